@@ -1,0 +1,89 @@
+# Everything a developer does here, by name. Needs make and Python 3.11 or newer with venv and pip; the rest is
+# installed into .venv, which is this Makefile's own: no activated environment is needed, and none is touched.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+REPOSITORY := deploy/models
+ARGS ?=
+
+# What the two kinds of work install. A stamp is as new as the pyproject.toml that it was installed from.
+ENVIRONMENT := $(VENV)/.environment
+RUNTIME := $(VENV)/.runtime
+TOOLS := $(VENV)/.tools
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo serve check format-check lint types proto-lint image-lint test format coverage bench proto image clean
+
+help: ## List these targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(RUNTIME) ## Start a server, classify the bundled photos in four ways, stop it again
+	@$(BIN)/inferwire demo --models $(REPOSITORY) --photos deploy/images $(ARGS)
+
+serve: $(RUNTIME) ## Serve the example models: HTTP on 8000, gRPC on 8001 (more flags: ARGS='--help')
+	@$(BIN)/inferwire serve --model-repository $(REPOSITORY) $(ARGS)
+
+check: format-check lint types proto-lint image-lint test ## Everything that must be green: what CI runs
+
+format-check: $(TOOLS) ## Check the formatting
+	$(BIN)/ruff format --check .
+
+lint: $(TOOLS) ## Lint the Python
+	$(BIN)/ruff check .
+
+types: $(TOOLS) ## Check the types, strictly
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+proto-lint: $(TOOLS) ## Lint the protos and compare them with the committed baseline
+	cd proto && ../$(BIN)/buf lint
+	cd proto && ../$(BIN)/buf breaking --against baseline.binpb
+
+image-lint: $(TOOLS) ## Lint the Dockerfile
+	$(BIN)/hadolint Dockerfile
+
+test: $(TOOLS) ## Run every test (some of them: ARGS='tests/core -k queue')
+	$(BIN)/python -m pytest -q $(ARGS)
+
+coverage: $(TOOLS) ## Run every test and say which lines they miss
+	$(BIN)/coverage run -m pytest -q $(ARGS)
+	$(BIN)/coverage report --skip-covered --show-missing
+
+format: $(TOOLS) ## Format and fix what can be fixed by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(TOOLS) ## Measure against openvino in process; writes a table and a chart
+	$(BIN)/python -m tests.bench $(ARGS)
+
+proto: $(TOOLS) ## Generate the stubs from the .proto files
+	$(BIN)/python proto/generate.py
+
+image: ## Build the Docker image inferwire:latest
+	docker build --tag inferwire:latest .
+
+clean: ## Remove the environment and everything that can be made again
+	rm -rf $(VENV) build dist .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# `pip install --group` came with pip 25.1; Debian's and Ubuntu's venvs start with an older one.
+$(ENVIRONMENT):
+	@echo "making a private environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@touch $@
+
+$(RUNTIME): $(ENVIRONMENT) pyproject.toml
+	@echo "installing inferwire with its server and command line (about a minute the first time)"
+	@$(BIN)/python -m pip install --quiet --editable '.[server,cli]'
+	@touch $@
+
+$(TOOLS): $(ENVIRONMENT) pyproject.toml
+	@echo "installing inferwire with the tools that check it (about a minute the first time)"
+	@$(BIN)/python -m pip install --quiet --editable '.[server,cli]' --group dev
+	@touch $(RUNTIME) $@
