@@ -1,0 +1,1 @@
+"""The contract: all that client and server share."""

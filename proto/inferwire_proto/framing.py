@@ -1,0 +1,144 @@
+"""Tensors' bytes beside a protobuf header, without the copies protobuf would make of them.
+
+A message with tensors keeps their bytes in one repeated `bytes` field of its own top level. So a
+sender can join a small serialised header and the tensors' buffers once, and a receiver can cut
+the buffers off as views and let protobuf see the header alone. The result is ordinary protobuf
+either way: a peer that knows nothing of this reads and writes the same messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+RAW_FIELD = 15
+"""The field of tensors' bytes in every message of inferwire.v1 that has one."""
+
+PADDING_FIELD = 14
+"""The ignored field that aligns them."""
+
+ALIGNMENT = 16
+"""Where a tensor's bytes start in a message joined here: at a multiple of this. The buffers that
+receivers hold messages in start at such addresses too, so that views over them are aligned."""
+
+SMALL_MESSAGE = 16 * 1024
+"""Up to this size protobuf's own copies are cheaper than finding the fields from Python."""
+
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
+
+M = TypeVar("M", bound=Message)
+
+
+class MalformedMessage(ValueError):
+    """The bytes are not the protobuf message they should be."""
+
+
+def join(
+    header: bytes, buffers: Iterable[memoryview | bytes], raw_field: int, padding_field: int | None
+) -> bytes:
+    """Join a serialised header and tensors' bytes into one message, copying each buffer once.
+
+    Args:
+        header: The serialised message without its tensors.
+        buffers: Each tensor's bytes, contiguous.
+        raw_field: The number of the repeated `bytes` field that holds them.
+        padding_field: The number of an ignored `bytes` field that may be filled so that each
+            tensor starts aligned; None where the message has no such field.
+    """
+    parts: list[bytes | memoryview] = [header]
+    offset = len(header)
+    for buffer in buffers:
+        byte_size = buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
+        lead = _key(raw_field) + _encode_varint(byte_size)
+        if padding_field is not None and (offset + len(lead)) % ALIGNMENT:
+            lead = _padding(padding_field, offset + len(lead)) + lead
+        parts += (lead, buffer)
+        offset += len(lead) + byte_size
+    return b"".join(parts)
+
+
+def split(message_type: type[M], data: bytes, raw_field: int) -> tuple[M, Sequence[memoryview | bytes]]:
+    """Parse a message, and give its tensors' bytes without copying large ones.
+
+    Raises:
+        MalformedMessage: If `data` is no message of this type.
+    """
+    try:
+        if len(data) <= SMALL_MESSAGE:
+            message = message_type.FromString(data)
+            name = message_type.DESCRIPTOR.fields_by_number[raw_field].name
+            return message, list(getattr(message, name))
+        header, buffers = _cut(data, raw_field)
+        return message_type.FromString(header), buffers
+    except (DecodeError, IndexError) as error:
+        raise MalformedMessage(
+            f"the {len(data)} bytes received are not a message of type {message_type.DESCRIPTOR.full_name}"
+        ) from error
+
+
+def _cut(data: bytes, raw_field: int) -> tuple[bytes, list[memoryview]]:
+    """Take one field's entries off a message's top level; IndexError where the message is cut short."""
+    view = memoryview(data)
+    kept: list[memoryview] = []
+    buffers: list[memoryview] = []
+    at, kept_from = 0, 0
+    while at < len(data):
+        start = at
+        key, at = _decode_varint(data, at)
+        content, at = _skip(data, at, key & 7)
+        if key >> 3 == raw_field and key & 7 == _LENGTH_DELIMITED:
+            buffers.append(view[content:at])
+            kept.append(view[kept_from:start])
+            kept_from = at
+    kept.append(view[kept_from:])
+    return b"".join(kept), buffers
+
+
+def _skip(data: bytes, at: int, wire_type: int) -> tuple[int, int]:
+    """Give where a field's content starts and ends."""
+    if wire_type == _VARINT:
+        return at, _decode_varint(data, at)[1]
+    if wire_type == _LENGTH_DELIMITED:
+        length, at = _decode_varint(data, at)
+    elif wire_type in (_FIXED64, _FIXED32):
+        length = 8 if wire_type == _FIXED64 else 4
+    else:
+        raise IndexError(f"wire type {wire_type} is not known")
+    if at + length > len(data):
+        raise IndexError("the message is cut short")
+    return at, at + length
+
+
+def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise IndexError("a varint has more than ten bytes")
+
+
+def _encode_varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _key(field: int) -> bytes:
+    return _encode_varint(field << 3 | _LENGTH_DELIMITED)
+
+
+def _padding(field: int, offset: int) -> bytes:
+    """Give a field that moves what stands at `offset` to an aligned place behind it."""
+    key = _key(field)
+    gap = -(offset + len(key) + 1) % ALIGNMENT
+    return key + bytes((gap,)) + bytes(gap)

@@ -1,0 +1,1 @@
+"""Generated stubs, by the names of their protobuf packages."""

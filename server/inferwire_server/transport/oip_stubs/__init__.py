@@ -1,0 +1,1 @@
+"""The Open Inference Protocol's messages, generated from proto/open_inference."""
