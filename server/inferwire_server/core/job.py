@@ -1,0 +1,125 @@
+"""One submitted inference, from submit to collected or expired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.errors import ServingError, bug
+
+
+class JobState(Enum):
+    """What a job is doing."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the job has ended."""
+        return self not in (JobState.QUEUED, JobState.RUNNING)
+
+
+_SUCCESSORS = {
+    JobState.QUEUED: {JobState.RUNNING, JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED},
+    JobState.RUNNING: {JobState.FINISHED, JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED},
+}
+
+_STATE_OF_CODE = {Code.CANCELLED: JobState.CANCELLED, Code.DEADLINE_EXCEEDED: JobState.EXPIRED}
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Where a job's time went, in seconds."""
+
+    queue_s: float = 0.0
+    inference_s: float = 0.0
+    total_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a slot is to do: inputs in the model's order, and the outputs to take."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[int, ...]
+
+
+_NO_WORK = Work((), ())
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """A submitted inference. The scheduler alone changes it."""
+
+    model: Hashable
+    work: Work
+    submitted_at: float
+    priority: int = 0
+    deadline: float | None = None
+    on_end: Callable[[Job], Any] | None = None
+    state: JobState = JobState.QUEUED
+    started_at: float | None = None
+    ended_at: float | None = None
+    outputs: tuple[Tensor, ...] = ()
+    error: ServingError | None = field(default=None)
+
+    def start(self, now: float) -> None:
+        """Record that a slot has taken it."""
+        self._move(JobState.RUNNING)
+        self.started_at = now
+
+    def finish(self, outputs: tuple[Tensor, ...], now: float) -> None:
+        """Record its outputs."""
+        self._move(JobState.FINISHED)
+        self.outputs = outputs
+        self._close(now)
+
+    def end(self, error: ServingError, now: float) -> None:
+        """Record why it has no outputs: its state follows from the error's code."""
+        self._move(_STATE_OF_CODE.get(error.code, JobState.FAILED))
+        self.error = error
+        self._close(now)
+
+    @property
+    def timings(self) -> Timings:
+        """Where its time went; zero for what has not happened."""
+        if self.ended_at is None:
+            return Timings()
+        total = self.ended_at - self.submitted_at
+        if self.started_at is None:
+            return Timings(total, 0.0, total)
+        return Timings(self.started_at - self.submitted_at, self.ended_at - self.started_at, total)
+
+    def result(self) -> tuple[Tensor, ...]:
+        """Give the outputs of an ended job.
+
+        Raises:
+            ServingError: Why it has none.
+        """
+        if self.error is not None:
+            raise self.error
+        if self.state is not JobState.FINISHED:
+            raise bug(f"the result of {self!r} was asked for before its end")
+        return self.outputs
+
+    def __repr__(self) -> str:
+        return f"<Job on {self.model}: {self.state.value}>"
+
+    def _close(self, now: float) -> None:
+        """Let the inputs go: an ended job may be kept for a while, and they may be large."""
+        self.ended_at = now
+        self.work = _NO_WORK
+
+    def _move(self, state: JobState) -> None:
+        if state not in _SUCCESSORS.get(self.state, ()):
+            raise bug(f"{self!r} cannot become {state.value}")
+        self.state = state

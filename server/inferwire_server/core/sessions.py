@@ -1,0 +1,96 @@
+"""Clients' leases: who is there, who has just gone, and whose things are to be freed.
+
+A session lives while its stream is open, and for a short grace after. What it owns is named here
+and kept elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    """A client's lease, and the names of what it owns."""
+
+    id: str
+    client: str
+    streams: int = 0
+    expires_at: float | None = None
+    compiled: set[str] = field(default_factory=set[str])
+    blobs: set[bytes] = field(default_factory=set[bytes])
+
+    def __repr__(self) -> str:
+        state = "open" if self.streams else "in its grace"
+        owned = f"{len(self.compiled)} models, {len(self.blobs)} blobs"
+        return f"<Session {self.id} of {self.client!r}: {state}, {owned}>"
+
+
+class Sessions:
+    """All sessions by id."""
+
+    def __init__(self, new_id: Callable[[], str], grace_s: float) -> None:
+        self._new_id = new_id
+        self._grace_s = grace_s
+        self._sessions: dict[str, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def grace_s(self) -> float:
+        """How long a session outlives its last stream, in seconds."""
+        return self._grace_s
+
+    @property
+    def next_expiry(self) -> float | None:
+        """When the next lease runs out."""
+        ends = [session.expires_at for session in self._sessions.values() if session.expires_at is not None]
+        return min(ends, default=None)
+
+    def attach(self, session_id: str, client: str) -> Session:
+        """Open a session, or resume the one of this id.
+
+        Raises:
+            ServingError: SESSION_EXPIRED if the id names none that lives.
+        """
+        session = self.get(session_id) if session_id else self._open(client)
+        session.streams += 1
+        session.expires_at = None
+        return session
+
+    def detach(self, session: Session, now: float) -> None:
+        """Record the end of a stream; the last one's end starts the grace."""
+        session.streams -= 1
+        if session.streams == 0:
+            session.expires_at = now + self._grace_s
+
+    def get(self, session_id: str) -> Session:
+        """Give the session of this id.
+
+        Raises:
+            ServingError: SESSION_EXPIRED if there is none.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise ServingError(
+                Code.SESSION_EXPIRED,
+                f"session '{session_id}' is not open here; open a stream of InferenceService.Session first",
+            )
+        return session
+
+    def expire(self, now: float) -> list[Session]:
+        """Take out the sessions whose lease has run out."""
+        ended = [s for s in self._sessions.values() if s.expires_at is not None and s.expires_at <= now]
+        for session in ended:
+            del self._sessions[session.id]
+        return ended
+
+    def _open(self, client: str) -> Session:
+        session = Session(self._new_id(), client)
+        self._sessions[session.id] = session
+        return session

@@ -1,0 +1,207 @@
+"""What a model takes and gives, and whether a caller's tensors fit it.
+
+Every sentence a caller reads about an input that does not fit is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import TypeAlias
+
+from inferwire_proto import strings
+from inferwire_proto.element_types import ElementType
+from inferwire_server.core.tensors import Tensor, describe
+from inferwire_server.errors import invalid_input
+
+PortKey: TypeAlias = str | int
+"""How a caller names a port: by one of its names, or by its position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A length between two bounds; no upper bound where `max` is None."""
+
+    min: int
+    max: int | None
+
+    def admits(self, length: int) -> bool:
+        """Whether a dimension of this length fits."""
+        return self.min <= length and (self.max is None or length <= self.max)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether one length alone fits."""
+        return self.min == self.max
+
+    def __str__(self) -> str:
+        if self.is_static:
+            return str(self.min)
+        if self.max is None:
+            return "?" if self.min == 0 else f"{self.min}.."
+        return f"{self.min}..{self.max}" if self.min else f"..{self.max}"
+
+
+Shape: TypeAlias = tuple[Dimension, ...] | None
+"""The shapes a port admits; None where not even the rank is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortSpec:
+    """One input or output of a model."""
+
+    names: frozenset[str]
+    oip_name: str
+    element_type: ElementType
+    shape: Shape
+    node_name: str
+    node_type: str
+
+    def admits(self, shape: Sequence[int]) -> bool:
+        """Whether a tensor of this shape fits."""
+        if self.shape is None:
+            return True
+        return len(shape) == len(self.shape) and all(
+            dimension.admits(length) for dimension, length in zip(self.shape, shape, strict=True)
+        )
+
+    @property
+    def shape_text(self) -> str:
+        """The shapes it admits, as OpenVINO writes them."""
+        return "[...]" if self.shape is None else f"[{','.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The ports of a model, under the name its callers know."""
+
+    name: str
+    inputs: tuple[PortSpec, ...]
+    outputs: tuple[PortSpec, ...]
+    states: tuple[str, ...] = ()
+
+    @cached_property
+    def signature(self) -> int:
+        """A number that is equal for models with equal ports, and never 0."""
+        ports = [
+            (sorted(port.names), port.oip_name, port.element_type.name, port.shape_text)
+            for port in (*self.inputs, *self.outputs)
+        ]
+        text = repr((len(self.inputs), ports)).encode()
+        return int.from_bytes(sha256(text).digest()[:8], "little") or 1
+
+    @cached_property
+    def _input_index(self) -> dict[PortKey, int]:
+        return _index(self.inputs)
+
+    @cached_property
+    def _output_index(self) -> dict[PortKey, int]:
+        return _index(self.outputs)
+
+    def bind(self, given: Iterable[tuple[PortKey, Tensor]]) -> tuple[Tensor, ...]:
+        """Put a caller's inputs into the model's order.
+
+        Raises:
+            ServingError: INVALID_INPUT if one is unknown, missing, given twice, or does not fit.
+        """
+        bound: list[Tensor | None] = [None] * len(self.inputs)
+        for key, tensor in given:
+            index = self._input_index.get(key)
+            if index is None:
+                raise invalid_input(self._unknown("input", key, self.inputs))
+            if bound[index] is not None:
+                raise invalid_input(
+                    f"input '{self.inputs[index].oip_name}' of model '{self.name}' is given twice"
+                )
+            self._check(self.inputs[index], tensor)
+            bound[index] = tensor
+        complete = tuple(tensor for tensor in bound if tensor is not None)
+        if len(complete) != len(bound):
+            missing = ", ".join(
+                f"'{self.inputs[i].oip_name}'" for i, tensor in enumerate(bound) if tensor is None
+            )
+            raise invalid_input(f"input {missing} of model '{self.name}' is missing")
+        return complete
+
+    def select(self, wanted: Iterable[PortKey]) -> tuple[int, ...]:
+        """Give the positions of the wanted outputs; of all where none is named.
+
+        Raises:
+            ServingError: INVALID_INPUT if one is unknown or named twice.
+        """
+        selected: list[int] = []
+        for key in wanted:
+            index = self._output_index.get(key)
+            if index is None:
+                raise invalid_input(self._unknown("output", key, self.outputs))
+            if index in selected:
+                raise invalid_input(
+                    f"output '{self.outputs[index].oip_name}' of model '{self.name}' is asked for twice"
+                )
+            selected.append(index)
+        return tuple(selected) or tuple(range(len(self.outputs)))
+
+    def _unknown(self, kind: str, key: PortKey, ports: Sequence[PortSpec]) -> str:
+        known = ", ".join(f"'{port.oip_name}'" for port in ports)
+        what = f"'{key}'" if isinstance(key, str) else f"number {key}"
+        return f"{kind} {what} of model '{self.name}' is not known, expected one of {known or 'none'}"
+
+    def _check(self, port: PortSpec, tensor: Tensor) -> None:
+        prefix = f"input '{port.oip_name}' of model '{self.name}'"
+        if tensor.element_type is not port.element_type:
+            raise invalid_input(
+                f"{prefix} has element type {tensor.element_type.name}, expected {port.element_type.name}"
+            )
+        if not port.admits(tensor.shape):
+            shape = ",".join(map(str, tensor.shape))
+            raise invalid_input(f"{prefix} has shape [{shape}], expected {port.shape_text}")
+        if min(tensor.shape, default=0) < 0:
+            shape = ",".join(map(str, tensor.shape))
+            raise invalid_input(f"{prefix} has shape [{shape}], expected no negative dimension")
+        check_content(prefix, tensor)
+
+
+def check_content(prefix: str, tensor: Tensor) -> None:
+    """Refuse bytes that are no tensor of the stated type and shape.
+
+    Raises:
+        ServingError: INVALID_INPUT with a sentence that starts with `prefix`.
+    """
+    what = describe(tensor.element_type, tensor.shape)
+    if tensor.element_type.is_string:
+        try:
+            strings.unpack(tensor.data, _count(tensor.shape))
+        except ValueError as error:
+            raise invalid_input(f"{prefix} is no {what}: {error}") from error
+        return
+    expected = tensor.element_type.byte_size(tensor.shape)
+    if tensor.byte_size != expected:
+        raise invalid_input(f"{prefix} has {tensor.byte_size} bytes, expected {expected} for {what}")
+    if tensor.element_type.name == "boolean" and bytes(tensor.data).strip(b"\0\1"):
+        raise invalid_input(f"{prefix} has a boolean that is neither 0 nor 1")
+
+
+def _count(shape: Sequence[int]) -> int:
+    count = 1
+    for length in shape:
+        count *= length
+    return count
+
+
+def _index(ports: Sequence[PortSpec]) -> dict[PortKey, int]:
+    """Index ports by position, by their protocol name, and by every name that is theirs alone."""
+    index: dict[PortKey, int] = {}
+    shared: set[str] = set()
+    for position, port in enumerate(ports):
+        for name in port.names:
+            if name in index:
+                shared.add(name)
+            index[name] = position
+    for name in shared:
+        del index[name]
+    for position, port in enumerate(ports):
+        index[port.oip_name] = position
+        index[position] = position
+    return index

@@ -1,0 +1,1 @@
+"""The effects: compiled models, slots, threads and the folder they come from."""

@@ -1,0 +1,119 @@
+"""What the engine asks of whatever runs inferences. OpenVINO is behind it, or a fake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.specs import ModelSpec, Shape
+from inferwire_server.core.tensors import Tensor
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model is read from."""
+
+    path: Path
+    weights: Path | None = None
+    reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is compiled; as many slots as are optimal where none are given."""
+
+    name: str
+    device: str = "AUTO"
+    properties: Properties = field(default_factory=dict[str, PropertyValue])
+    slots: int | None = None
+
+
+class Slot(Protocol):
+    """One inference at a time on a compiled model."""
+
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
+        """Run an inference and give the outputs asked for, in that order. Blocks.
+
+        Raises:
+            ServingError: INFERENCE_FAILED or CANCELLED. The slot is usable again either way.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """Stop the inference that runs, if the device can. Called from another thread."""
+        ...
+
+
+class CompiledModel(Protocol):
+    """A model that is ready to run."""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What it takes and gives."""
+        ...
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The physical devices it runs on."""
+        ...
+
+    @property
+    def optimal_slots(self) -> int:
+        """How many inferences at once keep its devices busy."""
+        ...
+
+    @property
+    def properties(self) -> Properties:
+        """Its readable properties."""
+        ...
+
+    def create_slot(self) -> Slot:
+        """Make a slot."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PluginVersion:
+    """The version of one device's plugin."""
+
+    description: str
+    build_number: str
+
+
+class Backend(Protocol):
+    """The runtime. Its methods may take long: the engine calls them on threads of its own."""
+
+    def devices(self) -> tuple[str, ...]:
+        """List the physical devices."""
+        ...
+
+    def read(self, source: Source) -> ModelSpec:
+        """Read a model without compiling it.
+
+        Raises:
+            ServingError: MODEL_FAILED with the runtime's reason.
+        """
+        ...
+
+    def compile(self, source: Source, options: ModelOptions) -> CompiledModel:
+        """Compile a model.
+
+        Raises:
+            ServingError: MODEL_FAILED with the runtime's reason.
+        """
+        ...
+
+    def device_property(self, device: str, name: str) -> PropertyValue:
+        """Read a property of a device, or of the runtime where `device` is empty.
+
+        Raises:
+            ServingError: INVALID_INPUT with the runtime's reason.
+        """
+        ...
+
+    def versions(self, device: str) -> dict[str, PluginVersion]:
+        """Read the plugin versions behind a device name; none for an unknown one."""
+        ...

@@ -1,0 +1,160 @@
+"""One physical device: its scheduler, and the slots and threads that carry out what it decides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import Job, Work
+from inferwire_server.core.scheduler import Drained, Effect, End, Load, ModelKey, Scheduler, Start, Stop
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.backend import Slot
+from inferwire_server.engine.slot_threads import SlotThreads
+from inferwire_server.errors import ServingError
+
+
+class Observer(Protocol):
+    """Who is told of what happens on a device; the metrics."""
+
+    def job_ended(self, device: str, job: Job) -> None:
+        """A job has ended, in whatever way."""
+        ...
+
+    def job_refused(self, device: str, model: ModelKey) -> None:
+        """A job was not admitted."""
+        ...
+
+
+class Device:
+    """A device's queue and its models' slots. Everything but a slot's run happens on the loop."""
+
+    def __init__(self, name: str, scheduler: Scheduler, observer: Observer) -> None:
+        self.name = name
+        self._scheduler = scheduler
+        self._observer = observer
+        self._loop = asyncio.get_running_loop()
+        self._threads = SlotThreads(f"slot-{name}")
+        self._slots: dict[ModelKey, Sequence[Slot]] = {}
+        self._drained: dict[ModelKey, asyncio.Future[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        load = self.load
+        return (
+            f"<Device {self.name}: {load.running}/{load.slots} slots busy, "
+            f"{load.queued}/{self._scheduler.capacity} queued>"
+        )
+
+    @property
+    def load(self) -> Load:
+        """How busy the device is."""
+        return self._scheduler.load
+
+    @property
+    def queue_capacity(self) -> int:
+        """How many jobs may wait."""
+        return self._scheduler.capacity
+
+    @property
+    def models(self) -> tuple[ModelKey, ...]:
+        """The models that have slots here."""
+        return tuple(self._slots)
+
+    def load_of(self, model: ModelKey) -> Load:
+        """How busy one of its models is."""
+        return self._scheduler.load_of(model)
+
+    def add_model(self, model: ModelKey, slots: Sequence[Slot]) -> None:
+        """Take jobs for a model."""
+        self._slots[model] = slots
+        self._scheduler.add_model(model, len(slots))
+
+    def remove_model(self, model: ModelKey, error: ServingError) -> asyncio.Future[None]:
+        """End a model's waiting jobs, and give a future of its last running one's end."""
+        drained: asyncio.Future[None] = self._loop.create_future()
+        self._drained[model] = drained
+        self._apply(self._scheduler.remove_model(model, error, self._loop.time()))
+        return drained
+
+    def submit(self, job: Job) -> None:
+        """Admit a job.
+
+        Raises:
+            ServingError: QUEUE_FULL or MODEL_NOT_READY; the job was not admitted.
+        """
+        try:
+            effects = self._scheduler.submit(job, self._loop.time())
+        except ServingError:
+            self._observer.job_refused(self.name, job.model)
+            raise
+        self._apply(effects)
+        if job.deadline is not None:
+            self._arm_timer()
+
+    def cancel(self, job: Job, reason: str) -> None:
+        """Cancel a job, queued or running; do nothing for one that has ended."""
+        self._apply(self._scheduler.cancel(job, ServingError(Code.CANCELLED, reason), self._loop.time()))
+
+    def close(self) -> None:
+        """Let the threads go. Jobs must have ended before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._threads.close()
+
+    def _apply(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Start(job, slot):
+                    self._start(job, slot)
+                case Stop(model, slot):
+                    self._slots[model][slot].cancel()
+                case End(job):
+                    self._observer.job_ended(self.name, job)
+                    if job.on_end is not None:
+                        job.on_end(job)
+                case Drained(model):
+                    del self._slots[model]
+                    _resolve(self._drained.pop(model))
+
+    def _start(self, job: Job, slot: int) -> None:
+        model, work, runner = job.model, job.work, self._slots[job.model][slot]
+
+        def run() -> None:
+            outcome = _run(runner, work)
+            self._loop.call_soon_threadsafe(self._report, model, slot, outcome)
+
+        self._threads.run(run)
+
+    def _report(self, model: ModelKey, slot: int, outcome: tuple[Tensor, ...] | ServingError) -> None:
+        self._threads.done()
+        self._apply(self._scheduler.report(model, slot, outcome, self._loop.time()))
+
+    def _arm_timer(self) -> None:
+        deadline = self._scheduler.next_deadline
+        if deadline is None or (self._timer is not None and self._timer.when() <= deadline):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self._apply(self._scheduler.expire(self._loop.time()))
+        self._arm_timer()
+
+
+def _run(slot: Slot, work: Work) -> tuple[Tensor, ...] | ServingError:
+    """Run the work; what it raises is its outcome."""
+    try:
+        return slot.run(work.inputs, work.outputs)
+    except ServingError as error:
+        return error
+    except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
+        return ServingError(Code.INTERNAL, f"the slot raised {type(error).__name__}: {error}")
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,150 @@
+"""A compiled model with its slots, and what the engine does with all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from inferwire_proto.errors import Code
+from inferwire_proto.properties import Properties
+from inferwire_server.core.job import Job, Work
+from inferwire_server.core.scheduler import Scheduler
+from inferwire_server.core.specs import ModelSpec
+from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
+from inferwire_server.engine.device import Device, Observer
+from inferwire_server.errors import ServingError
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """How every device queues."""
+
+    capacity: int = 256
+    limit: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A compiled model that takes jobs. It is its own key: two loads of one file are two models."""
+
+    compiled: CompiledModel
+    device: Device
+    slots: int
+    version: str = ""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What it takes and gives."""
+        return self.compiled.spec
+
+    @property
+    def name(self) -> str:
+        """What its callers call it."""
+        return self.compiled.spec.name
+
+    @property
+    def properties(self) -> Properties:
+        """Its readable properties."""
+        return self.compiled.properties
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        version = f" version {self.version}" if self.version else ""
+        return f"<Model {self.name}{version} on {self.device.name}: {self.slots} slots>"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job to be: what to run, and how it is scheduled."""
+
+    work: Work
+    priority: int = 0
+    timeout_s: float | None = None
+
+
+class Engine:
+    """The devices and the models on them. Lives on one event loop.
+
+    Use as an async context manager: leaving it cancels what still runs and frees every model.
+    """
+
+    def __init__(self, backend: Backend, queue: QueueOptions, observer: Observer) -> None:
+        self.backend = backend
+        self._queue = queue
+        self._observer = observer
+        self._devices: dict[str, Device] = {}
+        self._models: set[Model] = set()
+
+    async def __aenter__(self) -> Engine:
+        for name in await asyncio.to_thread(self.backend.devices):
+            self._device(name)
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        error = ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
+        await asyncio.gather(*(self.unload(model, error) for model in tuple(self._models)))
+        for device in self._devices.values():
+            device.close()
+
+    def __repr__(self) -> str:
+        return f"<Engine: {len(self._models)} models on {', '.join(self._devices) or 'no device'}>"
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The physical devices, in the runtime's order."""
+        return tuple(self._devices.values())
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models that take jobs."""
+        return tuple(self._models)
+
+    async def load(self, source: Source, options: ModelOptions, version: str = "") -> Model:
+        """Compile a model on a thread and open its slots.
+
+        Raises:
+            ServingError: MODEL_FAILED with the runtime's reason.
+        """
+        compiled = await asyncio.to_thread(self.backend.compile, source, options)
+        slots = [compiled.create_slot() for _ in range(options.slots or compiled.optimal_slots)]
+        # A model for several devices waits in the queue of the first: that is where it starts.
+        device = self._device(compiled.devices[0])
+        model = Model(compiled, device, len(slots), version)
+        device.add_model(model, slots)
+        self._models.add(model)
+        return model
+
+    async def unload(self, model: Model, error: ServingError) -> None:
+        """End a model's waiting jobs with this error, let the running ones finish, and free it."""
+        self._models.discard(model)
+        await model.device.remove_model(model, error)
+
+    def submit(self, model: Model, submission: Submission, on_end: Callable[[Job], Any]) -> Job:
+        """Queue a job on the model's device. `on_end` is called on the loop, once, at its end.
+
+        Raises:
+            ServingError: QUEUE_FULL, or MODEL_NOT_READY if the model has gone.
+        """
+        now = asyncio.get_running_loop().time()
+        deadline = None if submission.timeout_s is None else now + submission.timeout_s
+        key: Hashable = model
+        job = Job(key, submission.work, now, submission.priority, deadline, on_end)
+        if model not in self._models:
+            raise ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")
+        model.device.submit(job)
+        return job
+
+    def cancel(self, job: Job, reason: str) -> None:
+        """Cancel a job, queued or running; do nothing for one that has ended."""
+        if isinstance(job.model, Model):
+            job.model.device.cancel(job, reason)
+
+    def _device(self, name: str) -> Device:
+        if name not in self._devices:
+            scheduler = Scheduler(self._queue.capacity, self._queue.limit)
+            self._devices[name] = Device(name, scheduler, self._observer)
+        return self._devices[name]

@@ -1,0 +1,280 @@
+"""OpenVINO behind the engine's backend. The only file of the server that imports openvino.
+
+OpenVINO raises bare RuntimeErrors; here they become errors with a code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import openvino as ov
+
+from inferwire_proto import strings
+from inferwire_proto.element_types import BY_NAME, ElementType
+from inferwire_proto.errors import Code
+from inferwire_proto.properties import EnumValue, Properties, PropertyValue, Scalar
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
+from inferwire_server.errors import ServingError
+
+T = TypeVar("T")
+
+_DEFAULT_PROPERTIES: dict[str, Any] = {"PERFORMANCE_HINT": "THROUGHPUT"}
+_OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
+
+
+class OpenVinoBackend:
+    """The runtime of this process: one `Core` for all models."""
+
+    def __init__(self) -> None:
+        self._core = ov.Core()
+
+    def devices(self) -> tuple[str, ...]:
+        """List the physical devices."""
+        return tuple(self._core.available_devices)
+
+    def read(self, source: Source) -> ModelSpec:
+        """Read a model without compiling it."""
+        model = _translate(Code.MODEL_FAILED, lambda: _read(self._core, source))
+        return _spec(model.friendly_name, model, model)
+
+    def compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
+        """Compile a model, for throughput unless the options say otherwise."""
+        return _translate(Code.MODEL_FAILED, lambda: self._compile(source, options))
+
+    def device_property(self, device: str, name: str) -> PropertyValue:
+        """Read a property of a device, or of the runtime where `device` is empty."""
+        arguments = (device, name) if device else (name,)
+        return _translate(Code.INVALID_INPUT, lambda: _property_value(self._core.get_property(*arguments)))
+
+    def versions(self, device: str) -> dict[str, PluginVersion]:
+        """Read the plugin versions behind a device name; none for an unknown one."""
+        found = _translate(Code.INVALID_INPUT, lambda: self._core.get_versions(device))
+        return {name: PluginVersion(v.description, v.build_number) for name, v in found.items()}
+
+    def _compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
+        model = _read(self._core, source)
+        config = {name: _runtime_value(value) for name, value in options.properties.items()}
+        if not any(name in config for name in _OWN_PARALLELISM):
+            config |= _DEFAULT_PROPERTIES
+        # Compiling invents names for ports that have none, so the names are read before.
+        names = [port.get_names() for port in (*model.inputs, *model.outputs)]
+        compiled = self._core.compile_model(model, options.device, config)
+        return OpenVinoModel(compiled, _spec(options.name or model.friendly_name, compiled, model, names))
+
+
+class OpenVinoModel:
+    """A compiled model."""
+
+    def __init__(self, compiled: ov.CompiledModel, spec: ModelSpec) -> None:
+        self._compiled = compiled
+        self.spec = spec
+
+    @cached_property
+    def devices(self) -> tuple[str, ...]:
+        """The physical devices it runs on."""
+        return tuple(_plain_device(device) for device in self._compiled.get_property("EXECUTION_DEVICES"))
+
+    @cached_property
+    def optimal_slots(self) -> int:
+        """How many inferences at once keep its devices busy."""
+        return int(self._compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
+
+    @cached_property
+    def properties(self) -> Properties:
+        """Its readable properties; those that cannot be read are left out."""
+        values: dict[str, PropertyValue] = {}
+        for name in self._compiled.get_property("SUPPORTED_PROPERTIES"):
+            try:
+                values[name] = _property_value(self._compiled.get_property(name))
+            except RuntimeError:
+                continue
+        return values
+
+    def create_slot(self) -> OpenVinoSlot:
+        """Make a slot."""
+        return OpenVinoSlot(self._compiled.create_infer_request(), self.spec)
+
+
+class OpenVinoSlot:
+    """One `InferRequest`, reused.
+
+    The request reads its inputs where the caller's bytes lie and does not keep them alive: the
+    caller holds them until `run` returns, and before that the request gets its own tensors back.
+    """
+
+    def __init__(self, request: ov.InferRequest, spec: ModelSpec) -> None:
+        self._request = request
+        self._spec = spec
+        self._own_inputs = [request.get_input_tensor(index) for index in range(len(spec.inputs))]
+
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
+        """Run an inference and give copies of the outputs asked for."""
+        return _translate(Code.INFERENCE_FAILED, lambda: self._run(inputs, outputs))
+
+    def cancel(self) -> None:
+        """Stop the inference that runs, if the device can."""
+        self._request.cancel()
+
+    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
+        request = self._request
+        views = [to_runtime(tensor) for tensor in inputs]
+        try:
+            for index, view in enumerate(views):
+                request.set_input_tensor(index, view)
+            # A completion callback would miss failures and cancels; wait() sees them all.
+            request.start_async()
+            request.wait()
+            return tuple(
+                from_runtime(request.get_output_tensor(index), self._spec.outputs[index].element_type)
+                for index in outputs
+            )
+        finally:
+            for index, own in enumerate(self._own_inputs):
+                request.set_input_tensor(index, own)
+
+
+def to_runtime(tensor: Tensor) -> ov.Tensor:
+    """View a tensor's bytes as OpenVINO's, copying only strings and misaligned bytes."""
+    runtime_type = getattr(ov.Type, tensor.element_type.name)
+    shape = list(tensor.shape)
+    if tensor.element_type.is_string:
+        filled = ov.Tensor(runtime_type, ov.Shape(shape))
+        if filled.size:
+            filled.bytes_data = _nested(strings.unpack(tensor.data, filled.size), shape)
+        return filled
+    storage = tensor.element_type.storage_dtype
+    if not tensor.byte_size:
+        return ov.Tensor(runtime_type, ov.Shape(shape))
+    array = np.frombuffer(tensor.data, storage)
+    if array.ctypes.data % storage.itemsize:
+        array = array.copy()
+    if not tensor.element_type.is_packed:
+        array = array.reshape(shape)
+    return ov.Tensor(array, ov.Shape(shape), runtime_type)
+
+
+def from_runtime(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
+    """Copy a tensor's bytes out of OpenVINO's memory."""
+    shape = tuple(tensor.shape)
+    if element_type.is_string:
+        return Tensor(element_type, shape, strings.pack(bytes(s) for s in tensor.bytes_data.reshape(-1)))
+    return Tensor(element_type, shape, tensor.data.tobytes())
+
+
+def _nested(values: list[bytes], shape: Sequence[int]) -> np.ndarray[Any, np.dtype[np.bytes_]]:
+    return np.array(values, dtype=np.bytes_).reshape(shape)
+
+
+def _translate(code: Code, call: Callable[[], T]) -> T:
+    """Make OpenVINO's errors the server's."""
+    try:
+        return call()
+    except (RuntimeError, ValueError, TypeError) as error:
+        text = str(error).strip()
+        if code is Code.INFERENCE_FAILED and "was canceled" in text:
+            raise ServingError(Code.CANCELLED, "the inference was cancelled") from error
+        raise ServingError(code, text) from error
+
+
+def _read(core: Any, source: Source) -> ov.Model:
+    model: ov.Model = core.read_model(source.path, source.weights)
+    if source.reshape:
+        model.reshape({name: _partial_shape(shape) for name, shape in source.reshape.items()})
+    return model
+
+
+def _spec(
+    name: str,
+    ports: ov.Model | ov.CompiledModel,
+    model: ov.Model,
+    names: Sequence[set[str]] | None = None,
+) -> ModelSpec:
+    if names is None:
+        names = [port.get_names() for port in (*ports.inputs, *ports.outputs)]
+    count = len(ports.inputs)
+    return ModelSpec(
+        name,
+        _ports(ports.inputs, names[:count], "input"),
+        _ports(ports.outputs, names[count:], "output"),
+        tuple(variable.info.variable_id for variable in model.get_variables()),
+    )
+
+
+def _ports(ports: Sequence[Any], names: Sequence[set[str]], kind: str) -> tuple[PortSpec, ...]:
+    """Describe ports. The protocol's name is the smallest of a port's own, unless another has it too."""
+    smallest = [min(own, default="") for own in names]
+    return tuple(
+        PortSpec(
+            names=frozenset(port.get_names()),
+            oip_name=name if name and smallest.count(name) == 1 else f"{kind}_{index}",
+            element_type=BY_NAME[port.get_element_type().get_type_name()],
+            shape=_shape(port.get_partial_shape()),
+            node_name=port.get_node().get_friendly_name(),
+            node_type=port.get_node().get_type_name(),
+        )
+        for index, (port, name) in enumerate(zip(ports, smallest, strict=True))
+    )
+
+
+def _shape(shape: ov.PartialShape) -> Shape:
+    if shape.rank.is_dynamic:
+        return None
+    return tuple(
+        Dimension(d.get_min_length(), None if d.get_max_length() == -1 else d.get_max_length()) for d in shape
+    )
+
+
+def _partial_shape(shape: Shape) -> ov.PartialShape:
+    if shape is None:
+        return ov.PartialShape.dynamic()
+    return ov.PartialShape([ov.Dimension(d.min, -1 if d.max is None else d.max) for d in shape])
+
+
+def _plain_device(name: str) -> str:
+    """Give the physical device behind what a virtual one says it runs on: "(CPU)" is CPU."""
+    return name.strip("()")
+
+
+def _property_value(value: Any) -> PropertyValue:
+    """Make a property's value one that travels."""
+    if isinstance(value, dict):
+        pairs = cast("dict[Any, Any]", value).items()
+        return {str(key): _property_value(item) for key, item in pairs}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = cast("Collection[Any]", value)
+        if isinstance(value, list):
+            return [_property_value(item) for item in items]
+        if isinstance(value, tuple):
+            return tuple(_property_value(item) for item in items)
+        return {_scalar(item) for item in items}
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Scalar:
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, ov.Type):
+        return BY_NAME.get(value.get_type_name(), value.get_type_name())
+    kind: type[Any] = type(value)
+    if hasattr(kind, "__members__"):
+        module = kind.__module__.rpartition("properties")[2]
+        return EnumValue(f"{module}.{kind.__name__}".lstrip("."), value.name)
+    return str(value)
+
+
+def _runtime_value(value: PropertyValue) -> Any:
+    """Give a property's value as OpenVINO reads it: it takes types and enumerations by name."""
+    match value:
+        case ElementType() | EnumValue():
+            return value.name
+        case list() | tuple() | set():
+            return [_runtime_value(item) for item in value]
+        case dict():
+            return {name: _runtime_value(item) for name, item in value.items()}
+        case _:
+            return value

@@ -1,0 +1,102 @@
+"""The model repository: which files in a folder are models, under which names and versions.
+
+    NAME/VERSION/model files      versions are folders named by a whole number
+    NAME/model files              one version, 1
+    NAME.onnx                     a single file, one version, 1
+
+It reads the folder's layout only; it opens no model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
+
+MODEL_SUFFIXES = (".xml", ".onnx", ".tflite", ".pdmodel", ".pb", ".pbtxt")
+"""The endings of model files: OpenVINO IR, ONNX, TensorFlow Lite, PaddlePaddle, TensorFlow."""
+
+_SAVED_MODEL = "saved_model.pb"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One version of a model in the repository, and the folder or file it lies in."""
+
+    name: str
+    version: str
+    location: Path
+
+    def model_file(self) -> Path:
+        """Find what the runtime reads: a model file, or the folder of a TensorFlow SavedModel.
+
+        Raises:
+            ServingError: MODEL_FAILED if there is none, or more than one.
+        """
+        if self.location.is_file():
+            return self.location
+        files = _model_files(self.location)
+        if len(files) == 1:
+            return self.location if files[0].name == _SAVED_MODEL else files[0]
+        found = ", ".join(file.name for file in files) or "none"
+        raise ServingError(
+            Code.MODEL_FAILED,
+            f"version {self.version} of model '{self.name}' has to hold one model file "
+            f"({' '.join(MODEL_SUFFIXES)}), found {found}",
+        )
+
+
+class Repository:
+    """A folder of models, or one model file."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __repr__(self) -> str:
+        return f"<Repository {self.root}>"
+
+    def scan(self) -> list[Entry]:
+        """List every version of every model, by name, then by version.
+
+        Raises:
+            ServingError: INVALID_INPUT if there is no such folder or file.
+        """
+        if self.root.is_file():
+            return [Entry(self.root.stem, "1", self.root)]
+        if not self.root.is_dir():
+            raise ServingError(
+                Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file"
+            )
+        return [entry for child in sorted(self.root.iterdir()) for entry in _entries(child)]
+
+
+def latest(entries: list[Entry]) -> list[Entry]:
+    """Keep the highest version of each model."""
+    highest: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.name not in highest or int(entry.version) > int(highest[entry.name].version):
+            highest[entry.name] = entry
+    return list(highest.values())
+
+
+def _entries(path: Path) -> list[Entry]:
+    if path.name.startswith("."):
+        return []
+    if path.is_file():
+        return [Entry(path.stem, "1", path)] if path.suffix in MODEL_SUFFIXES else []
+    versions = sorted(
+        (child for child in path.iterdir() if _is_version(child)), key=lambda child: int(child.name)
+    )
+    if versions:
+        return [Entry(path.name, str(int(child.name)), child) for child in versions]
+    return [Entry(path.name, "1", path)] if _model_files(path) else []
+
+
+def _is_version(path: Path) -> bool:
+    return path.is_dir() and path.name.isascii() and path.name.isdigit()
+
+
+def _model_files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.suffix in MODEL_SUFFIXES)

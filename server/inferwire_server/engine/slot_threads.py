@@ -1,0 +1,46 @@
+"""The threads that inferences run on: the only place of the server that blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+
+
+class SlotThreads:
+    """As many threads as calls were ever in flight at once; idle ones wait for the next call.
+
+    The threads are daemons: a second signal ends the process whatever an inference is doing.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._threads: list[Thread] = []
+        self._busy = 0
+
+    def __repr__(self) -> str:
+        return f"<SlotThreads {self._name}: {self._busy}/{len(self._threads)} busy>"
+
+    def run(self, call: Callable[[], None]) -> None:
+        """Run a call that does not raise. The caller says `done` when it has ended."""
+        self._busy += 1
+        if self._busy > len(self._threads):
+            thread = Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._calls.put(call)
+
+    def done(self) -> None:
+        """Record that a call has ended and its thread is free."""
+        self._busy -= 1
+
+    def close(self) -> None:
+        """End the threads once their calls have ended."""
+        for _ in self._threads:
+            self._calls.put(None)
+        self._threads.clear()
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()

@@ -1,0 +1,28 @@
+"""The server's one exception root: what a caller is told, by code and sentence."""
+
+from __future__ import annotations
+
+from inferwire_proto.errors import Code
+
+
+class ServingError(Exception):
+    """A call cannot be served. The transports turn it into a status; nobody else catches it."""
+
+    def __init__(self, code: Code, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.retry_after_s = retry_after_s
+
+    def __repr__(self) -> str:
+        return f"<ServingError {self.code.name}: {self.message}>"
+
+
+def invalid_input(message: str) -> ServingError:
+    """Say what does not fit in a caller's input."""
+    return ServingError(Code.INVALID_INPUT, message)
+
+
+def bug(message: str) -> AssertionError:
+    """Name an invariant that does not hold. Nobody handles it: it must be seen."""
+    return AssertionError(f"{message}; this is a bug in inferwire")
