@@ -1,0 +1,34 @@
+"""The entry point of the `inferwire` command. Must start without any package of an extra."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from inferwire_cli.extras import MissingExtraError, needs_extra
+
+MISUSE = 2
+"""The exit code for a command that was asked for wrongly or cannot run as installed."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return run(words)
+    except MissingExtraError as missing:
+        sys.stderr.write(f"{missing}\n")
+        return MISUSE
+
+
+def run(words: Sequence[str]) -> int:
+    """Load the commands and run the one that the words name."""
+    # The server's extra brings the command line too: naming `cli` here would only lead to the next gap.
+    serving = words[:1] == ["serve"]
+    with needs_extra("server" if serving else "cli", "inferwire serve" if serving else "the inferwire command"):
+        from inferwire_cli.commands import run_command
+    return run_command(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

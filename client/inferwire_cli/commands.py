@@ -1,0 +1,31 @@
+"""The commands by name. Importing them needs cyclopts alone: each brings in its side when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from cyclopts import App, CycloptsError
+from cyclopts.config import Env
+
+from inferwire_cli.demo import demo
+from inferwire_cli.serve import serve
+
+MISUSE = 2
+
+app = App(
+    name="inferwire",
+    help="OpenVINO inference on another machine, through the API its users already know.",
+    version=lambda: version("inferwire"),
+    config=Env("INFERWIRE_", command=False),
+)
+app.command(serve)
+app.command(demo)
+
+
+def run_command(words: Sequence[str]) -> int:
+    """Run the command that the words name and return its exit code; misuse is explained and gives 2."""
+    try:
+        return app(words, exit_on_error=False, result_action="return_int_as_exit_code_else_zero")
+    except CycloptsError:
+        return MISUSE

@@ -1,0 +1,30 @@
+"""`inferwire demo`: photos classified in four ways on a server that lives as long as the demo.
+
+Reading order: `four_ways` for how inferwire is used, `photos` for what a classifier's client does,
+`server_process` for the server's life, `show` for the whole. Nothing here needs an extra until the
+command is called.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from inferwire_cli.extras import needs_extra
+
+
+def demo(
+    *,
+    models: Annotated[Path, Parameter(help="The model repository with efficientnet_lite0.")] = Path("deploy/models"),
+    photos: Annotated[Path, Parameter(help="The folder of PNG photos to classify.")] = Path("deploy/images"),
+) -> int:
+    """Classify photos in four ways on a server of its own.
+
+    Starts a server on free ports, calls it with infer, start_async and wait, an AsyncInferQueue and plain
+    REST, says what each saw and where the time went, and ends the server.
+    """
+    with needs_extra("cli", "inferwire demo"):
+        from inferwire_cli.demo.show import show
+    return show(models, photos)

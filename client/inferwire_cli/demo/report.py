@@ -1,0 +1,54 @@
+"""What the demo says, line by line. Computes nothing but medians."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import TextIO
+
+from inferwire_cli.demo.four_ways import Answer
+from inferwire_cli.demo.photos import Guess
+
+NAME_WIDTH = 22
+COLUMNS = ("requests", "queue ms", "inference ms", "wire ms")
+
+
+class Report:
+    """Writes the demo's progress and its results to a stream."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def begin(self, doing: str) -> None:
+        """Say what is under way; `done` ends the line."""
+        self._out.write(f"{doing} ... ")
+        self._out.flush()
+
+    def done(self, outcome: str) -> None:
+        """End the line that `begin` began."""
+        self._line(outcome)
+
+    def way(self, name: str, guesses: dict[str, list[Guess]]) -> None:
+        """Show what one way saw in each photo."""
+        self._line(f"\n{name}")
+        for photo, best in guesses.items():
+            seen = "   ".join(f"{guess.label} {guess.probability:.3f}" for guess in best)
+            self._line(f"  {photo:<{NAME_WIDTH - 2}}{seen}")
+
+    def latencies(self, answers_by_way: dict[str, Sequence[Answer]]) -> None:
+        """Show where the time went: the median over each way's requests."""
+        heads = "".join(f"{column:>14}" for column in COLUMNS)
+        self._line(f"\n{'median latency':<{NAME_WIDTH}}{heads}")
+        for name, answers in answers_by_way.items():
+            columns = (
+                median(answer.queue_ms for answer in answers),
+                median(answer.inference_ms for answer in answers),
+                median(answer.wire_ms for answer in answers),
+            )
+            numbers = "".join(f"{column:>14.2f}" for column in columns)
+            self._line(f"{name:<{NAME_WIDTH}}{len(answers):>14}{numbers}")
+        self._line("")
+
+    def _line(self, text: str) -> None:
+        self._out.write(text + "\n")
+        self._out.flush()

@@ -1,0 +1,114 @@
+"""A server of the demo's own: started on free ports, ready before it is used, ended whatever happens."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from time import monotonic
+from typing import IO
+
+from inferwire_cli.health import is_ready
+
+HOST = "127.0.0.1"
+START_LIMIT_S = 120.0
+STOP_LIMIT_S = 40.0
+LOG_TAIL_BYTES = 4000
+
+
+class ServerProcessError(Exception):
+    """The server did not start, or did not end as it should; the message carries the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProcess:
+    """A running server and where it listens."""
+
+    process: subprocess.Popen[bytes]
+    grpc_port: int
+    http_port: int
+
+    @property
+    def grpc_address(self) -> str:
+        """Where `Core` connects to."""
+        return f"{HOST}:{self.grpc_port}"
+
+
+@contextmanager
+def running_server(model_repository: Path) -> Generator[ServerProcess]:
+    """Serve a model repository for as long as the block runs.
+
+    Raises:
+        ServerProcessError: The server did not become ready, or did not end with exit code 0.
+    """
+    with TemporaryFile() as log:
+        server = start(model_repository, log)
+        try:
+            wait_until_ready(server, log)
+            yield server
+        except BaseException:
+            end(server)
+            raise
+        code = end(server)
+        if code != 0:
+            raise ServerProcessError(f"the server ended with exit code {code}, expected 0\n{tail(log)}")
+
+
+def start(model_repository: Path, log: IO[bytes]) -> ServerProcess:
+    """Start the server where the terminal's Ctrl-C does not reach it: `end` alone ends it."""
+    grpc_port, http_port = free_ports(2)
+    flags = ["--model-repository", str(model_repository), "--host", HOST]
+    ports = ["--grpc-port", str(grpc_port), "--http-port", str(http_port)]
+    command = [sys.executable, "-m", "inferwire_cli", "serve", *flags, *ports]
+    process = subprocess.Popen(  # noqa: S603
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
+    )
+    return ServerProcess(process, grpc_port, http_port)
+
+
+def free_ports(count: int) -> list[int]:
+    """Find ports nobody listens on, all different."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
+        return [found.getsockname()[1] for found in sockets]
+
+
+def wait_until_ready(server: ServerProcess, log: IO[bytes]) -> None:
+    """Ask the health endpoint until it says ready; a server that ends meanwhile is an error."""
+    give_up = monotonic() + START_LIMIT_S
+    while not is_ready(HOST, server.http_port):
+        if has_ended_within(server, 0.05):
+            code = server.process.returncode
+            raise ServerProcessError(f"the server ended with exit code {code} before it was ready\n{tail(log)}")
+        if monotonic() > give_up:
+            raise ServerProcessError(f"the server was not ready after {START_LIMIT_S:.0f} s\n{tail(log)}")
+
+
+def has_ended_within(server: ServerProcess, limit_s: float) -> bool:
+    """Wait for the process to end, no longer than the limit."""
+    try:
+        server.process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def end(server: ServerProcess) -> int:
+    """Ask the server to end, make it end where it does not, and return its exit code."""
+    server.process.send_signal(signal.SIGTERM)
+    if not has_ended_within(server, STOP_LIMIT_S):
+        server.process.kill()
+    return server.process.wait()
+
+
+def tail(log: IO[bytes]) -> str:
+    """Read the end of the server's log."""
+    size = log.seek(0, 2)
+    log.seek(max(0, size - LOG_TAIL_BYTES))
+    return log.read().decode(errors="replace").strip()

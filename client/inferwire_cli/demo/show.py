@@ -1,0 +1,103 @@
+"""The demo from start to end: server, photos, four ways, latencies, and nothing left running."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from itertools import cycle, islice
+from pathlib import Path
+from time import perf_counter
+from types import FrameType
+
+from inferwire_cli.demo.four_ways import MODEL, Answer, four_ways
+from inferwire_cli.demo.photos import Guess, Photo, best_guesses, load_photo
+from inferwire_cli.demo.report import Report
+from inferwire_cli.demo.server_process import HOST, ServerProcess, ServerProcessError, running_server
+
+FAILED = 1
+INTERRUPTED = 130
+QUEUE_REQUESTS = 64
+"""How many requests the queue gets; the other ways take each photo once."""
+
+
+def show(models: Path, photo_folder: Path) -> int:
+    """Run the demo and return its exit code."""
+    report = Report(sys.stdout)
+    try:
+        with interrupted_by(signal.SIGTERM, signal.SIGHUP):
+            run(models, photo_folder, report)
+    except KeyboardInterrupt:
+        report.done("interrupted; the server has ended")
+        return INTERRUPTED
+    except (ServerProcessError, DemoFilesError) as failure:
+        sys.stderr.write(f"\n{failure}\n")
+        return FAILED
+    return 0
+
+
+class DemoFilesError(Exception):
+    """The demo's photos or labels are not where they were looked for."""
+
+
+def run(models: Path, photo_folder: Path, report: Report) -> None:
+    """Classify the photos in each way while a server runs."""
+    labels = read_labels(models / MODEL / "labels.txt")
+    photos = read_photos(photo_folder)
+    report.begin(f"starting a server on {models}")
+    begun = perf_counter()
+    with running_server(models) as server:
+        report.done(f"ready after {perf_counter() - begun:.1f} s at {server.grpc_address}")
+        report.latencies(classify(server, photos, labels, report))
+        report.begin("ending the server")
+    report.done("done, nothing is left running")
+
+
+def classify(
+    server: ServerProcess, photos: Sequence[Photo], labels: list[str], report: Report
+) -> dict[str, Sequence[Answer]]:
+    """Take every way once, say what it saw, and return its answers by the way's name."""
+    answers_by_way: dict[str, Sequence[Answer]] = {}
+    many = list(islice(cycle(photos), QUEUE_REQUESTS))
+    for name, way in four_ways(server.grpc_address, HOST, server.http_port):
+        answers = way(many if name == "AsyncInferQueue" else photos)
+        report.way(name, guesses_by_photo(answers, labels))
+        answers_by_way[name] = answers
+    return answers_by_way
+
+
+def guesses_by_photo(answers: Sequence[Answer], labels: list[str]) -> dict[str, list[Guess]]:
+    """Name what was seen in each photo, once for each, in the order of their names."""
+    logits = {answer.photo: answer.logits for answer in answers}
+    return {photo: best_guesses(logits[photo], labels) for photo in sorted(logits)}
+
+
+def read_labels(path: Path) -> list[str]:
+    """Read the classes' names, one a line."""
+    if not path.is_file():
+        raise DemoFilesError(f"no class names at {path}; expected the model repository of inferwire's checkout")
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def read_photos(folder: Path) -> list[Photo]:
+    """Read every PNG of the folder."""
+    photos = [load_photo(path) for path in sorted(folder.glob("*.png"))]
+    if not photos:
+        raise DemoFilesError(f"no PNG photos in {folder}; expected at least one")
+    return photos
+
+
+@contextmanager
+def interrupted_by(*signals: signal.Signals) -> Generator[None]:
+    """Let signals that would end the process at once interrupt it as Ctrl-C does, so that it cleans up."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = [(number, signal.signal(number, interrupt)) for number in signals]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)

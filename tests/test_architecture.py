@@ -1,0 +1,266 @@
+"""The import rule: what each folder may know of the others, read from the sources without running them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from sys import stdlib_module_names
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = (
+    ROOT / "proto/inferwire_proto",
+    ROOT / "server/inferwire_server",
+    ROOT / "client/inferwire",
+    ROOT / "client/inferwire_cli",
+)
+SERVER_TRANSPORT = "inferwire_server.transport"
+CLIENT_TRANSPORT = "inferwire.transport"
+OIP_STUBS = "inferwire_server.transport.oip_stubs"
+WEB = ("fastapi", "starlette", "uvicorn")
+CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "time", "socket")
+CLIENT_NEEDS = ("numpy", "grpc", "google", "inferwire", "inferwire_proto", "openvino")
+"""What the client may import besides the standard library; `openvino` has a rule of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One imported name, where it stands, and whether the import waits for a call."""
+
+    importer: str
+    name: str
+    line: int
+    lazy: bool
+
+    def is_of(self, *packages: str) -> bool:
+        """Whether the name is one of the packages or lies in one."""
+        return any(self.name == package or self.name.startswith(package + ".") for package in packages)
+
+    def __str__(self) -> str:
+        """Say it as a failed test should."""
+        return f"{self.importer}:{self.line} imports {self.name}"
+
+
+def lies_in(module: str, *packages: str) -> bool:
+    """Whether the module is one of the packages or lies in one."""
+    return any(module == package or module.startswith(package + ".") for package in packages)
+
+
+def module_name(path: Path, package: Path) -> str:
+    """Name the module that a file is, with `__init__` as its package."""
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_names(node: ast.AST) -> Iterator[str]:
+    """Yield what one statement imports, each name as far as it could be a module."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"line {node.lineno}: relative imports hide which layer they reach"
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imports_of(module: str, source: str) -> list[Import]:
+    """List every import of a source, those inside functions too."""
+    found: list[Import] = []
+
+    def visit(node: ast.AST, *, lazy: bool) -> None:
+        found.extend(Import(module, name, getattr(node, "lineno", 0), lazy) for name in imported_names(node))
+        inside = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for child in ast.iter_child_nodes(node):
+            visit(child, lazy=inside)
+
+    visit(ast.parse(source), lazy=False)
+    return found
+
+
+def all_imports() -> list[Import]:
+    """List every import of every package, generated stubs left out."""
+    return [
+        found
+        for package in PACKAGES
+        for path in sorted(package.rglob("*.py"))
+        if not path.stem.endswith(("_pb2", "_pb2_grpc"))
+        for found in imports_of(module_name(path, package), path.read_text(encoding="utf-8"))
+    ]
+
+
+# The rules: each takes an import and says whether it breaks it.
+
+
+def contract_knows_nobody(found: Import) -> bool:
+    """Keep the contract below everyone who shares it."""
+    return lies_in(found.importer, "inferwire_proto") and found.is_of(
+        "inferwire", "inferwire_server", "inferwire_cli", "grpc", "openvino"
+    )
+
+
+def sides_never_meet(found: Import) -> bool:
+    """Let client and server share the contract and nothing else."""
+    other_sides = {"inferwire": "inferwire_server", "inferwire_server": "inferwire"}
+    side = found.importer.split(".")[0]
+    return side in other_sides and found.is_of(other_sides[side], "inferwire_cli")
+
+
+def client_needs_three_packages(found: Import) -> bool:
+    """Let the client import numpy, grpcio, protobuf and the standard library."""
+    top = found.name.split(".")[0]
+    return lies_in(found.importer, "inferwire") and top not in stdlib_module_names and top not in CLIENT_NEEDS
+
+
+def core_is_pure(found: Import) -> bool:
+    """Keep clocks, threads, sockets and every other layer out of the core."""
+    if not lies_in(found.importer, "inferwire_server.core"):
+        return False
+    allowed = found.is_of("inferwire_server.core", "inferwire_server.errors")
+    return (found.is_of("inferwire_server") and not allowed) or found.is_of(
+        *CLOCKS_AND_THREADS, *WEB, "grpc", "openvino"
+    )
+
+
+def engine_knows_only_core(found: Import) -> bool:
+    """Keep the service and the transports out of the engine."""
+    return lies_in(found.importer, "inferwire_server.engine") and found.is_of(
+        "inferwire_server.service", "inferwire_server.server", SERVER_TRANSPORT
+    )
+
+
+def service_has_no_transport(found: Import) -> bool:
+    """Keep sockets, the composition root and OpenVINO out of the service."""
+    return lies_in(found.importer, "inferwire_server.service") and found.is_of(
+        "inferwire_server.server", SERVER_TRANSPORT, *WEB, "grpc", "openvino"
+    )
+
+
+def transport_calls_the_service(found: Import) -> bool:
+    """Let a transport reach the engine through the service alone."""
+    return lies_in(found.importer, SERVER_TRANSPORT) and found.is_of(
+        "inferwire_server.engine", "inferwire_server.server"
+    )
+
+
+def openvino_in_one_server_file(found: Import) -> bool:
+    """Let one file of the server, and only waiting functions of the client, know OpenVINO."""
+    if not found.is_of("openvino"):
+        return False
+    on_client = lies_in(found.importer, "inferwire") and found.lazy
+    return not on_client and found.importer != "inferwire_server.engine.openvino_backend"
+
+
+def grpc_in_transports(found: Import) -> bool:
+    """Keep gRPC in the transports of both sides."""
+    return found.is_of("grpc", "grpc_health", "grpc_reflection") and not lies_in(
+        found.importer, SERVER_TRANSPORT, CLIENT_TRANSPORT
+    )
+
+
+def web_in_transports(found: Import) -> bool:
+    """Keep FastAPI and its kin in the server's transports."""
+    return found.is_of(*WEB) and not lies_in(found.importer, SERVER_TRANSPORT)
+
+
+def stubs_in_transports(found: Import) -> bool:
+    """Let messages end where a transport decodes them."""
+    is_stub = found.is_of(OIP_STUBS) or "_pb2" in found.name
+    return is_stub and not lies_in(found.importer, "inferwire_proto", SERVER_TRANSPORT, CLIENT_TRANSPORT)
+
+
+def oip_stubs_in_the_server(found: Import) -> bool:
+    """Keep the Open Inference Protocol's messages in the server's transports."""
+    return found.is_of(OIP_STUBS) and not lies_in(found.importer, SERVER_TRANSPORT)
+
+
+def cli_starts_light(found: Import) -> bool:
+    """Let the command begin, and name what is missing, before either side is imported."""
+    entry = found.importer in {
+        "inferwire_cli",
+        "inferwire_cli.__main__",
+        "inferwire_cli.extras",
+        "inferwire_cli.health",
+    }
+    return entry and not found.lazy and found.is_of("inferwire", "inferwire_server", "cyclopts")
+
+
+Rule = Callable[[Import], bool]
+
+RULES: tuple[Rule, ...] = (
+    contract_knows_nobody,
+    sides_never_meet,
+    client_needs_three_packages,
+    core_is_pure,
+    engine_knows_only_core,
+    service_has_no_transport,
+    transport_calls_the_service,
+    openvino_in_one_server_file,
+    grpc_in_transports,
+    web_in_transports,
+    stubs_in_transports,
+    oip_stubs_in_the_server,
+    cli_starts_light,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.__name__ for rule in RULES])
+def test_every_import_keeps_the_rule(rule: Rule) -> None:
+    assert [str(found) for found in all_imports() if rule(found)] == []
+
+
+def test_no_cli_module_imports_both_sides_at_once() -> None:
+    for package in PACKAGES[3:]:
+        for path in sorted(package.rglob("*.py")):
+            eager = [i for i in imports_of(path.stem, path.read_text(encoding="utf-8")) if not i.lazy]
+            sides = {side for side in ("inferwire", "inferwire_server") if any(i.is_of(side) for i in eager)}
+            assert len(sides) < 2, f"{path.name} needs both sides at once"
+
+
+def test_every_package_is_read() -> None:
+    importers = {found.importer.split(".")[0] for found in all_imports()}
+    assert importers == {package.name for package in PACKAGES}
+
+
+VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
+    (contract_knows_nobody, "inferwire_proto.errors", "import grpc"),
+    (sides_never_meet, "inferwire.core", "from inferwire_server.settings import Settings"),
+    (sides_never_meet, "inferwire_server.service", "from inferwire import Tensor"),
+    (client_needs_three_packages, "inferwire.tensor", "import ml_dtypes"),
+    (core_is_pure, "inferwire_server.core.queue", "from time import monotonic"),
+    (core_is_pure, "inferwire_server.core.queue", "from inferwire_server import engine"),
+    (
+        engine_knows_only_core,
+        "inferwire_server.engine.device",
+        "from inferwire_server.service import Service",
+    ),
+    (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
+    (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
+    (openvino_in_one_server_file, "inferwire_server.engine.device", "def f():\n    import openvino"),
+    (openvino_in_one_server_file, "inferwire.core", "import openvino as ov"),
+    (grpc_in_transports, "inferwire_server.service", "from grpc import aio"),
+    (web_in_transports, "inferwire_server.server", "import uvicorn"),
+    (stubs_in_transports, "inferwire.core", "from inferwire_proto.inferwire.v1 import types_pb2"),
+    (oip_stubs_in_the_server, "inferwire.transport.oip", f"import {OIP_STUBS}"),
+    (cli_starts_light, "inferwire_cli.__main__", "import inferwire"),
+)
+
+
+@pytest.mark.parametrize(("rule", "module", "source"), VIOLATIONS)
+def test_a_violation_is_caught(rule: Rule, module: str, source: str) -> None:
+    assert [found.importer for found in imports_of(module, source) if rule(found)] == [module]
+
+
+def test_every_rule_has_a_violation() -> None:
+    assert {rule for rule, _, _ in VIOLATIONS} == set(RULES)
+
+
+def test_the_client_may_take_openvino_objects_inside_a_function() -> None:
+    (found,) = imports_of("inferwire.core", "def compile(model):\n    import openvino\n")
+    assert found.lazy
+    assert not openvino_in_one_server_file(found)
+
+
+def test_a_relative_import_is_refused() -> None:
+    with pytest.raises(AssertionError, match="relative imports"):
+        imports_of("inferwire.core", "from .tensor import Tensor")
