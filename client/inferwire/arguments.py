@@ -1,0 +1,105 @@
+"""How arguments are accepted and refused: as pybind11 does it for OpenVINO's classes.
+
+Owns the conversion of integers and integer sequences and the text of the TypeErrors. It knows
+nothing of tensors, shapes or ports.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn, TypeGuard, cast
+
+import numpy as np
+
+SIZE_LIMIT = 2**64
+"""Sizes are unsigned 64-bit integers in OpenVINO."""
+
+INT64_MAX = 2**63 - 1
+"""The largest dimension; it also stands for one without an upper bound."""
+
+
+class Unpicklable:
+    """Refuses copy, deepcopy and pickle, as OpenVINO's objects do unless they say otherwise."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        del protocol
+        raise TypeError(f"cannot pickle 'inferwire.{type(self).__name__}' object")
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Tell whether a value is a list, whatever it holds."""
+    return isinstance(value, list)
+
+
+def is_array(value: object) -> TypeGuard[np.ndarray[Any, Any]]:
+    """Tell whether a value is a numpy array, whatever it holds."""
+    return isinstance(value, np.ndarray)
+
+
+def is_list_or_tuple(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    """Tell whether a value is a list or a tuple, whatever it holds."""
+    return isinstance(value, list | tuple)
+
+
+def as_integer(value: object) -> int | None:
+    """Convert what has an exact integer value; floats and strings have none."""
+    try:
+        return operator.index(cast("Any", value))
+    except TypeError:
+        return None
+
+
+def as_size(value: object) -> int | None:
+    """Convert to an integer from 0 to 2**64 - 1; None for anything else."""
+    number = as_integer(value)
+    return number if number is not None and 0 <= number < SIZE_LIMIT else None
+
+
+def as_sizes(value: object) -> tuple[int, ...] | None:
+    """Convert an iterable of sizes; None where it is no such thing."""
+    if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
+        return None
+    sizes: list[int] = []
+    for item in cast("Iterable[object]", value):
+        size = as_size(item)
+        if size is None:
+            return None
+        sizes.append(size)
+    return tuple(sizes)
+
+
+def position(function: str, owner: object, index: object, length: int) -> int:
+    """Convert an index from 0 to length - 1.
+
+    Raises:
+        TypeError: For what is no size, negative numbers among them.
+        IndexError: Past the end, where OpenVINO reads or writes foreign memory.
+    """
+    size = as_size(index)
+    if size is None:
+        raise incompatible(function, f"(self: {type(owner).__name__}, index: int)", invoked=(owner, index))
+    if size >= length:
+        raise IndexError(f"index {size} is out of range for {owner!r} of length {length}")
+    return size
+
+
+def incompatible(
+    function: str,
+    *signatures: str,
+    invoked: tuple[object, ...] = (),
+    keywords: Mapping[str, object] | None = None,
+) -> TypeError:
+    """Build the TypeError for arguments that fit none of a function's signatures."""
+    kind = "constructor" if function == "__init__" else "function"
+    listed = "\n".join(f"    {number}. {signature}" for number, signature in enumerate(signatures, 1))
+    given = ", ".join(repr(argument) for argument in invoked)
+    if keywords:
+        named = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
+        given = f"{given}; kwargs: {named}" if given else f"kwargs: {named}"
+    return TypeError(
+        f"{function}(): incompatible {kind} arguments. The following argument types are supported:\n"
+        f"{listed}\n\nInvoked with: {given}"
+    )

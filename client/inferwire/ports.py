@@ -1,0 +1,218 @@
+"""The inputs and outputs of models, as a client knows them.
+
+Owns `ConstOutput` and the little of `Node` that a port leads to. Both are made from descriptions
+that a server sent, never by users.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from inferwire.arguments import Unpicklable
+from inferwire.partial_shape import PartialShape
+from inferwire.shapes import Shape
+from inferwire.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class PortDescription:
+    """What a server says of one port.
+
+    Attributes:
+        names: The tensor names; empty where the model gives none.
+        element_type: The type of its elements.
+        partial_shape: What shapes it takes or gives.
+        node_name: The friendly name of the node behind it.
+        node_type: The type of the node, "Parameter" or "Result" for compiled models.
+        oip_name: Its unique name in the Open Inference Protocol.
+    """
+
+    names: frozenset[str]
+    element_type: Type
+    partial_shape: PartialShape
+    node_name: str
+    node_type: str
+    oip_name: str
+
+
+class Node(Unpicklable):
+    """The node behind a port. Mirrors the part of `openvino.Node` that needs no graph.
+
+    Differs from OpenVINO: only names, type and the output's type and shape are here; the friendly
+    name can be set and stays on the client.
+    """
+
+    __slots__ = ("_description", "_friendly_name")
+
+    def __init__(self, description: PortDescription) -> None:
+        self._description = description
+        self._friendly_name = description.node_name
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.get_type_name()}: '{self._friendly_name}' "
+            f"({self._description.partial_shape}, {self._description.element_type.type_name})>"
+        )
+
+    @property
+    def friendly_name(self) -> str:
+        """The name for people; setting it changes nothing on the server."""
+        return self._friendly_name
+
+    @friendly_name.setter
+    def friendly_name(self, name: str) -> None:
+        self._friendly_name = name
+
+    @property
+    def name(self) -> str:
+        """The name the node came with."""
+        return self._description.node_name
+
+    def get_friendly_name(self) -> str:
+        """Give `friendly_name`."""
+        return self._friendly_name
+
+    def set_friendly_name(self, friendly_name: str) -> None:
+        """Set `friendly_name`."""
+        self._friendly_name = friendly_name
+
+    def get_name(self) -> str:
+        """Give `name`."""
+        return self.name
+
+    def get_type_name(self) -> str:
+        """Give the type of the node, as "Parameter"."""
+        return self._description.node_type
+
+    def get_element_type(self) -> Type:
+        """Give the type of the port's elements."""
+        return self._description.element_type
+
+    def get_output_size(self) -> int:
+        """Give the number of the node's outputs."""
+        return 1
+
+
+class ConstOutput:
+    """One input or output of a compiled model. Mirrors `openvino.ConstOutput`.
+
+    Two ports are equal where they are ports of the same node: those of another compilation of the
+    same model are not.
+
+    Differs from OpenVINO: `rt_info`, `tensor`, `target_inputs` and what else leads into the graph
+    are not here; there is a constructor, for the SDK's own use.
+
+    Example:
+        >>> compiled.input("data")
+        <ConstOutput: names[data] shape[1,3] type: f32>
+        >>> compiled.input("data").shape
+        <Shape: [1,3]>
+    """
+
+    def __init__(self, description: PortDescription, node: Node | None = None) -> None:
+        self._description = description
+        self._node = node or Node(description)
+
+    def __repr__(self) -> str:
+        names = ", ".join(sorted(self._description.names))
+        return f"<ConstOutput: names[{names}] shape{self.partial_shape} type: {self.element_type.type_name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConstOutput) and self._node is other._node
+
+    def __hash__(self) -> int:
+        return id(self._node)
+
+    def __lt__(self, other: object) -> bool:
+        return hash(self) < hash(other) if isinstance(other, ConstOutput) else NotImplemented
+
+    def __le__(self, other: object) -> bool:
+        return hash(self) <= hash(other) if isinstance(other, ConstOutput) else NotImplemented
+
+    def __copy__(self) -> ConstOutput:
+        return ConstOutput(self._description, self._node)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        raise TypeError("Cannot deepcopy 'openvino.ConstOutput' object.")
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("cannot pickle 'inferwire.ConstOutput' object")
+
+    @property
+    def description(self) -> PortDescription:
+        """What the server said of the port; not in openvino."""
+        return self._description
+
+    @property
+    def any_name(self) -> str:
+        """The smallest of the port's names.
+
+        Raises:
+            RuntimeError: For a port without names.
+        """
+        if not self._description.names:
+            raise RuntimeError("Attempt to get a name for a Tensor without names")
+        return min(self._description.names)
+
+    @property
+    def names(self) -> set[str]:
+        """All names of the port."""
+        return set(self._description.names)
+
+    @property
+    def element_type(self) -> Type:
+        """The type of the port's elements."""
+        return self._description.element_type
+
+    @property
+    def partial_shape(self) -> PartialShape:
+        """What shapes the port takes or gives."""
+        return PartialShape(self._description.partial_shape)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape, where it is known in full.
+
+        Raises:
+            RuntimeError: Where it is not.
+        """
+        return self._description.partial_shape.to_shape()
+
+    @property
+    def index(self) -> int:
+        """The port's place among the outputs of its node: always 0."""
+        return 0
+
+    @property
+    def node(self) -> Node:
+        """The node behind the port."""
+        return self._node
+
+    def get_any_name(self) -> str:
+        """Give `any_name`."""
+        return self.any_name
+
+    def get_names(self) -> set[str]:
+        """Give `names`."""
+        return self.names
+
+    def get_element_type(self) -> Type:
+        """Give `element_type`."""
+        return self.element_type
+
+    def get_partial_shape(self) -> PartialShape:
+        """Give `partial_shape`."""
+        return self.partial_shape
+
+    def get_shape(self) -> Shape:
+        """Give `shape`."""
+        return self.shape
+
+    def get_index(self) -> int:
+        """Give `index`."""
+        return 0
+
+    def get_node(self) -> Node:
+        """Give `node`."""
+        return self._node

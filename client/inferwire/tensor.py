@@ -1,0 +1,283 @@
+"""The tensors that users hold: OpenVINO's interface over `inferwire.memory`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from inferwire.arguments import Unpicklable, as_sizes, incompatible, is_array, is_list
+from inferwire.memory import Dense, Memory, allocate, refuse_packed
+from inferwire.ports import ConstOutput
+from inferwire.shapes import Coordinate, Shape, Strides
+from inferwire.tensor_sources import Array, memory_from, string_objects
+from inferwire.types import Type, type_of
+from inferwire_proto.strings import Buffer
+
+
+class Tensor(Unpicklable):
+    """Elements of one type under a shape. Mirrors `openvino.Tensor`.
+
+    Made from an array (a copy, or its own memory where `shared_memory`), from an array, a shape
+    and a type (always the array's memory, read anew), a list, a type and a shape (memory that is
+    not set), a port, another tensor and a region in it (sharing its memory), or a PIL image.
+
+    Types of less than 8 bits and their kin show their packed bytes as a flat array; bf16 shows its
+    bits typed as float16; strings are read and written by `str_data` and `bytes_data`.
+
+    Differs from OpenVINO: memory that is too small for shape and type is refused where openvino
+    reads past its end; a view over read-only memory stays read-only; big-endian arrays are converted
+    when copied and refused when shared, where openvino misreads them; `shape` is a copy; string
+    tensors can be deep-copied; a region keeps its rank.
+
+    Example:
+        >>> tensor = Tensor(np.zeros((1, 3), np.float32))
+        >>> tensor
+        <Tensor: shape[1,3] type: f32>
+        >>> tensor.data[0, 0] = 1
+
+    Raises:
+        TypeError: Where the arguments fit no overload.
+        RuntimeError: For dtypes without an element type, arrays that cannot be shared and regions
+            outside the tensor.
+        ValueError: For read-only arrays with `shared_memory`.
+    """
+
+    __slots__ = ("_memory",)
+
+    @overload
+    def __init__(self, array: Array, shared_memory: bool = False) -> None: ...
+    @overload
+    def __init__(self, array: Array, shape: Shape | Sequence[int], type: Type = ...) -> None: ...
+    @overload
+    def __init__(self, list: list[Any]) -> None: ...
+    @overload
+    def __init__(self, type: Type | DTypeLike, shape: Shape | Sequence[int]) -> None: ...
+    @overload
+    def __init__(self, port: ConstOutput, array: Array = ...) -> None: ...
+    @overload
+    def __init__(self, other: Tensor, begin: Coordinate | Sequence[int], end: Coordinate | Sequence[int]) -> None: ...
+    @overload
+    def __init__(self, image: object) -> None: ...
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and isinstance(args[0], Tensor) and len(args) + len(kwargs) == 3:
+            args = (args[0].memory, *args[1:])
+        elif isinstance(kwargs.get("other"), Tensor):
+            kwargs["other"] = kwargs["other"].memory
+        self._memory = memory_from(args, kwargs)
+
+    @classmethod
+    def over(cls, memory: Memory) -> Tensor:
+        """Make a tensor over memory that other tensors may hold too; not in openvino."""
+        tensor = object.__new__(cls)
+        tensor._memory = memory
+        return tensor
+
+    @property
+    def memory(self) -> Memory:
+        """What holds the elements; for the SDK's own use, not in openvino."""
+        return self._memory
+
+    def __copy__(self) -> Tensor:
+        return Tensor.over(self._memory)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        copied = allocate(self._memory.row, self._memory.shape)
+        np.copyto(copied.array, self._memory.array)
+        return Tensor.over(copied)
+
+    def __repr__(self) -> str:
+        return f"<Tensor: shape{self.shape} type: {self._memory.row.name}>"
+
+    @property
+    def element_type(self) -> Type:
+        """The type of the elements."""
+        return type_of(self._memory.row)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape, in elements; set it to resize. See `set_shape`."""
+        return Shape(self._memory.shape)
+
+    @shape.setter
+    def shape(self, shape: Shape | Sequence[int]) -> None:
+        self.set_shape(shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self._memory.shape, dtype=np.int64))
+
+    @property
+    def byte_size(self) -> int:
+        """The bytes of the elements; strings count as the 32 bytes of their C++ objects."""
+        row = self._memory.row
+        return self.size * self.element_type.size if row.is_string else row.byte_size(self._memory.shape)
+
+    @property
+    def strides(self) -> Strides:
+        """How many bytes apart neighbours along each axis are.
+
+        Raises:
+            RuntimeError: For types of less than 8 bits.
+        """
+        refuse_packed(self._memory.row)
+        return Strides(self._memory.strides)
+
+    @property
+    def data(self) -> Array:
+        """The elements: a view that writes to the tensor, except for strings, which are copied."""
+        if not self._memory.row.is_string:
+            return self._memory.array.view()
+        warnings.warn(
+            "Data of string type will be copied! Please use dedicated properties "
+            "`str_data` and `bytes_data` to avoid confusion while accessing Tensor's contents.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return self.bytes_data
+
+    @property
+    def bytes_data(self) -> Array:
+        """Strings as an array of 'S', copied; trailing zeros are lost, as numpy does it.
+
+        Set from a list or an array of as many strings, text as UTF-8.
+
+        Raises:
+            RuntimeError: For a tensor of another type, or data that does not fit.
+        """
+        return np.array(self._strings(), dtype="S").reshape(self._memory.shape)
+
+    @bytes_data.setter
+    def bytes_data(self, strings: Array | list[str] | list[bytes]) -> None:
+        self._set_strings(strings)
+
+    @property
+    def str_data(self) -> Array:
+        """Strings as an array of 'U', copied; bytes that are no UTF-8 are replaced.
+
+        Set from a list or an array of as many strings.
+
+        Raises:
+            RuntimeError: For a tensor of another type, or data that does not fit.
+        """
+        decoded = [item.decode("utf-8", "replace") for item in self._strings()]
+        return np.array(decoded, dtype="U").reshape(self._memory.shape)
+
+    @str_data.setter
+    def str_data(self, strings: Array | list[str] | list[bytes]) -> None:
+        self._set_strings(strings)
+
+    def set_shape(self, shape: Shape | Sequence[int]) -> None:
+        """Take another shape.
+
+        A tensor's own memory grows where it must, and its content is then not set. Shared memory
+        and regions change up to the size they were made with.
+
+        Raises:
+            TypeError: For what is no shape.
+            RuntimeError: Where shared memory or a region is too small.
+        """
+        sizes = as_sizes(shape)
+        if sizes is None:
+            raise incompatible("set_shape", "(self: Tensor, shape: Shape | Sequence[int])", invoked=(self, shape))
+        self._memory.set_shape(sizes)
+
+    def copy_from(self, source: Tensor | Array | list[Any]) -> None:
+        """Take the shape and the elements of a tensor, an array or a list.
+
+        Raises:
+            TypeError: For anything else.
+            RuntimeError: For another element type, or where the memory is too small and not its own.
+        """
+        given = Tensor(source) if is_array(source) or is_list(source) else source
+        signature = "(self: Tensor, source: Tensor | numpy.ndarray | list)"
+        _copy(_memory_of("copy_from", signature, self, given), self._memory)
+
+    def copy_to(self, target_tensor: Tensor) -> None:
+        """Give shape and elements to another tensor.
+
+        Raises:
+            TypeError: For what is no tensor.
+            RuntimeError: As `copy_from`.
+        """
+        signature = "(self: Tensor, target_tensor: Tensor)"
+        _copy(self._memory, _memory_of("copy_to", signature, self, target_tensor))
+
+    def is_continuous(self) -> bool:
+        """Tell whether the elements lie without gaps; false for most regions."""
+        return isinstance(self._memory, Dense) or bool(self._memory.array.flags.c_contiguous)
+
+    def get_element_type(self) -> Type:
+        """Give `element_type`."""
+        return self.element_type
+
+    def get_shape(self) -> Shape:
+        """Give `shape`."""
+        return self.shape
+
+    def get_size(self) -> int:
+        """Give `size`."""
+        return self.size
+
+    def get_byte_size(self) -> int:
+        """Give `byte_size`."""
+        return self.byte_size
+
+    def get_strides(self) -> Strides:
+        """Give `strides`."""
+        return self.strides
+
+    def wire_data(self) -> Buffer:
+        """Give the elements as inferwire's wire carries them; not in openvino.
+
+        Read-only bytes, little-endian and without gaps; a view of the tensor's memory wherever it
+        has no gaps, so what is written to the tensor afterwards shows in it. Strings are packed.
+        """
+        return self._memory.wire_data()
+
+    def load_wire(self, shape: Sequence[int], data: Buffer) -> None:
+        """Take the shape and the elements of a message; not in openvino.
+
+        The elements are copied into the tensor's memory, which moves only where it must grow.
+
+        Raises:
+            ValueError: Where the data does not have the bytes the shape needs.
+            RuntimeError: As `set_shape` does.
+        """
+        self._memory.load_wire(tuple(shape), data)
+
+    def _strings(self) -> list[bytes]:
+        if not self._memory.row.is_string:
+            raise RuntimeError("Tensor's type must be a string!")
+        return self._memory.array.reshape(-1).tolist()
+
+    def _set_strings(self, strings: object) -> None:
+        given = np.array(strings) if is_list(strings) else strings
+        if not is_array(given):
+            raise RuntimeError("Invalid data to fill String Tensor!")
+        if given.dtype.kind not in "SU":
+            raise RuntimeError("Unknown string kind passed to fill the Tensor's data!")
+        if given.size != self.size:
+            raise RuntimeError("Passed array must have the same size (number of elements) as the Tensor!")
+        row = self._memory.row
+        if not row.is_string:
+            raise RuntimeError(f"Tensor data with element type {row.name}, is not representable as pointer to string")
+        self._memory.array[...] = string_objects(given).reshape(self._memory.shape)
+
+
+def _memory_of(function: str, signature: str, owner: Tensor, other: object) -> Memory:
+    if not isinstance(other, Tensor):
+        raise incompatible(function, signature, invoked=(owner, other))
+    return other.memory
+
+
+def _copy(source: Memory, target: Memory) -> None:
+    if source.row != target.row:
+        raise RuntimeError(f"Tensor element types are not equal. (src: {source.row.name} != dst: {target.row.name})")
+    elements = source.array
+    target.set_shape(source.shape)
+    np.copyto(target.array, elements)
