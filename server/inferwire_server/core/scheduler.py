@@ -174,9 +174,7 @@ class Scheduler:
         effects: list[Effect] = []
         while (deadline := self.next_deadline) is not None and deadline <= now:
             job = heappop(self._deadlines)[2]
-            error = ServingError(
-                Code.DEADLINE_EXCEEDED, f"the deadline passed while the job was {job.state.value}"
-            )
+            error = ServingError(Code.DEADLINE_EXCEEDED, f"the deadline passed while the job was {job.state.value}")
             effects += self.cancel(job, error, now)
         return effects
 
@@ -217,11 +215,7 @@ class Scheduler:
     def _next_lane(self) -> _Lane | None:
         best, best_rank = None, None
         for lane in self._lanes.values():
-            if (
-                lane.idle
-                and (rank := lane.queue.first_rank) is not None
-                and (best_rank is None or rank < best_rank)
-            ):
+            if lane.idle and (rank := lane.queue.first_rank) is not None and (best_rank is None or rank < best_rank):
                 best, best_rank = lane, rank
         return best
 

@@ -112,16 +112,12 @@ class ModelSpec:
             if index is None:
                 raise invalid_input(self._unknown("input", key, self.inputs))
             if bound[index] is not None:
-                raise invalid_input(
-                    f"input '{self.inputs[index].oip_name}' of model '{self.name}' is given twice"
-                )
+                raise invalid_input(f"input '{self.inputs[index].oip_name}' of model '{self.name}' is given twice")
             self._check(self.inputs[index], tensor)
             bound[index] = tensor
         complete = tuple(tensor for tensor in bound if tensor is not None)
         if len(complete) != len(bound):
-            missing = ", ".join(
-                f"'{self.inputs[i].oip_name}'" for i, tensor in enumerate(bound) if tensor is None
-            )
+            missing = ", ".join(f"'{self.inputs[i].oip_name}'" for i, tensor in enumerate(bound) if tensor is None)
             raise invalid_input(f"input {missing} of model '{self.name}' is missing")
         return complete
 

@@ -44,9 +44,7 @@ class Served:
         if self.model is not None:
             return self.model
         if self.state is ModelState.FAILED:
-            raise ServingError(
-                Code.MODEL_FAILED, f"failed to load '{self.name}' version {self.version}: {self.reason}"
-            )
+            raise ServingError(Code.MODEL_FAILED, f"failed to load '{self.name}' version {self.version}: {self.reason}")
         raise ServingError(
             Code.MODEL_NOT_READY, f"model '{self.name}' version {self.version} is loading", retry_after_s=1.0
         )
@@ -78,9 +76,7 @@ class Catalogue:
     def statuses(self) -> list[Served]:
         """List every version of every model, by name, then by version."""
         return [
-            versions[version]
-            for _, versions in sorted(self._served.items())
-            for version in sorted(versions, key=int)
+            versions[version] for _, versions in sorted(self._served.items()) for version in sorted(versions, key=int)
         ]
 
     def expect(self, entries: list[Entry]) -> None:
@@ -104,9 +100,7 @@ class Catalogue:
         if versions is None:
             raise ServingError(Code.MODEL_NOT_FOUND, f"Request for unknown model: '{name}' is not found")
         if not version:
-            return max(
-                versions.values(), key=lambda served: (served.state is ModelState.READY, int(served.version))
-            )
+            return max(versions.values(), key=lambda served: (served.state is ModelState.READY, int(served.version)))
         if not (version.isascii() and version.isdigit()):
             raise invalid_input(f"failed to get model version from specified version string '{version}'")
         found = versions.get(str(int(version)))

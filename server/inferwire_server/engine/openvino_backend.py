@@ -224,9 +224,7 @@ def _ports(ports: Sequence[Any], names: Sequence[set[str]], kind: str) -> tuple[
 def _shape(shape: ov.PartialShape) -> Shape:
     if shape.rank.is_dynamic:
         return None
-    return tuple(
-        Dimension(d.get_min_length(), None if d.get_max_length() == -1 else d.get_max_length()) for d in shape
-    )
+    return tuple(Dimension(d.get_min_length(), None if d.get_max_length() == -1 else d.get_max_length()) for d in shape)
 
 
 def _partial_shape(shape: Shape) -> ov.PartialShape:
@@ -260,7 +258,7 @@ def _scalar(value: Any) -> Scalar:
         return value
     if isinstance(value, ov.Type):
         return BY_NAME.get(value.get_type_name(), value.get_type_name())
-    kind: type[Any] = type(value)
+    kind = cast("type[Any]", type(value))
     if hasattr(kind, "__members__"):
         module = kind.__module__.rpartition("properties")[2]
         return EnumValue(f"{module}.{kind.__name__}".lstrip("."), value.name)

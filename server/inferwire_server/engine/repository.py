@@ -66,9 +66,7 @@ class Repository:
         if self.root.is_file():
             return [Entry(self.root.stem, "1", self.root)]
         if not self.root.is_dir():
-            raise ServingError(
-                Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file"
-            )
+            raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file")
         return [entry for child in sorted(self.root.iterdir()) for entry in _entries(child)]
 
 
@@ -86,9 +84,7 @@ def _entries(path: Path) -> list[Entry]:
         return []
     if path.is_file():
         return [Entry(path.stem, "1", path)] if path.suffix in MODEL_SUFFIXES else []
-    versions = sorted(
-        (child for child in path.iterdir() if _is_version(child)), key=lambda child: int(child.name)
-    )
+    versions = sorted((child for child in path.iterdir() if _is_version(child)), key=lambda child: int(child.name))
     if versions:
         return [Entry(path.name, str(int(child.name)), child) for child in versions]
     return [Entry(path.name, "1", path)] if _model_files(path) else []

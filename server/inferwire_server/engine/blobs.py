@@ -1,0 +1,92 @@
+"""Uploaded files, by the hash of their content, in a temporary folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory, mkdtemp
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError, invalid_input
+
+_WEIGHTS_SUFFIX = {".xml": ".bin", ".pdmodel": ".pdiparams"}
+
+
+class BlobStore:
+    """Blobs on disk. Who may use one is the sessions' business; here each has a count of holders."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._folder = TemporaryDirectory(prefix="inferwire-")
+        self._holders: dict[bytes, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<BlobStore: {len(self._holders)} blobs in {self._folder.name}>"
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self._folder.cleanup()
+
+    async def put(self, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
+        """Write a blob and hold it, once its content is what was announced.
+
+        Raises:
+            ServingError: TOO_LARGE, or INVALID_INPUT if length or hash differ.
+        """
+        if byte_size > self._max_bytes:
+            raise ServingError(
+                Code.TOO_LARGE, f"the upload has {byte_size} bytes, at most {self._max_bytes} are allowed"
+            )
+        if len(digest) != 32:
+            raise invalid_input(f"the blob's hash has {len(digest)} bytes, expected the 32 of a SHA-256")
+        scratch = Path(mkdtemp(dir=self._folder.name))
+        try:
+            await _write(scratch / "blob", digest, byte_size, chunks)
+            (scratch / "blob").replace(self._path(digest))
+        finally:
+            rmtree(scratch)
+        self._holders[digest] = self._holders.get(digest, 0) + 1
+
+    def drop(self, digest: bytes) -> None:
+        """Let go of a blob; the last holder's drop removes it."""
+        self._holders[digest] -= 1
+        if self._holders[digest] == 0:
+            del self._holders[digest]
+            self._path(digest).unlink()
+
+    def lay_out(self, model: bytes, weights: bytes | None, suffix: str) -> tuple[Path, Path]:
+        """Link blobs under the names a runtime looks for; give a folder to remove later, and the model file.
+
+        Raises:
+            ServingError: INVALID_INPUT for a suffix that is none.
+        """
+        if not (suffix.startswith(".") and suffix[1:].isalnum()):
+            raise invalid_input(f"the model file's ending is '{suffix}', expected one such as '.onnx'")
+        folder = Path(mkdtemp(dir=self._folder.name))
+        path = folder / f"model{suffix}"
+        path.hardlink_to(self._path(model))
+        if weights is not None:
+            path.with_suffix(_WEIGHTS_SUFFIX.get(suffix, ".bin")).hardlink_to(self._path(weights))
+        return folder, path
+
+    def _path(self, digest: bytes) -> Path:
+        return Path(self._folder.name) / digest.hex()
+
+
+async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
+    """Write the chunks off the loop and check what they are."""
+    content, written = sha256(), 0
+    with path.open("wb") as file:
+        async for chunk in chunks:
+            written += len(chunk)
+            if written > byte_size:
+                break
+            content.update(chunk)
+            await asyncio.to_thread(file.write, chunk)
+    if written != byte_size:
+        raise invalid_input(f"the upload has {written} bytes or more, expected the {byte_size} it announced")
+    if content.digest() != digest:
+        raise invalid_input(f"the upload has hash {content.hexdigest()}, expected {digest.hex()}")

@@ -1,0 +1,27 @@
+"""What the server does, one method per call, whatever socket the call came through.
+
+The classes follow the contract's services. They know neither transports nor OpenVINO.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inferwire_server.service.devices import DeviceService
+from inferwire_server.service.health import HealthService
+from inferwire_server.service.inference import InferenceService
+from inferwire_server.service.models import ModelService
+from inferwire_server.service.sessions import SessionService
+from inferwire_server.service.uploads import UploadService
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """All that a transport may call."""
+
+    health: HealthService
+    inference: InferenceService
+    models: ModelService
+    uploads: UploadService
+    sessions: SessionService
+    devices: DeviceService

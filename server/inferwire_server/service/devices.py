@@ -1,0 +1,54 @@
+"""The devices, their queues and their properties."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from inferwire_proto.properties import PropertyValue
+from inferwire_server.core.scheduler import Load
+from inferwire_server.engine.backend import PluginVersion
+from inferwire_server.engine.models import Engine
+from inferwire_server.errors import ServingError
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStatus:
+    """One device now."""
+
+    name: str
+    full_name: str
+    load: Load
+    queue_capacity: int
+
+
+class DeviceService:
+    """Describes what models can be compiled for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def list(self) -> list[DeviceStatus]:
+        """List the devices in the runtime's order."""
+        return [
+            DeviceStatus(device.name, await self._full_name(device.name), device.load, device.queue_capacity)
+            for device in self._engine.devices
+        ]
+
+    async def get_property(self, device: str, name: str) -> PropertyValue:
+        """Read a property of a device, or of the runtime where `device` is empty.
+
+        Raises:
+            ServingError: INVALID_INPUT with the runtime's reason.
+        """
+        return await asyncio.to_thread(self._engine.backend.device_property, device, name)
+
+    async def get_versions(self, device: str) -> dict[str, PluginVersion]:
+        """Read the plugin versions behind a device name; none for an unknown one."""
+        return await asyncio.to_thread(self._engine.backend.versions, device)
+
+    async def _full_name(self, device: str) -> str:
+        try:
+            return str(await self.get_property(device, "FULL_DEVICE_NAME"))
+        except ServingError:
+            return device

@@ -1,0 +1,158 @@
+"""Running inferences: at once, or as a job with a name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import Job, Work
+from inferwire_server.core.ledger import JobLedger
+from inferwire_server.engine.models import Engine, Submission
+from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.service.models import ModelService
+from inferwire_server.service.values import Inference
+
+
+@dataclass(frozen=True, slots=True)
+class NamedJob:
+    """A job that its caller asks for again, and the future that waits for its end."""
+
+    job: Job
+    end: asyncio.Future[None]
+
+
+class InferenceService:
+    """Admits inferences, and keeps the jobs that callers name."""
+
+    def __init__(self, engine: Engine, models: ModelService, ledger: JobLedger[NamedJob]) -> None:
+        self._engine = engine
+        self._models = models
+        self._ledger = ledger
+        self._in_flight: set[Job] = set()
+        self._idle = asyncio.Event()
+        self._draining = False
+
+    def __repr__(self) -> str:
+        state = "draining" if self._draining else "open"
+        return f"<InferenceService: {state}, {len(self._in_flight)} in flight, {len(self._ledger)} named jobs>"
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether nothing more is admitted."""
+        return self._draining
+
+    def submit(self, inference: Inference, on_end: Callable[[Job], Any]) -> Job:
+        """Queue an inference. `on_end` is called on the loop, once, after this call has returned.
+
+        Raises:
+            ServingError: If the model, the inputs or the queue do not allow it.
+        """
+        if self._draining:
+            raise ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
+        model = self._models.resolve(inference.target)
+        spec = model.spec
+        if inference.signature not in (0, spec.signature):
+            raise invalid_input(
+                f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
+                "expected a caller that has read the model's description again"
+            )
+        work = Work(spec.bind(inference.inputs), spec.select(inference.outputs))
+
+        def ended(job: Job) -> None:
+            self._in_flight.discard(job)
+            if self._draining and not self._in_flight:
+                self._idle.set()
+            on_end(job)
+
+        job = self._engine.submit(model, Submission(work, inference.priority, inference.timeout_s), ended)
+        self._in_flight.add(job)
+        return job
+
+    def cancel(self, job: Job, reason: str) -> None:
+        """Cancel a job, queued or running; do nothing for one that has ended."""
+        self._engine.cancel(job, reason)
+
+    async def infer(self, inference: Inference) -> Job:
+        """Run an inference to its end. Cancelling this call cancels the inference.
+
+        Raises:
+            ServingError: If it was not admitted; what became of it later is in the job.
+        """
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        job = self.submit(inference, lambda _: end.done() or end.set_result(None))
+        try:
+            await end
+        except asyncio.CancelledError:
+            self.cancel(job, "the caller has gone")
+            raise
+        return job
+
+    def start(self, inference: Inference) -> str:
+        """Queue an inference as a named job and give its name.
+
+        Raises:
+            ServingError: If it was not admitted.
+        """
+        loop = asyncio.get_running_loop()
+        end: asyncio.Future[None] = loop.create_future()
+
+        def ended(_: Job) -> None:
+            end.set_result(None)
+            forget_at = self._ledger.ended(job_id, loop.time())
+            loop.call_at(forget_at, lambda: self._ledger.expire(loop.time()))
+
+        job = self.submit(inference, ended)
+        job_id = self._ledger.add(NamedJob(job, end))
+        return job_id
+
+    async def wait(self, job_id: str, timeout_s: float) -> Job:
+        """Wait until a job has ended or the time is up; its state says which.
+
+        Raises:
+            ServingError: JOB_NOT_FOUND.
+        """
+        named = self._ledger.get(job_id)
+        if not named.end.done() and timeout_s > 0:
+            await asyncio.wait([named.end], timeout=timeout_s)
+        return named.job
+
+    def result(self, job_id: str, *, release: bool = False) -> Job:
+        """Give an ended job, and with `release` forget it.
+
+        Raises:
+            ServingError: JOB_NOT_FOUND, or INVALID_INPUT while it still runs.
+        """
+        job = self._ledger.get(job_id).job
+        if not job.state.is_terminal:
+            raise invalid_input(f"job '{job_id}' is {job.state.value}, expected one that has ended: wait for it")
+        if release:
+            self._ledger.release(job_id)
+        return job
+
+    def cancel_named(self, job_id: str) -> Job:
+        """Cancel a job by its name.
+
+        Raises:
+            ServingError: JOB_NOT_FOUND.
+        """
+        job = self._ledger.get(job_id).job
+        self.cancel(job, "the job was cancelled")
+        return job
+
+    async def drain(self, grace_s: float) -> int:
+        """Admit nothing more, wait for what runs, cancel what is left; give how many that were."""
+        self._draining = True
+        if not self._in_flight:
+            return 0
+        try:
+            async with asyncio.timeout(grace_s):
+                await self._idle.wait()
+        except TimeoutError:
+            left = tuple(self._in_flight)
+            for job in left:
+                self.cancel(job, "the server is shutting down")
+            return len(left)
+        return 0

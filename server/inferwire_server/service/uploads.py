@@ -1,0 +1,141 @@
+"""What sessions upload and compile: theirs alone, and freed with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import rmtree
+
+from inferwire_proto.errors import Code
+from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.sessions import Session
+from inferwire_server.core.specs import ModelSpec, Shape
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.blobs import BlobStore
+from inferwire_server.engine.models import Engine, Model
+from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.service.values import UploadedModel
+
+FORBIDDEN_PROPERTIES = frozenset({"CACHE_DIR", "WEIGHTS_PATH", "LOG_LEVEL", "CACHE_ENCRYPTION_CALLBACKS"})
+"""Properties that name files of the server, or change more than the caller's own model."""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedSource:
+    """A model as blobs that a session has uploaded."""
+
+    model: bytes
+    weights: bytes | None
+    suffix: str
+    reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What an uploaded model is compiled for."""
+
+    device: str
+    properties: Properties = field(default_factory=dict[str, PropertyValue])
+
+
+class UploadService:
+    """Takes in models for sessions and compiles them. Off where there is no store for blobs."""
+
+    def __init__(self, engine: Engine, blobs: BlobStore | None, new_id: Callable[[], str]) -> None:
+        self._engine = engine
+        self._blobs = blobs
+        self._new_id = new_id
+        self._compiled: dict[str, Model] = {}
+
+    def __repr__(self) -> str:
+        return f"<UploadService: {'off' if self._blobs is None else f'{len(self._compiled)} compiled models'}>"
+
+    def resolve(self, target: UploadedModel) -> Model:
+        """Give a compiled model that is the session's own.
+
+        Raises:
+            ServingError: MODEL_NOT_FOUND.
+        """
+        model = self._compiled.get(target.compiled_id)
+        if model is None or target.session is None or target.compiled_id not in target.session.compiled:
+            raise ServingError(
+                Code.MODEL_NOT_FOUND, f"compiled model '{target.compiled_id}' is not one of this session"
+            )
+        return model
+
+    def has_blobs(self, session: Session, digests: Sequence[bytes]) -> list[bool]:
+        """Say for each hash whether this session has uploaded it."""
+        self._store()
+        return [digest in session.blobs for digest in digests]
+
+    async def upload(self, session: Session, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
+        """Take in a blob for a session.
+
+        Raises:
+            ServingError: PERMISSION_DENIED, TOO_LARGE or INVALID_INPUT.
+        """
+        blobs = self._store()
+        await blobs.put(digest, byte_size, chunks)
+        if digest in session.blobs:
+            blobs.drop(digest)
+        session.blobs.add(digest)
+
+    async def read(self, session: Session, source: UploadedSource) -> ModelSpec:
+        """Read an uploaded model without compiling it.
+
+        Raises:
+            ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
+        """
+        folder, laid_out = self._lay_out(session, source)
+        try:
+            return await asyncio.to_thread(self._engine.backend.read, laid_out)
+        finally:
+            rmtree(folder)
+
+    async def compile(self, session: Session, source: UploadedSource, compilation: Compilation) -> tuple[str, Model]:
+        """Compile an uploaded model for a session, and give the name it has there.
+
+        Raises:
+            ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
+        """
+        for name in compilation.properties:
+            if name in FORBIDDEN_PROPERTIES:
+                raise ServingError(Code.PERMISSION_DENIED, f"property {name} is for the server's operator to set")
+        folder, laid_out = self._lay_out(session, source)
+        try:
+            options = ModelOptions("", compilation.device, compilation.properties)
+            model = await self._engine.load(laid_out, options)
+        finally:
+            rmtree(folder)
+        compiled_id = self._new_id()
+        self._compiled[compiled_id] = model
+        session.compiled.add(compiled_id)
+        return compiled_id, model
+
+    async def release(self, session: Session, compiled_ids: Sequence[str], digests: Sequence[bytes] = ()) -> None:
+        """Free compiled models and blobs of a session; pass over what is not its own."""
+        error = ServingError(Code.MODEL_NOT_FOUND, "the compiled model was released")
+        owned = [compiled_id for compiled_id in compiled_ids if compiled_id in session.compiled]
+        session.compiled.difference_update(owned)
+        for digest in session.blobs.intersection(digests):
+            session.blobs.discard(digest)
+            self._store().drop(digest)
+        await asyncio.gather(*(self._engine.unload(self._compiled.pop(owned_id), error) for owned_id in owned))
+
+    def _store(self) -> BlobStore:
+        if self._blobs is None:
+            raise ServingError(
+                Code.PERMISSION_DENIED,
+                "uploading models is off; start the server with --allow-uploads to allow it",
+            )
+        return self._blobs
+
+    def _lay_out(self, session: Session, source: UploadedSource) -> tuple[Path, Source]:
+        blobs = self._store()
+        for digest in (source.model, source.weights):
+            if digest is not None and digest not in session.blobs:
+                raise invalid_input(f"blob {digest.hex() or 'of no hash'} is not uploaded in this session")
+        folder, path = blobs.lay_out(source.model, source.weights, source.suffix)
+        return folder, Source(path, reshape=source.reshape)

@@ -1,0 +1,50 @@
+"""What callers ask for, in no transport's terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from inferwire_server.core.sessions import Session
+from inferwire_server.core.specs import PortKey
+from inferwire_server.core.tensors import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model of the repository; the current version where none is named."""
+
+    name: str
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedModel:
+    """A model that a session compiled."""
+
+    compiled_id: str
+    session: Session | None
+
+
+Target: TypeAlias = ServedModel | UploadedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """An inference to run.
+
+    Attributes:
+        target: Which model.
+        inputs: Every input of the model, in any order, each by a name or its position.
+        outputs: The wanted outputs; all of them where empty.
+        priority: Larger is more urgent; 0 is normal.
+        timeout_s: The time it may take, queue included; None for no limit.
+        signature: The signature of the ports the caller knows; 0 for one that does not say.
+    """
+
+    target: Target
+    inputs: tuple[tuple[PortKey, Tensor], ...]
+    outputs: tuple[PortKey, ...] = ()
+    priority: int = 0
+    timeout_s: float | None = None
+    signature: int = 0
