@@ -1,0 +1,1 @@
+"""Sockets: every call is decoded, handed to one method of a service, and its answer encoded."""

@@ -1,0 +1,231 @@
+"""What both faces of the Open Inference Protocol share: names, metadata, parameters, answers.
+
+It knows neither protobuf nor JSON. Where clients match on a sentence, that sentence is the protocol's
+reference server's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import TypeAlias
+
+from inferwire_proto.element_types import BY_NAME, BY_OIP, ElementType
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import Job
+from inferwire_server.core.specs import ModelSpec, PortSpec
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.models import Model
+from inferwire_server.errors import ServingError, bug, invalid_input
+from inferwire_server.service import Services
+from inferwire_server.service.values import Inference, ServedModel
+
+Parameter: TypeAlias = bool | int | float | str
+Parameters: TypeAlias = Mapping[str, Parameter]
+
+PLATFORM = "openvino"
+
+EXTENSIONS = ("binary_tensor_data", "model_configuration")
+"""The extensions this server offers; a client may call only what is listed."""
+
+FINAL_RESPONSE = "triton_final_response"
+"""The parameter that says whether an answer on a stream is its request's last."""
+
+_OWN_TRITON_PARAMETERS = frozenset({"triton_enable_empty_final_response"})
+_SEQUENCE_PARAMETERS = ("sequence_id", "sequence_start", "sequence_end")
+_NORMAL_PRIORITY = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class OipCall:
+    """One inference as a face of the protocol has decoded it."""
+
+    model_name: str
+    model_version: str
+    inputs: tuple[tuple[str, Tensor], ...]
+    outputs: tuple[str, ...] = ()
+    parameters: Parameters = field(default_factory=dict[str, Parameter])
+
+    def inference(self) -> Inference:
+        """Say what is to run.
+
+        Raises:
+            ServingError: INVALID_INPUT or UNIMPLEMENTED for a parameter.
+        """
+        if self.parameters:
+            _refuse_parameters(self.parameters)
+        return Inference(
+            target=ServedModel(self.model_name, self.model_version),
+            inputs=self.inputs,
+            outputs=self.outputs,
+            priority=_priority(self.parameters),
+            timeout_s=_timeout_s(self.parameters),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OipOutput:
+    """One output of an answer."""
+
+    name: str
+    datatype: str
+    tensor: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class OipAnswer:
+    """The answer of an inference."""
+
+    model_name: str
+    model_version: str
+    outputs: tuple[OipOutput, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMetadata:
+    """One input or output of a model; -1 for a dimension of any length."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMetadata:
+    """What the protocol says of a model."""
+
+    name: str
+    versions: tuple[str, ...]
+    inputs: tuple[TensorMetadata, ...]
+    outputs: tuple[TensorMetadata, ...]
+    platform: str = PLATFORM
+
+
+def metadata(services: Services, name: str, version: str) -> ModelMetadata:
+    """Describe a served model.
+
+    Raises:
+        ServingError: If there is none, or it is not ready.
+    """
+    spec = services.models.resolve(ServedModel(name, version)).spec
+    return ModelMetadata(
+        name=name,
+        versions=services.models.versions(name),
+        inputs=tuple(map(_tensor_metadata, spec.inputs)),
+        outputs=tuple(map(_tensor_metadata, spec.outputs)),
+    )
+
+
+def answer(job: Job, call: OipCall) -> OipAnswer:
+    """Name the outputs of an ended job.
+
+    Raises:
+        ServingError: Why the job has none, or that the protocol cannot carry one.
+    """
+    if not isinstance(job.model, Model):
+        raise bug(f"the model of {job!r} is no model of the engine")
+    tensors = job.result()
+    spec = job.model.spec
+    ports = [spec.outputs[index] for index in spec.select(call.outputs)]
+    outputs = tuple(_output(spec, port, tensor) for port, tensor in zip(ports, tensors, strict=True))
+    return OipAnswer(call.model_name, job.model.version, outputs)
+
+
+def input_type(datatype: str, input_name: str, model_name: str) -> ElementType:
+    """Give the element type of a datatype that an input states.
+
+    Raises:
+        ServingError: INVALID_INPUT for a name the protocol has not.
+    """
+    element_type = BY_OIP.get(datatype)
+    if element_type is not None:
+        return element_type
+    prefix = f"input '{input_name}' of model '{model_name}' has datatype '{datatype}'"
+    if datatype.lower() in BY_NAME:
+        raise invalid_input(f"{prefix}, which the Open Inference Protocol cannot carry; use inferwire.v1 for it")
+    raise invalid_input(f"{prefix}, expected one of {' '.join(BY_OIP)}")
+
+
+def check_count(count: int, shape: tuple[int, ...], datatype: str, input_name: str, model_name: str) -> None:
+    """Refuse elements whose number is not the shape's.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    expected = prod(shape)
+    if count != expected or min(shape, default=0) < 0:
+        what = f"{datatype}[{','.join(map(str, shape))}]"
+        raise invalid_input(
+            f"input '{input_name}' of model '{model_name}' has {count} elements, expected {expected} for {what}"
+        )
+
+
+def contents_beside_raw(input_name: str, model_name: str) -> ServingError:
+    """Refuse elements in a message whose tensors are raw."""
+    return invalid_input(
+        f"contents field must not be specified when using raw_input_contents for '{input_name}' "
+        f"for model '{model_name}'"
+    )
+
+
+def refuse_shared_memory(parameters: Parameters, kind: str, name: str) -> None:
+    """Refuse a tensor that lies in shared memory.
+
+    Raises:
+        ServingError: UNIMPLEMENTED.
+    """
+    if "shared_memory_region" in parameters:
+        raise ServingError(
+            Code.UNIMPLEMENTED,
+            f"{kind} '{name}' is in shared memory region '{parameters['shared_memory_region']}', "
+            "which this server does not offer; send its bytes",
+        )
+
+
+def datatype_of(element_type: ElementType) -> str:
+    """Give the protocol's name of a type, or OpenVINO's in capitals where the protocol has none."""
+    return element_type.oip or element_type.name.upper()
+
+
+def _output(spec: ModelSpec, port: PortSpec, tensor: Tensor) -> OipOutput:
+    if tensor.element_type.oip is None:
+        raise invalid_input(
+            f"output '{port.oip_name}' of model '{spec.name}' has element type {tensor.element_type.name}, "
+            "which the Open Inference Protocol cannot carry; use inferwire.v1 for it, or ask for other outputs"
+        )
+    return OipOutput(port.oip_name, tensor.element_type.oip, tensor)
+
+
+def _tensor_metadata(port: PortSpec) -> TensorMetadata:
+    shape = (-1,) if port.shape is None else tuple(d.min if d.is_static else -1 for d in port.shape)
+    return TensorMetadata(port.oip_name, datatype_of(port.element_type), shape)
+
+
+def _refuse_parameters(parameters: Parameters) -> None:
+    for name in parameters:
+        if name.startswith("triton_") and name not in _OWN_TRITON_PARAMETERS:
+            raise invalid_input(f"parameter '{name}' starts with 'triton_', which is reserved; expected another name")
+    for name in _SEQUENCE_PARAMETERS:
+        if parameters.get(name):
+            raise ServingError(
+                Code.UNIMPLEMENTED, f"parameter '{name}' asks for a sequence, which this server does not offer"
+            )
+
+
+def _priority(parameters: Parameters) -> int:
+    """Turn the protocol's priority round: there 1 is the most urgent, and 0 is none in particular."""
+    given = _whole_number(parameters, "priority", 2 * _NORMAL_PRIORITY - 1)
+    return _NORMAL_PRIORITY - given if given else 0
+
+
+def _timeout_s(parameters: Parameters) -> float | None:
+    microseconds = _whole_number(parameters, "timeout", 2**63 - 1)
+    return microseconds / 1e6 if microseconds else None
+
+
+def _whole_number(parameters: Parameters, name: str, largest: int) -> int:
+    value = parameters.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
+        raise invalid_input(f"parameter '{name}' is {value!r}, expected a whole number from 0 to {largest}")
+    return value
