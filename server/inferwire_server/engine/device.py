@@ -26,6 +26,10 @@ class Observer(Protocol):
         """A job was not admitted."""
         ...
 
+    def model_gone(self, model: ModelKey) -> None:
+        """A model has run its last job."""
+        ...
+
 
 class Device:
     """A device's queue and its models' slots. Everything but a slot's run happens on the loop."""
@@ -116,6 +120,7 @@ class Device:
                         job.on_end(job)
                 case Drained(model):
                     del self._slots[model]
+                    self._observer.model_gone(model)
                     _resolve(self._drained.pop(model))
 
     def _start(self, job: Job, slot: int) -> None:

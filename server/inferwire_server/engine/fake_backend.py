@@ -1,0 +1,149 @@
+"""A runtime without a runtime: models whose inferences a test holds, fails and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Condition
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
+from inferwire_server.errors import ServingError
+
+Compute = Callable[[Sequence[Tensor]], tuple[Tensor, ...]]
+
+
+def echo(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Answer with the inputs."""
+    return tuple(inputs)
+
+
+def echo_spec(name: str, width: int = 4) -> ModelSpec:
+    """Describe a model with one input x of f32[?,width] and one output y like it."""
+    shape = (Dimension(0, None), Dimension(width, width))
+
+    def port(port_name: str, node_type: str) -> PortSpec:
+        return PortSpec(frozenset({port_name}), port_name, BY_NAME["f32"], shape, port_name, node_type)
+
+    return ModelSpec(name, (port("x", "Parameter"),), (port("y", "Result"),))
+
+
+class Gate:
+    """Holds inferences until it is opened, and knows how many it holds."""
+
+    def __init__(self, *, is_open: bool = True) -> None:
+        self._changed = Condition()
+        self._is_open = is_open
+        self._held = 0
+
+    def open(self) -> None:
+        """Let everything through."""
+        with self._changed:
+            self._is_open = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Hold what comes from now on."""
+        with self._changed:
+            self._is_open = False
+
+    def pass_through(self, is_cancelled: Callable[[], bool]) -> None:
+        """Wait until the gate is open or the inference is cancelled."""
+        with self._changed:
+            self._held += 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._is_open or is_cancelled())
+            self._held -= 1
+            self._changed.notify_all()
+
+    def wait_held(self, count: int, timeout_s: float = 10.0) -> None:
+        """Wait until so many inferences are held.
+
+        Raises:
+            TimeoutError: If they do not come.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._held == count, timeout_s):
+                raise TimeoutError(f"{self._held} inferences are held, expected {count}")
+
+    def nudge(self) -> None:
+        """Make held inferences look again whether they are cancelled."""
+        with self._changed:
+            self._changed.notify_all()
+
+
+@dataclass
+class FakeModel:
+    """A model that a test controls."""
+
+    spec: ModelSpec
+    compute: Compute = echo
+    gate: Gate = field(default_factory=Gate)
+    devices: tuple[str, ...] = ("CPU",)
+    optimal_slots: int = 2
+    properties: Properties = field(default_factory=dict[str, PropertyValue])
+    can_cancel: bool = True
+
+    def create_slot(self) -> FakeSlot:
+        """Make a slot."""
+        return FakeSlot(self)
+
+
+class FakeSlot:
+    """One inference at a time on a fake model."""
+
+    def __init__(self, model: FakeModel) -> None:
+        self._model = model
+        self._is_cancelled = False
+
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
+        """Wait at the gate, then compute."""
+        self._is_cancelled = False
+        self._model.gate.pass_through(lambda: self._is_cancelled)
+        if self._is_cancelled:
+            raise ServingError(Code.CANCELLED, "the inference was cancelled")
+        computed = self._model.compute(inputs)
+        return tuple(computed[index] for index in outputs)
+
+    def cancel(self) -> None:
+        """Stop at the gate, if the model can."""
+        if self._model.can_cancel:
+            self._is_cancelled = True
+            self._model.gate.nudge()
+
+
+class FakeBackend:
+    """A runtime whose models are given by the name they are compiled under."""
+
+    def __init__(self, models: dict[str, FakeModel] | None = None, devices: Sequence[str] = ("CPU",)) -> None:
+        self._models = models or {}
+        self._devices = tuple(devices)
+
+    def devices(self) -> tuple[str, ...]:
+        """List the physical devices."""
+        return self._devices
+
+    def read(self, source: Source) -> ModelSpec:
+        """Describe the model a file is named after."""
+        return self._model(source.path.stem).spec
+
+    def compile(self, source: Source, options: ModelOptions) -> FakeModel:
+        """Give the model of the name asked for, or that the file is named after."""
+        return self._model(options.name or source.path.stem)
+
+    def device_property(self, device: str, name: str) -> PropertyValue:
+        """Give the device's name as each of its properties."""
+        return f"{name} of {device}"
+
+    def versions(self, device: str) -> dict[str, PluginVersion]:
+        """Give one version for a device there is."""
+        return {device: PluginVersion("fake", "0")} if device in self._devices else {}
+
+    def _model(self, name: str) -> FakeModel:
+        if name not in self._models:
+            raise ServingError(Code.MODEL_FAILED, f"the fake runtime has no model '{name}'")
+        return self._models[name]

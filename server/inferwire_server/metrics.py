@@ -1,0 +1,119 @@
+"""What operators watch, in Prometheus' text format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from inferwire_server.core.job import Job, JobState
+from inferwire_server.core.scheduler import ModelKey
+from inferwire_server.engine.device import Device
+from inferwire_server.engine.models import Model
+
+_LABELS = ("model", "version", "device")
+_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """Counts what happens to jobs, and reads queues and slots when it is asked."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._jobs = Counter(
+            "inferwire_jobs", "Jobs by how they ended.", (*_LABELS, "outcome"), registry=self._registry
+        )
+        self._queue = Histogram(
+            "inferwire_queue_seconds",
+            "Time from admission to a slot.",
+            _LABELS,
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._inference = Histogram(
+            "inferwire_inference_seconds", "Time on the device.", _LABELS, buckets=_SECONDS, registry=self._registry
+        )
+        self._children: dict[ModelKey, _ModelMetrics] = {}
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self._registry)
+
+    def watch(self, devices: Callable[[], Iterable[Device]]) -> None:
+        """Read the load of these devices at every scrape."""
+        self._registry.register(_Loads(devices))
+
+    def job_ended(self, device: str, job: Job) -> None:
+        """Count a job that has ended."""
+        model = self._of(device, job.model)
+        model.outcome(job.state.value)
+        if job.started_at is not None:
+            model.queue.observe(job.timings.queue_s)
+        if job.state is JobState.FINISHED:
+            model.inference.observe(job.timings.inference_s)
+
+    def job_refused(self, device: str, model: ModelKey) -> None:
+        """Count a job that was not admitted."""
+        self._of(device, model).outcome("refused")
+
+    def model_gone(self, model: ModelKey) -> None:
+        """Forget a model that takes no more jobs; its counts stay."""
+        self._children.pop(model, None)
+
+    def text(self) -> bytes:
+        """Write all metrics in the text format."""
+        return generate_latest(self._registry)
+
+    def _of(self, device: str, model: ModelKey) -> _ModelMetrics:
+        found = self._children.get(model)
+        if found is None:
+            labels = (*_model_labels(model), device)
+            found = self._children[model] = _ModelMetrics(
+                self._jobs, self._queue.labels(*labels), self._inference.labels(*labels), labels
+            )
+        return found
+
+
+class _ModelMetrics:
+    """One model's counters and histograms, looked up once."""
+
+    def __init__(self, jobs: Counter, queue: Histogram, inference: Histogram, labels: tuple[str, ...]) -> None:
+        self.queue = queue
+        self.inference = inference
+        self._jobs = jobs
+        self._labels = labels
+        self._outcomes: dict[str, Counter] = {}
+
+    def outcome(self, name: str) -> None:
+        """Count one outcome."""
+        counter = self._outcomes.get(name)
+        if counter is None:
+            counter = self._outcomes[name] = self._jobs.labels(*self._labels, name)
+        counter.inc()
+
+
+class _Loads:
+    """Collects how busy devices and models are at the moment of the scrape."""
+
+    def __init__(self, devices: Callable[[], Iterable[Device]]) -> None:
+        self._devices = devices
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauges."""
+        queued = GaugeMetricFamily("inferwire_queued_jobs", "Jobs waiting for a slot.", labels=_LABELS)
+        busy = GaugeMetricFamily("inferwire_busy_slots", "Slots that run an inference.", labels=_LABELS)
+        slots = GaugeMetricFamily("inferwire_slots", "Slots of a model.", labels=_LABELS)
+        capacity = GaugeMetricFamily("inferwire_queue_capacity", "Jobs that may wait.", labels=("device",))
+        for device in self._devices():
+            capacity.add_metric((device.name,), device.queue_capacity)
+            for model in device.models:
+                load, labels = device.load_of(model), (*_model_labels(model), device.name)
+                queued.add_metric(labels, load.queued)
+                busy.add_metric(labels, load.running)
+                slots.add_metric(labels, load.slots)
+        yield from (queued, busy, slots, capacity)
+
+
+def _model_labels(model: ModelKey) -> tuple[str, str]:
+    """Name a served model; clients' own share one name, since there is no end of them."""
+    return (model.name, model.version) if isinstance(model, Model) and model.version else ("(uploaded)", "")

@@ -1,0 +1,157 @@
+"""The server's settings: each declared once, for flag, environment variable, default and help.
+
+Nothing else of the server reads the environment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter, validators
+
+ENV_PREFIX = "INFERWIRE_"
+
+_SOCKETS = Group("Sockets", sort_key=1)
+_MODELS = Group("Models", sort_key=2)
+_QUEUE = Group("Queue", sort_key=3)
+_CLIENTS = Group("Clients", sort_key=4)
+_OPERATION = Group("Operation", sort_key=5)
+
+_PORT = validators.Number(gte=0, lte=65535)
+_POSITIVE = validators.Number(gt=0)
+_NOT_NEGATIVE = validators.Number(gte=0)
+
+MEBIBYTE = 1024 * 1024
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Settings:
+    """What an operator decides. The defaults make a good server."""
+
+    model_repository: Annotated[
+        Path | None,
+        Parameter(
+            group=_MODELS,
+            help="Folder of models (NAME/VERSION/model files, or single files), or one model file.",
+        ),
+    ] = None
+    versions: Annotated[
+        Literal["latest", "all"],
+        Parameter(group=_MODELS, help="Which versions of each model to serve."),
+    ] = "latest"
+    device: Annotated[
+        str,
+        Parameter(group=_MODELS, help="Device the repository's models are compiled for: CPU, GPU, AUTO:GPU,CPU, ..."),
+    ] = "AUTO"
+    properties: Annotated[
+        tuple[str, ...],
+        Parameter(
+            group=_MODELS,
+            name="--property",
+            negative=(),
+            help="OpenVINO property to compile them with, as NAME=VALUE; may be repeated. "
+            "PERFORMANCE_HINT=THROUGHPUT unless given.",
+        ),
+    ] = ()
+    slots: Annotated[
+        int | None,
+        Parameter(
+            group=_MODELS,
+            validator=_POSITIVE,
+            help="Inferences each model runs at once; the number OpenVINO finds optimal unless given.",
+        ),
+    ] = None
+    strict_readiness: Annotated[
+        bool,
+        Parameter(group=_MODELS, help="Not ready while any model of the repository has failed to load."),
+    ] = False
+    host: Annotated[
+        str,
+        Parameter(group=_SOCKETS, help="Address to listen on; 0.0.0.0 for every interface."),
+    ] = "127.0.0.1"
+    http_port: Annotated[
+        int,
+        Parameter(group=_SOCKETS, validator=_PORT, help="Port of REST, metrics and docs; 0 picks a free one."),
+    ] = 8000
+    grpc_port: Annotated[
+        int,
+        Parameter(group=_SOCKETS, validator=_PORT, help="Port of gRPC; 0 picks a free one."),
+    ] = 8001
+    max_http_body_mb: Annotated[
+        int,
+        Parameter(group=_SOCKETS, validator=_POSITIVE, help="Largest HTTP body, in MiB."),
+    ] = 64
+    max_grpc_message_mb: Annotated[
+        int,
+        Parameter(group=_SOCKETS, validator=_POSITIVE, help="Largest gRPC message, in MiB."),
+    ] = 256
+    queue_capacity: Annotated[
+        int,
+        Parameter(group=_QUEUE, validator=_POSITIVE, help="Jobs that may wait per device; more are refused."),
+    ] = 256
+    max_running: Annotated[
+        int | None,
+        Parameter(
+            group=_QUEUE,
+            validator=_POSITIVE,
+            help="Inferences that run at once per device; the most any of its models has slots for unless given.",
+        ),
+    ] = None
+    keep_jobs_s: Annotated[
+        float,
+        Parameter(group=_QUEUE, validator=_NOT_NEGATIVE, help="Seconds a finished job's result can be collected."),
+    ] = 60.0
+    allow_uploads: Annotated[
+        bool,
+        Parameter(group=_CLIENTS, help="Let clients upload models and compile them here."),
+    ] = False
+    max_upload_mb: Annotated[
+        int,
+        Parameter(group=_CLIENTS, validator=_POSITIVE, help="Largest file a client may upload, in MiB."),
+    ] = 4096
+    session_grace_s: Annotated[
+        float,
+        Parameter(
+            group=_CLIENTS,
+            validator=_NOT_NEGATIVE,
+            help="Seconds a session outlives its connection before what it owns is freed.",
+        ),
+    ] = 10.0
+    server_name: Annotated[
+        str,
+        Parameter(group=_OPERATION, help="Name the server gives in its metadata."),
+    ] = "inferwire"
+    grace_s: Annotated[
+        float,
+        Parameter(
+            group=_OPERATION,
+            validator=_NOT_NEGATIVE,
+            help="Seconds that work in flight has to finish after SIGTERM; a second signal ends at once.",
+        ),
+    ] = 30.0
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Parameter(group=_OPERATION, help="Least level that is logged."),
+    ] = "info"
+    log_format: Annotated[
+        Literal["auto", "console", "json"],
+        Parameter(group=_OPERATION, help="How log lines look; auto is console on a terminal, else JSON."),
+    ] = "auto"
+
+
+def parse_properties(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Read NAME=VALUE pairs.
+
+    Raises:
+        ValueError: For one without a name or an equals sign.
+    """
+    parsed: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise ValueError(f"property '{pair}' is not of the form NAME=VALUE")
+        parsed[name] = value
+    return parsed
