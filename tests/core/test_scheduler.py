@@ -1,0 +1,315 @@
+"""The scheduler against a naive model of it, and its rules one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import Job, JobState, Work
+from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop
+from inferwire_server.errors import ServingError
+
+CANCELLED = ServingError(Code.CANCELLED, "cancelled by the test")
+GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
+
+
+def make_job(model: str, now: float = 0.0, priority: int = 0, deadline: float | None = None) -> Job:
+    return Job(model, Work((), ()), now, priority, deadline)
+
+
+def started(effects: Iterable[Effect]) -> list[Job]:
+    return [effect.job for effect in effects if isinstance(effect, Start)]
+
+
+def ended(effects: Iterable[Effect]) -> list[Job]:
+    return [effect.job for effect in effects if isinstance(effect, End)]
+
+
+def a_scheduler(capacity: int = 8, limit: int | None = None, **slots: int) -> Scheduler:
+    scheduler = Scheduler(capacity, limit)
+    for model, count in slots.items():
+        scheduler.add_model(model, count)
+    return scheduler
+
+
+def test_a_job_starts_at_once_where_a_slot_is_idle() -> None:
+    scheduler = a_scheduler(a=1)
+    job = make_job("a")
+    assert scheduler.submit(job, 1.0) == [Start(job, 0)]
+    assert (job.state, job.started_at) == (JobState.RUNNING, 1.0)
+
+
+def test_jobs_of_one_model_start_in_the_order_they_came() -> None:
+    scheduler = a_scheduler(a=1)
+    first, second, third = (make_job("a") for _ in range(3))
+    for job in (first, second, third):
+        scheduler.submit(job, 0.0)
+    assert started(scheduler.report("a", 0, (), 1.0)) == [second]
+    assert started(scheduler.report("a", 0, (), 2.0)) == [third]
+
+
+def test_an_urgent_job_starts_before_older_ones() -> None:
+    scheduler = a_scheduler(a=1)
+    scheduler.submit(make_job("a"), 0.0)
+    normal, urgent = make_job("a"), make_job("a", priority=1)
+    scheduler.submit(normal, 0.0)
+    scheduler.submit(urgent, 0.0)
+    assert started(scheduler.report("a", 0, (), 1.0)) == [urgent]
+
+
+def test_a_job_whose_model_is_busy_does_not_hold_up_another_models() -> None:
+    scheduler = a_scheduler(limit=2, a=1, b=1)
+    scheduler.submit(make_job("a"), 0.0)
+    scheduler.submit(make_job("a"), 0.0)
+    other = make_job("b")
+    assert started(scheduler.submit(other, 0.0)) == [other]
+
+
+def test_the_limit_holds_across_models() -> None:
+    scheduler = a_scheduler(a=2, b=1)
+    assert scheduler.limit == 2
+    scheduler.submit(make_job("a"), 0.0)
+    scheduler.submit(make_job("a"), 0.0)
+    waiting = make_job("b")
+    assert scheduler.submit(waiting, 0.0) == []
+    assert started(scheduler.report("a", 0, (), 1.0)) == [waiting]
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
+    scheduler = a_scheduler(capacity=1, a=1)
+    scheduler.submit(make_job("a"), 0.0)
+    scheduler.submit(make_job("a"), 0.0)
+    refused = make_job("a")
+    with pytest.raises(ServingError, match="1 jobs are waiting, at most 1 may") as caught:
+        scheduler.submit(refused, 0.0)
+    assert caught.value.code is Code.QUEUE_FULL
+    assert caught.value.retry_after_s is not None
+    assert refused.state is JobState.QUEUED
+    assert scheduler.load == Load(running=1, slots=1, queued=1)
+
+
+def test_cancelling_a_queued_job_ends_it_and_it_never_runs() -> None:
+    scheduler = a_scheduler(a=1)
+    scheduler.submit(make_job("a"), 0.0)
+    job = make_job("a")
+    scheduler.submit(job, 0.0)
+    assert scheduler.cancel(job, CANCELLED, 1.0) == [End(job)]
+    assert job.state is JobState.CANCELLED
+    assert scheduler.report("a", 0, (), 2.0)[1:] == []
+
+
+def test_cancelling_a_running_job_ends_it_at_once_and_its_slot_when_it_reports() -> None:
+    scheduler = a_scheduler(a=1)
+    job, next_job = make_job("a"), make_job("a")
+    scheduler.submit(job, 0.0)
+    scheduler.submit(next_job, 0.0)
+    assert scheduler.cancel(job, CANCELLED, 1.0) == [End(job), Stop("a", 0)]
+    assert scheduler.load.running == 1
+    assert scheduler.report("a", 0, (), 2.0) == [Start(next_job, 0)]
+    assert job.state is JobState.CANCELLED
+
+
+def test_cancelling_twice_changes_nothing() -> None:
+    scheduler = a_scheduler(a=1)
+    job = make_job("a")
+    scheduler.submit(job, 0.0)
+    scheduler.cancel(job, CANCELLED, 1.0)
+    assert scheduler.cancel(job, CANCELLED, 2.0) == []
+    assert job.ended_at == 1.0
+
+
+def test_a_job_that_expires_in_the_queue_never_runs() -> None:
+    scheduler = a_scheduler(a=1)
+    scheduler.submit(make_job("a"), 0.0)
+    job = make_job("a", deadline=5.0)
+    scheduler.submit(job, 0.0)
+    assert scheduler.next_deadline == 5.0
+    assert scheduler.expire(4.9) == []
+    assert scheduler.expire(5.0) == [End(job)]
+    assert job.state is JobState.EXPIRED
+    assert job.error is not None
+    assert job.error.message == "the deadline passed while the job was queued"
+    assert scheduler.next_deadline is None
+
+
+def test_a_job_that_expires_while_running_is_stopped() -> None:
+    scheduler = a_scheduler(a=1)
+    job = make_job("a", deadline=5.0)
+    scheduler.submit(job, 0.0)
+    assert scheduler.expire(5.0) == [End(job), Stop("a", 0)]
+    assert job.state is JobState.EXPIRED
+
+
+def test_a_failed_inference_fails_its_job_and_frees_its_slot() -> None:
+    scheduler = a_scheduler(a=1)
+    job, next_job = make_job("a"), make_job("a")
+    scheduler.submit(job, 0.0)
+    scheduler.submit(next_job, 0.0)
+    failure = ServingError(Code.INFERENCE_FAILED, "no")
+    assert scheduler.report("a", 0, failure, 1.0) == [End(job), Start(next_job, 0)]
+    assert (job.state, job.error) == (JobState.FAILED, failure)
+
+
+def test_a_removed_model_ends_what_waits_and_drains_when_the_last_job_has_run() -> None:
+    scheduler = a_scheduler(a=1)
+    running, waiting = make_job("a"), make_job("a")
+    scheduler.submit(running, 0.0)
+    scheduler.submit(waiting, 0.0)
+    assert scheduler.remove_model("a", GONE, 1.0) == [End(waiting)]
+    with pytest.raises(ServingError, match="is unloading"):
+        scheduler.submit(make_job("a"), 1.0)
+    assert scheduler.report("a", 0, (), 2.0) == [End(running), Drained("a")]
+    assert running.state is JobState.FINISHED
+
+
+def test_an_idle_model_is_drained_as_it_is_removed() -> None:
+    assert a_scheduler(a=1).remove_model("a", GONE, 0.0) == [Drained("a")]
+
+
+def test_a_report_of_an_idle_slot_is_a_bug() -> None:
+    with pytest.raises(AssertionError, match="this is a bug"):
+        a_scheduler(a=1).report("a", 0, (), 0.0)
+
+
+def test_a_model_nobody_added_is_a_bug() -> None:
+    with pytest.raises(AssertionError, match="this is a bug"):
+        a_scheduler().submit(make_job("a"), 0.0)
+
+
+def test_a_model_added_twice_is_a_bug() -> None:
+    with pytest.raises(AssertionError, match="this is a bug"):
+        a_scheduler(a=1).add_model("a", 1)
+
+
+def test_its_repr_tells_an_operator_how_busy_it_is() -> None:
+    scheduler = a_scheduler(capacity=4, a=1)
+    scheduler.submit(make_job("a"), 0.0)
+    scheduler.submit(make_job("a"), 0.0)
+    assert repr(scheduler) == "<Scheduler 1/1 slots busy, 1/4 queued>"
+
+
+class SchedulerMachine(RuleBasedStateMachine):
+    """Any sequence of calls, compared with lists and plain searches."""
+
+    CAPACITY = 4
+    SLOTS = {"a": 1, "b": 2}  # noqa: RUF012 - hypothesis makes one class of it
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.scheduler = a_scheduler(self.CAPACITY, **self.SLOTS)
+        self.waiting: list[Job] = []
+        self.running: dict[tuple[str, int], Job] = {}
+        self.submitted = 0
+        self.refused = 0
+        self.ended: list[Job] = []
+
+    def expect_starts(self) -> list[Job]:
+        """Start by plain search what the rules say comes next."""
+        starts: list[Job] = []
+        while len(self.running) + len(starts) < max(self.SLOTS.values()):
+            busy = [model for model, _ in self.running] + [str(job.model) for job in starts]
+            startable = [job for job in self.waiting if busy.count(str(job.model)) < self.SLOTS[str(job.model)]]
+            if not startable:
+                break
+            job = max(startable, key=lambda job: (job.priority, -self.waiting.index(job)))
+            self.waiting.remove(job)
+            starts.append(job)
+        return starts
+
+    def apply(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Start):
+                key = (str(effect.job.model), effect.slot)
+                assert key not in self.running
+                self.running[key] = effect.job
+            if isinstance(effect, End):
+                assert effect.job not in self.ended
+                self.ended.append(effect.job)
+
+    @rule(
+        model=st.sampled_from(sorted(SLOTS)),
+        priority=st.integers(-1, 1),
+        patience=st.none() | st.integers(0, 5),
+    )
+    def submit(self, model: str, priority: int, patience: int | None) -> None:
+        job = make_job(model, self.now, priority, None if patience is None else self.now + patience)
+        self.submitted += 1
+        waiting_before = len(self.waiting)
+        may_start = sum(key[0] == model for key in self.running) < self.SLOTS[model] and len(self.running) < 2
+        try:
+            effects = self.scheduler.submit(job, self.now)
+        except ServingError:
+            assert waiting_before >= self.CAPACITY
+            self.refused += 1
+            return
+        assert waiting_before < self.CAPACITY or may_start
+        self.waiting.append(job)
+        expected = self.expect_starts()
+        assert started(effects) == expected
+        self.apply(effects)
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), fails=st.booleans())
+    def report(self, data: st.DataObject, fails: bool) -> None:
+        model, slot = data.draw(st.sampled_from(sorted(self.running)))
+        job = self.running.pop((model, slot))
+        was_over = job.state.is_terminal
+        outcome = ServingError(Code.INFERENCE_FAILED, "no") if fails else ()
+        expected = self.expect_starts()
+        effects = self.scheduler.report(model, slot, outcome, self.now)
+        assert started(effects) == expected
+        assert ended(effects) == ([] if was_over else [job])
+        self.apply(effects)
+
+    @precondition(lambda self: self.waiting or self.running)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        job = data.draw(st.sampled_from([*self.waiting, *self.running.values()]))
+        was_over = job.state.is_terminal
+        effects = self.scheduler.cancel(job, CANCELLED, self.now)
+        if job in self.waiting:
+            self.waiting.remove(job)
+        assert ended(effects) == ([] if was_over else [job])
+        assert started(effects) == []
+        self.apply(effects)
+
+    @rule(step=st.integers(0, 3))
+    def pass_time(self, step: int) -> None:
+        self.now += step
+        late = [
+            job
+            for job in (*self.waiting, *self.running.values())
+            if not job.state.is_terminal and job.deadline is not None and job.deadline <= self.now
+        ]
+        effects = self.scheduler.expire(self.now)
+        assert set(map(id, ended(effects))) == set(map(id, late))
+        self.waiting = [job for job in self.waiting if job not in late]
+        self.apply(effects)
+
+    @invariant()
+    def counts_agree(self) -> None:
+        assert self.scheduler.load == Load(len(self.running), 2, len(self.waiting))
+        for model, slots in self.SLOTS.items():
+            running = sum(key[0] == model for key in self.running)
+            waiting = sum(job.model == model for job in self.waiting)
+            assert self.scheduler.load_of(model) == Load(running, slots, waiting)
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        live = len(self.waiting) + sum(not job.state.is_terminal for job in self.running.values())
+        assert self.submitted == self.refused + len(self.ended) + live
+
+    @invariant()
+    def nothing_waits_for_an_idle_slot(self) -> None:
+        if len(self.running) < max(self.SLOTS.values()):
+            for job in self.waiting:
+                model = str(job.model)
+                assert sum(key[0] == model for key in self.running) == self.SLOTS[model]
+
+
+TestSchedulerMachine = SchedulerMachine.TestCase
