@@ -1,0 +1,144 @@
+"""What a server or the network says, as exceptions.
+
+Owns the one exception root of the client and the class of each code. Mistakes in arguments are
+no business of this module: they raise the builtins openvino raises, with its texts.
+"""
+
+from __future__ import annotations
+
+from inferwire_proto.errors import Code
+
+
+class InferwireError(RuntimeError):
+    """What a server or the network says went wrong. A `RuntimeError`, as all of openvino's are.
+
+    Attributes:
+        code: What a program branches on; None where no server gave one.
+        retry_after_s: When a retry makes sense, in seconds; None where nobody knows.
+    """
+
+    code: Code | None = None
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class ServerUnavailable(InferwireError):
+    """No server answers at the address, or the connection to it was lost. The next call reconnects."""
+
+
+class InvalidInput(InferwireError):
+    """A name, element type, shape or value does not fit, and only the server could tell."""
+
+    code = Code.INVALID_INPUT
+
+
+class ModelNotFound(InferwireError):
+    """The server has no such model or version, or it is not this session's."""
+
+    code = Code.MODEL_NOT_FOUND
+
+
+class JobNotFound(InferwireError):
+    """The server has no such job."""
+
+    code = Code.JOB_NOT_FOUND
+
+
+class ModelNotReady(InferwireError):
+    """The model is loading or unloading; the same call may succeed soon."""
+
+    code = Code.MODEL_NOT_READY
+
+
+class ModelFailed(InferwireError):
+    """The model could not be read or compiled."""
+
+    code = Code.MODEL_FAILED
+
+
+class TooLarge(InferwireError):
+    """A message or an upload is over one of the server's limits."""
+
+    code = Code.TOO_LARGE
+
+
+class Unimplemented(InferwireError):
+    """The server does not offer the call."""
+
+    code = Code.UNIMPLEMENTED
+
+
+class UnsupportedEncoding(InferwireError):
+    """The server does not read the encoding of the content."""
+
+    code = Code.UNSUPPORTED_ENCODING
+
+
+class SessionExpired(InferwireError):
+    """What the session held on the server is gone; the next call opens a new one."""
+
+    code = Code.SESSION_EXPIRED
+
+
+class QueueFull(InferwireError):
+    """The device's queue is full; `retry_after_s` says when to try again, where the server knows."""
+
+    code = Code.QUEUE_FULL
+
+
+class DeadlineExceeded(InferwireError):
+    """The time for the call was up before its answer."""
+
+    code = Code.DEADLINE_EXCEEDED
+
+
+class Cancelled(InferwireError):
+    """The execution was cancelled, here or by the server."""
+
+    code = Code.CANCELLED
+
+
+class Unauthenticated(InferwireError):
+    """The server wants a key and got none that it knows."""
+
+    code = Code.UNAUTHENTICATED
+
+
+class PermissionDenied(InferwireError):
+    """The caller may not do this, or the server's operator has not allowed it."""
+
+    code = Code.PERMISSION_DENIED
+
+
+class InferenceFailed(InferwireError):
+    """OpenVINO raised on the server; the message is its own."""
+
+    code = Code.INFERENCE_FAILED
+
+
+class ShuttingDown(InferwireError):
+    """The server is draining; another replica, or the same later, may take the call."""
+
+    code = Code.SHUTTING_DOWN
+
+
+class InternalError(InferwireError):
+    """A bug in the server; the message has an id that its log explains."""
+
+    code = Code.INTERNAL
+
+
+_BY_CODE: dict[Code, type[InferwireError]] = {
+    kind.code: kind for kind in InferwireError.__subclasses__() if kind.code is not None
+}
+
+if _BY_CODE.keys() != set(Code):
+    raise ImportError(f"codes without an exception: {set(Code) - _BY_CODE.keys()}; this is a bug")
+
+
+def error_of(code: Code | None, message: str, retry_after_s: float | None = None) -> InferwireError:
+    """Make the exception of a code."""
+    kind = InferwireError if code is None else _BY_CODE[code]
+    return kind(message, retry_after_s)

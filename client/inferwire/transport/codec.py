@@ -1,0 +1,127 @@
+"""Between the seam's values and the contract's messages.
+
+Owns every use of the messages but the calls themselves. Tensors' bytes pass by untouched: senders
+join them behind a header, receivers cut them off as views (`inferwire_proto.framing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from inferwire.dimensions import Dimension
+from inferwire.errors import InferwireError, error_of
+from inferwire.partial_shape import PartialShape
+from inferwire.ports import PortDescription
+from inferwire.transport.protocol import (
+    ExecutionHeader,
+    ModelDescription,
+    ModelSource,
+    Outcome,
+    OutputValue,
+    Target,
+    Timings,
+    WireBytes,
+)
+from inferwire.types import type_of
+from inferwire_proto import element_types, errors, properties
+from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
+
+
+def encode_header(header: ExecutionHeader) -> bytes:
+    """Serialise an execution without its ids."""
+    inputs = [
+        types_pb2.TensorHeader(
+            index=spec.index,
+            element_type=types_pb2.ElementType.ValueType(spec.element_type.wire),
+            shape=spec.shape,
+        )
+        for spec in header.inputs
+    ]
+    return inference_pb2.Execution(target=_target(header.target), inputs=inputs).SerializeToString()
+
+
+def decode_result(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes], elapsed_ms: float) -> Outcome:
+    """Read the result of one execution with its outputs' bytes."""
+    timings = _timings(result.timings, elapsed_ms)
+    if result.HasField("error"):
+        return Outcome(timings=timings, error=decode_error(result.error))
+    outputs = [
+        OutputValue(index, element_types.BY_WIRE[header.element_type], tuple(header.shape), data)
+        for index, (header, data) in enumerate(zip(result.outputs, raw, strict=True))
+    ]
+    return Outcome(outputs, timings)
+
+
+def unstack(raw: Sequence[WireBytes], count: int) -> Iterable[Sequence[WireBytes]]:
+    """Cut the outputs of a stack of `count` executions into those of each."""
+    if count == 1:
+        return (raw,)
+    views = [memoryview(data) for data in raw]
+    sizes = [len(view) // count for view in views]
+    return ([view[at * size : (at + 1) * size] for view, size in zip(views, sizes, strict=True)] for at in range(count))
+
+
+def decode_error(error: types_pb2.Error) -> InferwireError:
+    """Read an error; a code this client does not know becomes the root exception."""
+    return error_of(errors.BY_WIRE.get(error.code), error.message, error.retry_after_s or None)
+
+
+def decode_model(info: models_pb2.ModelInfo) -> ModelDescription:
+    """Read the description of a model."""
+    return ModelDescription(
+        name=info.name,
+        version=info.version,
+        inputs=tuple(_port(port) for port in info.inputs),
+        outputs=tuple(_port(port) for port in info.outputs),
+        states=tuple(info.states),
+        signature=info.signature,
+        optimal_number_of_infer_requests=info.optimal_number_of_infer_requests,
+        properties=properties.map_from_wire(info.properties),
+    )
+
+
+def encode_source(source: ModelSource) -> models_pb2.ModelSource:
+    """Serialise which uploaded files make a model."""
+    return models_pb2.ModelSource(
+        model_sha256=source.model,
+        weights_sha256=source.weights,
+        suffix=source.suffix,
+        reshape={name: _encode_partial_shape(shape) for name, shape in source.reshape.items()},
+    )
+
+
+def _target(target: Target) -> inference_pb2.Target:
+    if target.is_served:
+        return inference_pb2.Target(served=target.name, version=target.version, signature=target.signature)
+    return inference_pb2.Target(compiled=target.name, signature=target.signature)
+
+
+def _timings(timings: types_pb2.Timings, elapsed_ms: float) -> Timings:
+    server_ms = timings.total_us / 1000
+    wire_ms = max(0.0, elapsed_ms - server_ms)
+    return Timings(timings.queue_us / 1000, timings.inference_us / 1000, server_ms, wire_ms)
+
+
+def _port(port: types_pb2.Port) -> PortDescription:
+    return PortDescription(
+        names=frozenset(port.names),
+        element_type=type_of(element_types.BY_WIRE[port.element_type]),
+        partial_shape=_partial_shape(port.partial_shape),
+        node_name=port.node_name,
+        node_type=port.node_type,
+        oip_name=port.oip_name,
+    )
+
+
+def _partial_shape(shape: types_pb2.PartialShape) -> PartialShape:
+    if shape.dynamic_rank:
+        return PartialShape.dynamic()
+    return PartialShape([Dimension(each.min, each.max) for each in shape.dimensions])
+
+
+def _encode_partial_shape(shape: PartialShape) -> types_pb2.PartialShape:
+    if shape.rank.is_dynamic:
+        return types_pb2.PartialShape(dynamic_rank=True)
+    return types_pb2.PartialShape(
+        dimensions=[types_pb2.Dimension(min=each.min_length, max=each.max_length) for each in shape]
+    )

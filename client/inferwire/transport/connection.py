@@ -1,0 +1,124 @@
+"""One connection to a server at a time: opened when first needed, and again after it was lost.
+
+Owns the channel and the session's stream on it. What is said on them is others' business.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+
+import grpc
+
+from inferwire.transport import rpc
+from inferwire.transport.address import Address
+from inferwire.transport.session_stream import SessionStream
+from inferwire.version import CLIENT
+from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello
+
+MOST_MESSAGE_BYTES = 256 << 20
+CLOSE_TIMEOUT_S = 2.0
+SESSION_METADATA = "inferwire-session"
+
+_OPTIONS = (
+    ("grpc.max_send_message_length", MOST_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An open channel, the session's stream on it, and the process that opened them."""
+
+    channel: grpc.Channel
+    stream: SessionStream
+    pid: int
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether calls can be made on it; a forked child must open its own."""
+        return self.stream.is_open and self.pid == os.getpid()
+
+    @property
+    def metadata(self) -> rpc.Metadata:
+        """What names the session in unary calls."""
+        return ((SESSION_METADATA, self.stream.welcome.session_id),)
+
+    def close(self) -> None:
+        """End the stream and the channel."""
+        self.stream.close(CLOSE_TIMEOUT_S)
+        self.channel.close()
+
+
+class Connection:
+    """The way to one server. Threads share it; a forked child opens a link of its own."""
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self._address = address
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._link: Link | None = None
+        self._session_id = ""
+
+    def __repr__(self) -> str:
+        link = self._link
+        return f"<Connection {self._address}: {'open' if link and link.is_usable else 'closed'}>"
+
+    @property
+    def current(self) -> Link | None:
+        """The link, where one is open."""
+        link = self._link
+        return link if link is not None and link.is_usable else None
+
+    def open(self) -> Link:
+        """Give the open link, connecting where there is none.
+
+        Raises:
+            ServerUnavailable: If no server answers in time.
+        """
+        link = self._link
+        if link is not None and link.is_usable:
+            return link
+        if self._pid != os.getpid():
+            self._forget_parent()
+        with self._lock:
+            if self._link is None or not self._link.is_usable:
+                self._link = self._connect(self._link)
+            return self._link
+
+    def finish(self) -> None:
+        """Let the stream end and the channel with it. Safe to call from a destructor."""
+        link = self.current
+        if link is not None:
+            link.stream.finish()
+
+    def close(self) -> None:
+        """End what is in flight, now."""
+        link, self._link = self.current, None
+        if link is not None:
+            link.close()
+
+    def _forget_parent(self) -> None:
+        """Leave the parent's link to the parent: its threads do not run here."""
+        self._lock, self._pid, self._session_id = threading.Lock(), os.getpid(), ""
+
+    def _connect(self, lost: Link | None) -> Link:
+        if lost is not None and lost.pid == os.getpid():
+            lost.channel.close()
+        channel = self._new_channel()
+        greeting = SessionHello(client=CLIENT, session_id=self._session_id)
+        try:
+            stream = SessionStream(channel, str(self._address), greeting, self._timeout_s)
+        except BaseException:
+            channel.close()
+            raise
+        self._session_id = stream.welcome.session_id
+        return Link(channel, stream, os.getpid())
+
+    def _new_channel(self) -> grpc.Channel:
+        if self._address.is_secure:
+            return grpc.secure_channel(self._address.target, grpc.ssl_channel_credentials(), _OPTIONS)
+        return grpc.insecure_channel(self._address.target, _OPTIONS)

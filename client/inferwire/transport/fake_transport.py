@@ -1,0 +1,134 @@
+"""A `Transport` without a network, for tests: what is submitted waits until the test ends it.
+
+Owns no threads. `deliver` runs on the thread that ends an execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from inferwire.errors import InferwireError
+from inferwire.transport.protocol import (
+    CompiledDescription,
+    ExecutionHeader,
+    ModelDescription,
+    ModelSource,
+    Outcome,
+    OutputValue,
+    PluginVersion,
+    Timings,
+    WireBytes,
+)
+from inferwire_proto.properties import PropertyValue
+
+
+@dataclass(slots=True, eq=False)
+class FakeExecution:
+    """An execution that was submitted.
+
+    Attributes:
+        header: What was to run.
+        inputs: The inputs' bytes as they were when it was submitted.
+        is_cancelled: Whether the client gave it up.
+    """
+
+    header: ExecutionHeader
+    inputs: tuple[bytes, ...]
+    deliver: Callable[[Outcome], None]
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        """Note that the client gave it up."""
+        self.is_cancelled = True
+
+    def finish(self, *outputs: OutputValue, timings: Timings = Timings()) -> None:  # noqa: B008 - immutable
+        """End it with outputs, even where it was cancelled: a late answer."""
+        self.deliver(Outcome(outputs, timings))
+
+    def fail(self, error: InferwireError) -> None:
+        """End it with an error."""
+        self.deliver(Outcome(error=error))
+
+
+@dataclass(slots=True)
+class FakeTransport:
+    """Keeps what it is given and answers what it was told.
+
+    Attributes:
+        model: The description of every model, served, read or compiled.
+        answer: Ends each execution as soon as it is submitted; None to let the test do it.
+        executions: What was submitted, in order.
+        uploads: The blobs it has.
+        compiles: The arguments of each compile.
+        released: The ids of released models.
+        properties: What `device_property` knows, by device and name.
+    """
+
+    model: ModelDescription
+    answer: Callable[[FakeExecution], None] | None = None
+    executions: list[FakeExecution] = field(default_factory=list[FakeExecution])
+    uploads: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
+    compiles: list[tuple[ModelSource, str, dict[str, PropertyValue]]] = field(
+        default_factory=list[tuple[ModelSource, str, dict[str, PropertyValue]]]
+    )
+    released: list[str] = field(default_factory=list[str])
+    properties: dict[tuple[str, str], PropertyValue] = field(default_factory=dict[tuple[str, str], PropertyValue])
+    is_closed: bool = False
+
+    @property
+    def address(self) -> str:
+        """Nowhere."""
+        return "fake"
+
+    def submit(
+        self,
+        header: ExecutionHeader,
+        inputs: Sequence[WireBytes],
+        deliver: Callable[[Outcome], None],
+    ) -> FakeExecution:
+        """Keep an execution for the test, or have `answer` end it."""
+        execution = FakeExecution(header, tuple(map(bytes, inputs)), deliver)
+        self.executions.append(execution)
+        if self.answer is not None:
+            self.answer(execution)
+        return execution
+
+    def served_model(self, name: str, version: str) -> ModelDescription:
+        """Describe the model."""
+        del name, version
+        return self.model
+
+    def upload(self, blobs: Mapping[bytes, WireBytes]) -> None:
+        """Keep the blobs."""
+        self.uploads.update({sha256: bytes(content) for sha256, content in blobs.items()})
+
+    def read(self, source: ModelSource) -> ModelDescription:
+        """Describe the model."""
+        del source
+        return self.model
+
+    def compile(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> CompiledDescription:
+        """Describe the model under a new id."""
+        self.compiles.append((source, device, dict(properties)))
+        return CompiledDescription(f"compiled-{len(self.compiles)}", self.model)
+
+    def release(self, compiled_id: str) -> None:
+        """Note the release."""
+        self.released.append(compiled_id)
+
+    def devices(self) -> tuple[str, ...]:
+        """Give one device."""
+        return ("CPU",)
+
+    def device_property(self, device: str, name: str) -> PropertyValue:
+        """Give a property the test has set."""
+        return self.properties[device, name]
+
+    def plugin_versions(self, device: str) -> Mapping[str, PluginVersion]:
+        """Give one plugin."""
+        return {device: PluginVersion("fake_plugin", "1.0")}
+
+    def close(self) -> None:
+        """Note that it was closed."""
+        self.is_closed = True

@@ -1,0 +1,64 @@
+"""An execution as a call of its own, for tensors so large that small ones should not wait behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+import grpc
+
+from inferwire.errors import InferwireError, error_of
+from inferwire.transport import codec, rpc
+from inferwire.transport.protocol import Outcome, WireBytes
+from inferwire_proto import framing
+from inferwire_proto.errors import Code
+from inferwire_proto.inferwire.v1.inference_pb2 import Execution, InferRequest, InferResponse
+
+LARGE_BYTES = 8 << 20
+"""From this size on an execution goes this way."""
+
+
+class LargeExecution:
+    """A unary Infer on its way."""
+
+    def __init__(
+        self, channel: grpc.Channel, address: str, metadata: rpc.Metadata, deliver: Callable[[Outcome], None]
+    ) -> None:
+        self._channel = channel
+        self._address = address
+        self._metadata = metadata
+        self._deliver: Callable[[Outcome], None] | None = deliver
+        self._started = perf_counter()
+        self._call: rpc.UnaryFuture | None = None
+
+    def __repr__(self) -> str:
+        return f"<LargeExecution {self._address}: {'in flight' if self._deliver else 'ended'}>"
+
+    def start(self, header: bytes, inputs: Sequence[WireBytes]) -> None:
+        """Send it."""
+        request = InferRequest(execution=Execution.FromString(header)).SerializeToString()
+        message = framing.join(request, inputs, framing.RAW_FIELD, framing.PADDING_FIELD)
+        self._call = rpc.start_unary(self._channel, "InferenceService.Infer", message, self._metadata)
+        self._call.add_done_callback(self._end)
+
+    def cancel(self) -> None:
+        """Drop the outcome and tell the server."""
+        self._deliver = None
+        if self._call is not None:
+            self._call.cancel()
+
+    def _end(self, call: rpc.UnaryFuture) -> None:
+        deliver, self._deliver = self._deliver, None
+        if deliver is not None:
+            deliver(self._outcome(call))
+
+    def _outcome(self, call: rpc.UnaryFuture) -> Outcome:
+        try:
+            response, raw = framing.split(InferResponse, call.result(), framing.RAW_FIELD)
+            return codec.decode_result(response.result, raw, (perf_counter() - self._started) * 1000)
+        except grpc.FutureCancelledError:
+            return Outcome(error=error_of(Code.CANCELLED, f"the server at {self._address} cancelled it"))
+        except grpc.RpcError as error:
+            return Outcome(error=rpc.error_from(error, self._address))
+        except (ValueError, KeyError) as error:
+            return Outcome(error=InferwireError(f"the answer of {self._address} cannot be read: {error}"))

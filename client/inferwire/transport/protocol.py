@@ -1,0 +1,219 @@
+"""The seam between the client's objects and the network: frozen values and the `Transport` protocol.
+
+Knows neither protobuf nor gRPC. What implements it: `GrpcTransport` in production, `FakeTransport`
+in tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from inferwire.errors import InferwireError
+from inferwire.partial_shape import PartialShape
+from inferwire.ports import PortDescription
+from inferwire_proto.element_types import ElementType
+from inferwire_proto.properties import PropertyValue
+
+WireBytes: TypeAlias = memoryview | bytes
+"""Contiguous bytes: a tensor in wire form, or a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which model runs.
+
+    Attributes:
+        name: A served model's name, or the id the server gave a compiled one.
+        is_served: Which of the two it is.
+        version: The version of a served model; empty for the current one.
+        signature: The signature of its ports as this client knows them.
+    """
+
+    name: str
+    is_served: bool
+    version: str = ""
+    signature: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor without its bytes, by its port's position."""
+
+    index: int
+    element_type: ElementType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class ExecutionHeader:
+    """All of an execution that stays the same while shapes do. Made once, sent many times.
+
+    Compared by identity, so that a transport may keep what it encodes for it.
+    """
+
+    target: Target
+    inputs: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Where the time of an execution went, in milliseconds. An extension: openvino has `latency` only.
+
+    Attributes:
+        queue_ms: From the server's admission to the start of the inference.
+        inference_ms: The inference on the device.
+        server_ms: From decoded to answered on the server: queue, inference and all between.
+        wire_ms: What the client measured beyond `server_ms`: encoding, network, decoding.
+    """
+
+    queue_ms: float = 0.0
+    inference_ms: float = 0.0
+    server_ms: float = 0.0
+    wire_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OutputValue:
+    """An output as it came: bytes in wire form that stay valid as long as somebody holds them."""
+
+    index: int
+    element_type: ElementType
+    shape: tuple[int, ...]
+    data: WireBytes
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an execution ended: with outputs, or with an error."""
+
+    outputs: Sequence[OutputValue] = ()
+    timings: Timings = Timings()
+    error: InferwireError | None = None
+
+
+class Execution(Protocol):
+    """An execution on its way."""
+
+    def cancel(self) -> None:
+        """Give it up: nothing is delivered any more. Safe to call from a destructor."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDescription:
+    """A model that can run, as the server describes it.
+
+    Attributes:
+        name: The name it is served under, or its friendly name.
+        version: The served version; empty for an uploaded model.
+        inputs: Its inputs in order.
+        outputs: Its outputs in order.
+        states: The names of the states it keeps between inferences.
+        signature: Equal for models whose ports are equal.
+        optimal_number_of_infer_requests: How many of its inferences the server runs at once.
+        properties: The compiled model's properties, by name.
+    """
+
+    name: str
+    version: str
+    inputs: tuple[PortDescription, ...]
+    outputs: tuple[PortDescription, ...]
+    states: tuple[str, ...]
+    signature: int
+    optimal_number_of_infer_requests: int
+    properties: Mapping[str, PropertyValue]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """A model's files, by the hashes they are uploaded under.
+
+    Attributes:
+        model: The model file's SHA-256.
+        weights: The SHA-256 of the weights beside it; empty where the format has them inside.
+        suffix: The model file's ending, as ".onnx".
+        reshape: New shapes of inputs, by name.
+    """
+
+    model: bytes
+    weights: bytes
+    suffix: str
+    reshape: Mapping[str, PartialShape]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledDescription:
+    """A model the server compiled for this session."""
+
+    compiled_id: str
+    model: ModelDescription
+
+
+@dataclass(frozen=True, slots=True)
+class PluginVersion:
+    """What a device's plugin calls itself, and its build."""
+
+    description: str
+    build_number: str
+
+
+class Transport(Protocol):
+    """The calls of a server that the client uses. All but `submit` and `release` block.
+
+    Every method raises `InferwireError` for what the server or the network says.
+    """
+
+    @property
+    def address(self) -> str:
+        """Where the server is, for messages to people."""
+        ...
+
+    def submit(
+        self,
+        header: ExecutionHeader,
+        inputs: Sequence[WireBytes],
+        deliver: Callable[[Outcome], None],
+    ) -> Execution:
+        """Send an execution. `deliver` is called once, on a thread of the transport, and must be quick.
+
+        The buffers must not change before the outcome is delivered.
+        """
+        ...
+
+    def served_model(self, name: str, version: str) -> ModelDescription:
+        """Describe a model of the server's repository."""
+        ...
+
+    def upload(self, blobs: Mapping[bytes, WireBytes]) -> None:
+        """Upload blobs, by their SHA-256, that the session has not uploaded yet."""
+        ...
+
+    def read(self, source: ModelSource) -> ModelDescription:
+        """Read uploaded blobs as a model, without compiling it."""
+        ...
+
+    def compile(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> CompiledDescription:
+        """Compile an uploaded model for a device."""
+        ...
+
+    def release(self, compiled_id: str) -> None:
+        """Free a compiled model some time soon. Safe to call from a destructor; never raises."""
+        ...
+
+    def devices(self) -> tuple[str, ...]:
+        """List the server's devices."""
+        ...
+
+    def device_property(self, device: str, name: str) -> PropertyValue:
+        """Read a property of a device, or of the runtime where `device` is empty."""
+        ...
+
+    def plugin_versions(self, device: str) -> Mapping[str, PluginVersion]:
+        """Read the versions of a device's plugins."""
+        ...
+
+    def close(self) -> None:
+        """End what is in flight and close the connection. The next call opens it again."""
+        ...

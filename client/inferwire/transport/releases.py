@@ -1,0 +1,48 @@
+"""Frees what the garbage collector found unused, in batches and away from the destructors.
+
+Owns one queue and one daemon thread. Knows nothing of what the ids name.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+
+class Releases:
+    """Ids on their way to being freed."""
+
+    def __init__(self, send: Callable[[list[str]], None]) -> None:
+        self._send = send
+        self._queue: SimpleQueue[str | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread, once; before the first `put`."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="inferwire-release", daemon=True)
+            self._thread.start()
+
+    def put(self, released: str) -> None:
+        """Free an id some time soon. Safe to call from a destructor."""
+        self._queue.put(released)
+
+    def stop(self) -> None:
+        """Let the thread end once it has sent what is queued. Safe to call from a destructor."""
+        self._queue.put(None)
+
+    def _run(self) -> None:
+        while (batch := self._gather()) is not None:
+            self._send(batch)
+
+    def _gather(self) -> list[str] | None:
+        batch: list[str] = []
+        item = self._queue.get()
+        while item is not None:
+            batch.append(item)
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                return batch
+        return None

@@ -1,0 +1,141 @@
+"""Calls made from the service descriptors of the contract, and gRPC's errors as the client's.
+
+The only module that knows the names and paths of services. The contract has no generated gRPC
+stubs: everything they would say is in the descriptors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, TypeVar, cast
+
+import grpc
+from google.protobuf.message import Message
+
+from inferwire.errors import DeadlineExceeded, InferwireError, ServerUnavailable, TooLarge, error_of
+from inferwire_proto.errors import CODE_METADATA, Code
+from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
+
+_SERVICES = {
+    name: service
+    for module in (devices_pb2, inference_pb2, models_pb2)
+    for name, service in module.DESCRIPTOR.services_by_name.items()
+}
+
+Metadata = tuple[tuple[str, str], ...]
+R = TypeVar("R", bound=Message)
+
+
+class UnaryFuture(Protocol):
+    """One call on its way, whose answer is bytes."""
+
+    def result(self) -> bytes:
+        """Give the answer, or raise `grpc.RpcError`."""
+        ...
+
+    def cancel(self) -> object:
+        """End the call from this side."""
+        ...
+
+    def add_done_callback(self, callback: Any) -> None:
+        """Call back on one of gRPC's threads once the answer is here."""
+        ...
+
+
+class ResponseStream(Protocol):
+    """The answers of a streaming call, one message's bytes each."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def cancel(self) -> object:
+        """End the call from this side."""
+        ...
+
+
+def call(
+    channel: grpc.Channel,
+    method: str,
+    request: Message,
+    response_type: type[R],
+    metadata: Metadata = (),
+) -> R:
+    """Make a call of one request and one answer; `method` is as "ModelService.Compile"."""
+    multicallable = channel.unary_unary(
+        path_of(method),
+        request_serializer=type(request).SerializeToString,
+        response_deserializer=response_type.FromString,
+    )
+    return multicallable(request, metadata=metadata)
+
+
+def call_with_stream(
+    channel: grpc.Channel,
+    method: str,
+    requests: Iterable[Message],
+    response_type: type[R],
+    metadata: Metadata = (),
+) -> R:
+    """Make a call of many requests and one answer."""
+    multicallable = channel.stream_unary(
+        path_of(method), request_serializer=_serialize, response_deserializer=response_type.FromString
+    )
+    return multicallable(iter(requests), metadata=metadata)
+
+
+def start_unary(channel: grpc.Channel, method: str, request: bytes, metadata: Metadata) -> UnaryFuture:
+    """Start a call whose request and answer are messages' bytes."""
+    multicallable: Any = channel.unary_unary(path_of(method))
+    return cast("UnaryFuture", multicallable.future(request, metadata=metadata))
+
+
+def open_stream(channel: grpc.Channel, method: str, requests: Iterator[bytes]) -> ResponseStream:
+    """Open a call that streams messages' bytes both ways."""
+    return cast("ResponseStream", channel.stream_stream(path_of(method))(requests))
+
+
+def path_of(method: str) -> str:
+    """Give the path of "Service.Method", from its descriptor."""
+    service_name, _, method_name = method.partition(".")
+    service = _SERVICES[service_name]
+    return f"/{service.full_name}/{service.methods_by_name[method_name].name}"
+
+
+def error_from(error: grpc.RpcError, address: str) -> InferwireError:
+    """Translate what gRPC raised; the code in the trailing metadata says most."""
+    status = cast("grpc.StatusCode", cast("Any", error).code())
+    details = str(cast("Any", error).details() or status.name)
+    code = _code_in(cast("Any", error).trailing_metadata() or ())
+    if code is not None:
+        return error_of(code, details)
+    match status:
+        case grpc.StatusCode.UNAVAILABLE:
+            return unavailable(address, details)
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return DeadlineExceeded(f"the server at {address} did not answer in time: {details}")
+        case grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return TooLarge(f"the message is over a limit on the way to {address}: {details}")
+        case grpc.StatusCode.UNIMPLEMENTED:
+            return error_of(Code.UNIMPLEMENTED, f"the server at {address} does not offer this: {details}")
+        case grpc.StatusCode.CANCELLED:
+            return error_of(Code.CANCELLED, details)
+        case _:
+            return InferwireError(f"the server at {address} answered {status.name}: {details}")
+
+
+def unavailable(address: str, details: str) -> ServerUnavailable:
+    """Say that no server answers, and how to start one."""
+    return ServerUnavailable(
+        f"no inferwire server answers at {address}; start one with `inferwire serve` "
+        f"or give its address to Core() or in INFERWIRE_ADDRESS ({details})"
+    )
+
+
+def _serialize(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+def _code_in(metadata: Iterable[tuple[str, str | bytes]]) -> Code | None:
+    for key, value in metadata:
+        if key == CODE_METADATA and isinstance(value, str) and value in Code.__members__:
+            return Code[value]
+    return None

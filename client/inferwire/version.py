@@ -1,0 +1,26 @@
+"""The version of this package, as users and servers are told it."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+
+def _installed_version() -> str:
+    try:
+        return metadata.version("inferwire")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"
+
+
+VERSION = _installed_version()
+
+CLIENT = f"inferwire-python/{VERSION}"
+
+
+def get_version() -> str:
+    """Give the version of this client. Mirrors `openvino.get_version`.
+
+    Differs from OpenVINO: it is the version of inferwire, not of the OpenVINO that the server
+    runs; `Core.get_versions` tells that.
+    """
+    return VERSION
