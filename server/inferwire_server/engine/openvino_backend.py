@@ -151,7 +151,7 @@ def to_runtime(tensor: Tensor) -> ov.Tensor:
     if not tensor.byte_size:
         return ov.Tensor(runtime_type, ov.Shape(shape))
     array = np.frombuffer(tensor.data, storage)
-    if array.ctypes.data % storage.itemsize:
+    if not array.flags.aligned:
         array = array.copy()
     if not tensor.element_type.is_packed:
         array = array.reshape(shape)
@@ -160,10 +160,13 @@ def to_runtime(tensor: Tensor) -> ov.Tensor:
 
 def from_runtime(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
     """Copy a tensor's bytes out of OpenVINO's memory."""
-    shape = tuple(tensor.shape)
     if element_type.is_string:
-        return Tensor(element_type, shape, strings.pack(bytes(s) for s in tensor.bytes_data.reshape(-1)))
-    return Tensor(element_type, shape, tensor.data.tobytes())
+        data = strings.pack(bytes(string) for string in tensor.bytes_data.reshape(-1))
+        return Tensor(element_type, tuple(tensor.shape), data)
+    array = tensor.data
+    # numpy knows the shape far sooner than OpenVINO's Shape gives its items; packed types are flat there.
+    shape = tuple(tensor.shape) if element_type.is_packed else array.shape
+    return Tensor(element_type, shape, array.tobytes())
 
 
 def _nested(values: list[bytes], shape: Sequence[int]) -> np.ndarray[Any, np.dtype[np.bytes_]]:
