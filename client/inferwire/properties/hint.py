@@ -1,0 +1,72 @@
+"""What an application wants, from which devices choose their settings. Mirrors `openvino.properties.hint`."""
+
+from inferwire.properties.declaration import (
+    Choice,
+    Property,
+    element_type,
+    flag,
+    instance_of,
+    number,
+    one_of,
+    some_of,
+    uint32,
+    uint64,
+)
+from inferwire.tensor import Tensor
+
+
+class ExecutionMode(Choice):
+    """Whether speed or exactness comes first. Mirrors openvino's enumeration of this name."""
+
+    PERFORMANCE = 1
+    ACCURACY = 2
+
+
+class ModelDistributionPolicy(Choice):
+    """How a model is spread over devices. Mirrors openvino's enumeration of this name."""
+
+    TENSOR_PARALLEL = 0
+    PIPELINE_PARALLEL = 1
+
+
+class PerformanceMode(Choice):
+    """Which speed matters. Mirrors openvino's enumeration of this name."""
+
+    LATENCY = 1
+    THROUGHPUT = 2
+    CUMULATIVE_THROUGHPUT = 3
+
+
+class Priority(Choice):
+    """How urgent a model is. Mirrors openvino's enumeration of this name."""
+
+    LOW = 0
+    MEDIUM = 1
+    HIGH = 2
+    DEFAULT = 1
+
+
+class SchedulingCoreType(Choice):
+    """Which cores run the inference. Mirrors openvino's enumeration of this name."""
+
+    ANY_CORE = 0
+    PCORE_ONLY = 1
+    ECORE_ONLY = 2
+
+
+activations_scale_factor = Property("ACTIVATIONS_SCALE_FACTOR", number)
+allow_auto_batching = Property("ALLOW_AUTO_BATCHING", flag)
+compiled_blob = Property("COMPILED_BLOB", instance_of(Tensor))
+dynamic_quantization_group_size = Property("DYNAMIC_QUANTIZATION_GROUP_SIZE", uint64)
+enable_cpu_pinning = Property("ENABLE_CPU_PINNING", flag)
+enable_cpu_reservation = Property("ENABLE_CPU_RESERVATION", flag)
+enable_hyper_threading = Property("ENABLE_HYPER_THREADING", flag)
+execution_mode = Property("EXECUTION_MODE_HINT", one_of(ExecutionMode))
+inference_precision = Property("INFERENCE_PRECISION_HINT", element_type)
+kv_cache_precision = Property("KV_CACHE_PRECISION", element_type)
+model = Property("MODEL_PTR")
+model_distribution_policy = Property("MODEL_DISTRIBUTION_POLICY", some_of(ModelDistributionPolicy))
+model_priority = Property("MODEL_PRIORITY", one_of(Priority))
+num_requests = Property("PERFORMANCE_HINT_NUM_REQUESTS", uint32)
+performance_mode = Property("PERFORMANCE_HINT", one_of(PerformanceMode))
+scheduling_core_type = Property("SCHEDULING_CORE_TYPE", one_of(SchedulingCoreType))

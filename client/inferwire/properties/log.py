@@ -1,0 +1,17 @@
+"""How much the runtime logs. Mirrors `openvino.properties.log`."""
+
+from inferwire.properties.declaration import Choice, Property, one_of
+
+
+class Level(Choice):
+    """What is logged. Mirrors openvino's enumeration of this name."""
+
+    NO = -1
+    ERR = 0
+    WARNING = 1
+    INFO = 2
+    DEBUG = 3
+    TRACE = 4
+
+
+level = Property("LOG_LEVEL", one_of(Level))

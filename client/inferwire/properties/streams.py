@@ -1,0 +1,39 @@
+"""How many streams a device runs. Mirrors `openvino.properties.streams`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from inferwire.arguments import Unpicklable, as_integer, incompatible
+from inferwire.properties.declaration import Property, int32
+
+
+class Num(Unpicklable):
+    """A number of streams. Mirrors `openvino.properties.streams.Num`."""
+
+    __slots__ = ("_count",)
+
+    AUTO: ClassVar[Num]
+    NUMA: ClassVar[Num]
+
+    def __init__(self, num_streams: int = -1) -> None:
+        count = as_integer(num_streams)
+        if count is None:
+            raise incompatible("__init__", "Num(num_streams: int)", invoked=(num_streams,))
+        self._count = count
+
+    def to_integer(self) -> int:
+        """Give the number: -1 for as many as the device likes, -2 for one per NUMA node."""
+        return self._count
+
+
+Num.AUTO = Num(-1)
+Num.NUMA = Num(-2)
+
+
+def stream_count(value: object) -> object:
+    """Take a `Num` or an integer."""
+    return value.to_integer() if isinstance(value, Num) else int32(value)
+
+
+num = Property("NUM_STREAMS", stream_count)
