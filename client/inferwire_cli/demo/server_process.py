@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import subprocess
 import sys
@@ -100,10 +99,12 @@ def has_ended_within(server: ServerProcess, limit_s: float) -> bool:
 
 
 def end(server: ServerProcess) -> int:
-    """Ask the server to end, make it end where it does not, and return its exit code."""
-    server.process.send_signal(signal.SIGTERM)
-    if not has_ended_within(server, STOP_LIMIT_S):
-        server.process.kill()
+    """Ask the server to end and return its exit code. Past the limit, or interrupted again, make it end."""
+    server.process.terminate()
+    try:
+        has_ended_within(server, STOP_LIMIT_S)
+    finally:
+        server.process.kill()  # does nothing to a process that has ended
     return server.process.wait()
 
 
