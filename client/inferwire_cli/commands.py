@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 from cyclopts.config import Env
 
 from inferwire_cli.demo import demo
 from inferwire_cli.serve import serve
+from inferwire_server.settings import ENV_PREFIX
 
 MISUSE = 2
 
@@ -17,7 +18,8 @@ app = App(
     name="inferwire",
     help="OpenVINO inference on another machine, through the API its users already know.",
     version=lambda: version("inferwire"),
-    config=Env("INFERWIRE_", command=False),
+    config=Env(ENV_PREFIX, command=False, show=False),
+    default_parameter=Parameter(negative=()),
 )
 app.command(serve)
 app.command(demo)

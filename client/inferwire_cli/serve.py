@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
+from inferwire_cli.extras import needs_extra
 from inferwire_server.settings import Settings
 
-from inferwire_cli.extras import needs_extra
+DEFAULTS = Settings()
 
 
-def serve(*, settings: Annotated[Settings, Parameter(name="*")]) -> int:
+def serve(*, settings: Settings = DEFAULTS) -> int:
     """Serve models over gRPC and REST.
 
-    Every flag has an environment variable too; the flag wins. SIGTERM or Ctrl-C lets running work finish
-    within the grace period; a second one ends at once.
+    Each flag can be an environment variable too: INFERWIRE_HTTP_PORT is --http-port. The flag wins.
+
+    SIGTERM or Ctrl-C lets running work finish within the grace period; a second one ends at once.
     """
     with needs_extra("server", "inferwire serve"):
         from inferwire_server.__main__ import run
