@@ -1,0 +1,1 @@
+"""Measures the ways to run one model, in one run on one machine. `make bench` runs it; no test does."""

@@ -1,0 +1,56 @@
+"""The ways that use openvino's API: in this process, or remote by the mirror. One body for both."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+from tests.bench.load import Answered, Way, check
+from tests.bench.networks import Array
+
+
+def infer(compiled: Any, sample: Array, expected: Array) -> Way:
+    """One request, one inference after the other."""
+    request = compiled.create_infer_request()
+
+    def run(seconds: float) -> Answered:
+        latencies: list[float] = []
+        start = now = perf_counter()
+        while now - start < seconds:
+            result = request.infer(sample)
+            done = perf_counter()
+            latencies.append(done - now)
+            check(result[0], expected, "infer")
+            now = perf_counter()
+        return Answered(latencies, now - start)
+
+    return run
+
+
+def async_queue(module: Any, compiled: Any, sample: Array, expected: Array, jobs: int) -> Way:
+    """An AsyncInferQueue kept full; its callback reads the output."""
+
+    def run(seconds: float) -> Answered:
+        latencies: list[float] = []
+        failures: list[AssertionError] = []
+
+        def completed(request: Any, started: float) -> None:
+            latencies.append(perf_counter() - started)
+            try:
+                check(request.get_output_tensor(0).data, expected, "AsyncInferQueue")
+            except AssertionError as failure:
+                failures.append(failure)
+
+        queue = module.AsyncInferQueue(compiled, jobs)
+        queue.set_callback(completed)
+        start = now = perf_counter()
+        while now - start < seconds:
+            queue.start_async(sample, now)
+            now = perf_counter()
+        queue.wait_all()
+        elapsed = perf_counter() - start
+        if failures:
+            raise failures[0]
+        return Answered(latencies, elapsed)
+
+    return run
