@@ -84,7 +84,7 @@ def call_with_stream(
 
 def start_unary(channel: grpc.Channel, method: str, request: bytes, metadata: Metadata) -> UnaryFuture:
     """Start a call whose request and answer are messages' bytes."""
-    multicallable: Any = channel.unary_unary(path_of(method))
+    multicallable = cast("Any", channel).unary_unary(path_of(method))
     return cast("UnaryFuture", multicallable.future(request, metadata=metadata))
 
 

@@ -1,0 +1,190 @@
+"""What users pass as inputs, brought into the tensors of a request.
+
+Owns which kinds of values are taken, what is copied and what is shared, and openvino's texts for
+what is not taken. Whether a tensor fits its port is `request_tensors`' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias, TypeGuard, cast
+
+import numpy as np
+
+from inferwire.arguments import is_list, is_list_or_tuple
+from inferwire.ov_dict import OVDict
+from inferwire.ports import ConstOutput
+from inferwire.request_tensors import RequestTensors
+from inferwire.tensor import Tensor
+from inferwire.types import type_of
+
+Key: TypeAlias = int | str | ConstOutput | None
+_Array: TypeAlias = np.ndarray[Any, Any]
+
+
+def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
+    """Bring the inputs of a call into a request's tensors.
+
+    Args:
+        inputs: None to keep them as they are; a single array, tensor or scalar for a model with
+            one input; or several, by position, name or port.
+        tensors: Where they go.
+        share: Whether arrays become the request's tensors, where their type and layout allow it,
+            instead of being copied into its present ones.
+
+    Raises:
+        TypeError: For a key or a value of a kind that is not taken.
+        RuntimeError: For one that does not fit the model.
+    """
+    if inputs is None:
+        return
+    items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
+    if share:
+        _share(inputs, items, tensors)
+    elif items is None:
+        _copy_single(inputs, tensors)
+    else:
+        _copy_items(items, tensors)
+
+
+def _items(inputs: object, *, is_single: bool) -> list[tuple[Any, Any]] | None:
+    """Give keys and values of what holds several inputs; None for a single one."""
+    if isinstance(inputs, dict):
+        return list(cast("dict[Any, Any]", inputs).items())
+    if isinstance(inputs, OVDict):
+        return list(enumerate(inputs.values()))
+    if is_list(inputs) and is_single and _is_plain(inputs):
+        return [(0, inputs)]
+    if is_list_or_tuple(inputs):
+        return list(enumerate(inputs))
+    return None
+
+
+def _is_plain(items: list[Any]) -> bool:
+    """Tell whether a list, or the lists in it, holds numbers and strings alone: one tensor's data."""
+    rows: Iterable[list[Any]] = (item if is_list(item) else [item] for item in items)
+    return all(isinstance(item, str | float | int | bytes) for row in rows for item in row)
+
+
+def _copy_single(value: object, tensors: RequestTensors) -> None:
+    if _is_array_like(value) and not _is_scalar(value):
+        _write(np.asarray(value), tensors, None)
+    elif isinstance(value, Tensor | bytes) or _is_scalar(value):
+        tensors.place(None, _tensor_of(value, tensors, None, share=False))
+    else:
+        raise TypeError(f"Incompatible inputs of type: {type(value)}")
+
+
+def _copy_items(items: list[tuple[Any, Any]], tensors: RequestTensors) -> None:
+    """Write arrays where the request's tensors are; place tensors once all else has been taken."""
+    placed: list[tuple[Key, Tensor]] = []
+    for key, value in items:
+        if not isinstance(key, str | int | ConstOutput):
+            raise TypeError(f"Incompatible key type for input: {key}")
+        if _is_scalar(value):
+            tensors.place(key, _tensor_of(value, tensors, key, share=False))
+        elif _is_array_like(value):
+            _write(np.asarray(value), tensors, key)
+        elif isinstance(value, Tensor):
+            placed.append((key, value))
+        elif is_list(value):
+            placed.append((key, Tensor(value)))
+        else:
+            raise TypeError(f"Incompatible inputs of type: {type(value)} under {key} key!")
+    for key, tensor in placed:
+        tensors.place(key, tensor)
+
+
+def _share(inputs: object, items: list[tuple[Any, Any]] | None, tensors: RequestTensors) -> None:
+    if items is None:
+        tensors.place(None, _tensor_of(_c_style(inputs), tensors, None, share=True))
+        return
+    placed = [(key, _tensor_of(_c_style(value), tensors, key, share=True)) for key, value in items]
+    for key, tensor in placed:
+        _require_key(key)
+        tensors.place(key, tensor)
+
+
+def _write(array: _Array, tensors: RequestTensors, key: Key) -> None:
+    """Copy an array into the present tensor, which takes its shape; numpy casts."""
+    if array.ndim == 0:
+        tensors.place(key, _tensor_of(array, tensors, key, share=False))
+        return
+    tensor = tensors.tensor_at(key)
+    memory = tensor.memory
+    if memory.shape != array.shape:
+        memory.set_shape(array.shape)
+    if memory.row.is_string:
+        tensor.bytes_data = array
+    else:
+        memory.array[...] = array
+
+
+def _tensor_of(value: object, tensors: RequestTensors, key: Key, *, share: bool) -> Tensor:
+    """Make the tensor a value stands for; one that is a tensor stays what it is."""
+    if isinstance(value, Tensor):
+        return value
+    if _is_array(value):
+        return _tensor_of_array(value, _target(tensors, key), share=share)
+    if is_list(value):
+        return Tensor(value)
+    if isinstance(value, bytes) or _is_scalar(value):
+        return _tensor_of_scalar(np.array(value), _target(tensors, key))
+    raise TypeError(f"Incompatible inputs of type: {type(value)}")
+
+
+def _tensor_of_scalar(array: _Array, target: Tensor) -> Tensor:
+    row = target.memory.row
+    return Tensor(array if row.is_string else array.astype(row.storage_dtype, copy=False))
+
+
+def _tensor_of_array(array: _Array, target: Tensor, *, share: bool) -> Tensor:
+    memory = target.memory
+    if memory.row.is_string:
+        return Tensor(array)
+    dtype = memory.row.storage_dtype
+    if array.ndim == 0 and (array.dtype != dtype or memory.shape):
+        shape = memory.shape if target.size else (1,)
+        return Tensor(array.astype(dtype).reshape(shape))
+    if memory.row.name == "bf16":
+        return _filled(target, array.shape, array.view(dtype))
+    if not array.flags.writeable:
+        return _filled(target, array.shape, array)
+    if array.dtype != dtype:
+        return Tensor(array.astype(dtype))
+    return Tensor(array, shared_memory=share)
+
+
+def _filled(target: Tensor, shape: tuple[int, ...], content: _Array) -> Tensor:
+    """Make a tensor of the target's type and copy the content into it."""
+    tensor = Tensor(type_of(target.memory.row), shape)
+    tensor.memory.array[...] = content
+    return tensor
+
+
+def _target(tensors: RequestTensors, key: Key) -> Tensor:
+    _require_key(key)
+    return tensors.tensor_at(key)
+
+
+def _require_key(key: object) -> None:
+    if key is not None and not isinstance(key, int | str | ConstOutput):
+        raise TypeError(f"Unsupported key type: {type(key)} for Tensor under key: {key}")
+
+
+def _c_style(value: object) -> object:
+    if _is_array(value):
+        return np.ascontiguousarray(value) if value.ndim else value
+    return np.asarray(value) if _is_array_like(value) else value
+
+
+def _is_array(value: object) -> TypeGuard[_Array]:
+    return isinstance(value, np.ndarray)
+
+
+def _is_scalar(value: object) -> TypeGuard[Any]:
+    return isinstance(value, np.number | int | float | str)
+
+
+def _is_array_like(value: object) -> TypeGuard[Any]:
+    return hasattr(value, "__array__")

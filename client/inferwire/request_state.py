@@ -1,0 +1,174 @@
+"""What a request is doing: idle or busy, and how its last execution ended.
+
+Owns the one lock of a request and the order of events: an execution is claimed, begins, is
+answered or cancelled, its outputs are stored, the request is idle again, the callback runs, and only
+then is the execution done. Knows nothing of tensors, transports or callbacks' threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
+
+from inferwire.errors import Cancelled
+from inferwire.transport.protocol import Execution, Outcome
+
+BUSY = "Infer Request is busy"
+CANCELLED = "Infer Request was canceled"
+
+
+class Phase(Enum):
+    """How far one execution is."""
+
+    RUNNING = auto()
+    ANSWERED = auto()
+    CANCELLED = auto()
+    ENDED = auto()
+
+
+class Run:
+    """One execution of a request.
+
+    Attributes:
+        phase: How far it is.
+        error: Why it has no outputs; raised by every wait.
+        outcome: The answer, while it waits to be stored.
+        done: Set at the very end, after the callback.
+        callback_thread: The thread that runs the callback now.
+    """
+
+    __slots__ = ("_answered", "callback_thread", "done", "error", "execution", "outcome", "phase")
+
+    def __init__(self) -> None:
+        self.phase = Phase.RUNNING
+        self.error: RuntimeError | None = None
+        self.outcome: Outcome | None = None
+        self.execution: Execution | None = None
+        self.done = threading.Event()
+        self.callback_thread: int | None = None
+        self._answered = threading.Lock()
+        self._answered.acquire()
+
+    def await_answer(self) -> None:
+        """Block the one thread that waits for the answer itself, until it is there or cancelled."""
+        self._answered.acquire()
+
+    def announce_answer(self) -> None:
+        """Wake that thread."""
+        self._answered.release()
+
+    def raise_error(self) -> None:
+        """Raise what went wrong, if anything did."""
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+
+
+class RequestState:
+    """Whether a request is busy, and its last execution."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_busy = False
+        self._run: Run | None = None
+
+    def __repr__(self) -> str:
+        phase = "never started" if self._run is None else self._run.phase.name.lower()
+        return f"<RequestState: {'busy' if self._is_busy else 'idle'}, {phase}>"
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the request may not be touched."""
+        return self._is_busy
+
+    @property
+    def current(self) -> Run | None:
+        """The last execution that began."""
+        return self._run
+
+    @contextmanager
+    def idle(self) -> Iterator[None]:
+        """Keep the request idle for something quick.
+
+        Raises:
+            RuntimeError: If it is busy.
+        """
+        with self._lock:
+            self._require_idle()
+            yield
+
+    def check_idle(self) -> None:
+        """Refuse a busy request.
+
+        Raises:
+            RuntimeError: If it is busy.
+        """
+        with self._lock:
+            self._require_idle()
+
+    def claim(self) -> None:
+        """Make the request busy, for an execution that is being prepared.
+
+        Raises:
+            RuntimeError: If it is busy.
+        """
+        with self._lock:
+            self._require_idle()
+            self._is_busy = True
+
+    def abandon(self) -> None:
+        """Undo `claim`: nothing has begun, the last execution stays the last."""
+        with self._lock:
+            self._is_busy = False
+
+    def begin(self) -> Run:
+        """Begin the execution that was claimed."""
+        run = Run()
+        with self._lock:
+            self._run = run
+        return run
+
+    def sent(self, run: Run, execution: Execution) -> None:
+        """Note how to cancel the execution; cancel it now if that was asked for meanwhile."""
+        with self._lock:
+            run.execution = execution
+            is_unwanted = run.phase is Phase.CANCELLED
+        if is_unwanted:
+            execution.cancel()
+
+    def answer(self, run: Run, outcome: Outcome) -> bool:
+        """Take an answer; false where it comes too late. The request stays busy."""
+        with self._lock:
+            if run.phase is not Phase.RUNNING:
+                return False
+            run.phase = Phase.ANSWERED
+            run.outcome = outcome
+            return True
+
+    def end(self, run: Run, error: RuntimeError | None) -> None:
+        """Make the request idle again: what was answered is stored, or has failed."""
+        with self._lock:
+            run.phase = Phase.ENDED
+            run.outcome = None
+            run.error = error
+            self._is_busy = False
+
+    def cancel(self) -> None:
+        """Give up the execution that runs; nothing where none does or its answer is here."""
+        with self._lock:
+            run = self._run
+            if run is None or run.phase is not Phase.RUNNING:
+                return
+            run.phase = Phase.CANCELLED
+            run.error = Cancelled(CANCELLED)
+            self._is_busy = False
+            execution = run.execution
+        if execution is not None:
+            execution.cancel()
+        run.announce_answer()
+        run.done.set()
+
+    def _require_idle(self) -> None:
+        if self._is_busy:
+            raise RuntimeError(BUSY)

@@ -1,0 +1,199 @@
+"""The tensors of one request: which belongs to which port, and whether it fits.
+
+Owns openvino's texts for tensors that do not fit. Knows nothing of executions; whoever calls it
+has made sure that none is running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import cast
+
+from inferwire.memory import allocate
+from inferwire.model_ports import ModelPort, ModelPorts
+from inferwire.ports import ConstOutput
+from inferwire.tensor import Tensor
+from inferwire.transport.protocol import OutputValue, WireBytes
+
+
+class RequestTensors:
+    """A tensor for each input and output of a model."""
+
+    def __init__(self, ports: ModelPorts) -> None:
+        self.ports = ports
+        self._inputs = [_first_tensor(each) for each in ports.inputs]
+        self._outputs = [_first_tensor(each) for each in ports.outputs]
+
+    @property
+    def inputs(self) -> Sequence[Tensor]:
+        """The tensors of the inputs in order."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> Sequence[Tensor]:
+        """The tensors of the outputs in order."""
+        return self._outputs
+
+    def input_port(self, index: int | None) -> ModelPort:
+        """Find an input to read its tensor; without a position, the only one."""
+        return _to_read("input", self.ports.inputs, index)
+
+    def output_port(self, index: int | None) -> ModelPort:
+        """Find an output to read its tensor; without a position, the only one."""
+        return _to_read("output", self.ports.outputs, index)
+
+    def get(self, port: ModelPort) -> Tensor:
+        """Give the tensor of a port."""
+        return (self._inputs if port.is_input else self._outputs)[port.index]
+
+    def set(self, port: ModelPort, tensor: Tensor) -> None:
+        """Make a tensor that of a port.
+
+        Raises:
+            RuntimeError: If its type or shape does not fit.
+        """
+        if port.is_input:
+            _check_input(port, tensor)
+            self._inputs[port.index] = tensor
+        else:
+            _check_output(port, tensor)
+            self._outputs[port.index] = tensor
+
+    def tensor_at(self, key: int | str | ConstOutput | None) -> Tensor:
+        """Give the tensor that the inputs of a call name by `key`; without one, the only input's."""
+        if isinstance(key, str):
+            return self.get(self.ports.named(key))
+        if isinstance(key, ConstOutput):
+            return self.get(self.ports.of(key))
+        return self.get(self.input_port(key))
+
+    def place(self, key: int | str | ConstOutput | None, tensor: Tensor) -> None:
+        """Make a tensor that of the port the inputs of a call name by `key`; see `tensor_at`."""
+        if isinstance(key, str):
+            self.set(self.ports.named(key), tensor)
+        elif isinstance(key, ConstOutput):
+            self.set(self.ports.of(key), tensor)
+        else:
+            self.set(_to_write("input", self.ports.inputs, key), tensor)
+
+    def place_output(self, index: int | None, tensor: Tensor) -> None:
+        """Make a tensor that of an output; without a position, of the only one."""
+        self.set(_to_write("output", self.ports.outputs, index), tensor)
+
+    def shapes_to_send(self) -> tuple[tuple[int, ...], ...]:
+        """Give the inputs' shapes, all of which fit.
+
+        Raises:
+            RuntimeError: If one does not, after an array has reshaped it.
+        """
+        shapes = tuple(tensor.memory.shape for tensor in self._inputs)
+        for port, shape in zip(self.ports.inputs, shapes, strict=True):
+            if not port.fits(shape):
+                _refuse_to_send(port, shape)
+        return shapes
+
+    def bytes_to_send(self) -> list[WireBytes]:
+        """Give the inputs' bytes in wire form: views of the tensors' memory wherever possible."""
+        return [cast("WireBytes", tensor.memory.wire_data()) for tensor in self._inputs]
+
+    def store(self, outputs: Sequence[OutputValue]) -> None:
+        """Load the outputs of an execution into the tensors.
+
+        Raises:
+            RuntimeError: If a tensor is too small and not its own memory, or was made for a model
+                with other outputs.
+        """
+        if len(outputs) != len(self._outputs):
+            raise RuntimeError(f"the server gave {len(outputs)} outputs, expected {len(self._outputs)}")
+        for tensor, output in zip(self._outputs, outputs, strict=True):
+            if tensor.memory.row != output.element_type:
+                raise RuntimeError(
+                    f"the server gave output {output.index} as {output.element_type.name}, "
+                    f"expected {tensor.memory.row.name}"
+                )
+            tensor.memory.load_wire(output.shape, output.data)
+
+
+def _first_tensor(port: ModelPort) -> Tensor:
+    memory = allocate(port.row, port.first_shape)
+    if not port.row.is_string:
+        memory.array.fill(0)
+    return Tensor.over(memory)
+
+
+def _to_read(kind: str, ports: Sequence[ModelPort], index: int | None) -> ModelPort:
+    if index is None:
+        return _only(f"get_{kind}_tensor()", ports)
+    if index >= len(ports):
+        raise RuntimeError(f"vector::_M_range_check: __n (which is {index}) >= this->size() (which is {len(ports)})")
+    return ports[index]
+
+
+def _to_write(kind: str, ports: Sequence[ModelPort], index: int | None) -> ModelPort:
+    if index is None:
+        return _only(f"set_{kind}_tensor()", ports)
+    if index >= len(ports):
+        raise RuntimeError(
+            f"{kind.capitalize()} port for index {index} was not found! The model has only {len(ports)} {kind}s."
+        )
+    return ports[index]
+
+
+def _only(function: str, ports: Sequence[ModelPort]) -> ModelPort:
+    if len(ports) != 1:
+        raise RuntimeError(f"{function} must be called on a function with exactly one parameter.")
+    return ports[0]
+
+
+def _check_input(port: ModelPort, tensor: Tensor) -> None:
+    memory = tensor.memory
+    if memory.row != port.row:
+        raise RuntimeError(
+            f"ParameterMismatch: Failed to set tensor for input with precision: {memory.row.name}, "
+            f"since the model input tensor precision is: {port.row.name}"
+        )
+    if not port.fits(memory.shape):
+        raise RuntimeError(
+            f"Can't set the input tensor with index: {port.index}, because the model input "
+            f"(shape={port.shape}) and the tensor (shape={_dotted(memory.shape)}) are incompatible"
+        )
+
+
+def _check_output(port: ModelPort, tensor: Tensor) -> None:
+    memory = tensor.memory
+    if memory.row != port.row:
+        raise RuntimeError(
+            f"ParameterMismatch: Failed to set tensor for output with precision: {memory.row.name}, "
+            f"if model output tensor precision is: {port.row.name}"
+        )
+    if not port.fits(memory.shape) and prod(memory.shape):
+        raise RuntimeError(
+            f"Can't set the output tensor with index: {port.index}, because the model output tensor "
+            f"(shape={port.shape}) and the current tensor (shape={_dotted(memory.shape)}) are incompatible"
+        )
+
+
+def _refuse_to_send(port: ModelPort, shape: tuple[int, ...]) -> None:
+    if port.is_static:
+        raise RuntimeError(
+            "The input tensor size is not equal to the model input type: "
+            f"got [{_listed(shape, ',')}] expecting {port.shape}."
+        )
+    if shape == port.first_shape:
+        return
+    limits = ", ".join(
+        str(low) if low == high else f"{low} - {high if high >= 0 else '?'}" for low, high in port.bounds or ()
+    )
+    raise RuntimeError(
+        f"ParameterMismatch: Can not clone with new dims. Descriptor's shape: {{{limits}}} is "
+        f"incompatible with provided dimensions: {{{_listed(shape, ', ')}}}."
+    )
+
+
+def _dotted(shape: Sequence[int]) -> str:
+    return f"({_listed(shape, '.')})"
+
+
+def _listed(shape: Sequence[int], separator: str) -> str:
+    return separator.join(map(str, shape))
