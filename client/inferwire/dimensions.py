@@ -32,6 +32,8 @@ class Dimension(Unpicklable):
     `Dimension()` as `Dimension(-1)` may be anything. Strings are read as openvino prints them:
     "3", "?", "1..8", "..8", "1..".
 
+    Differs from OpenVINO: None counts as an argument left out.
+
     Example:
         >>> Dimension(1, 8)
         <Dimension: 1..8>

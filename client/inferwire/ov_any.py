@@ -15,6 +15,8 @@ class OVAny(Unpicklable):
 
     It equals and hashes as its value does, and reads and writes its items.
 
+    Differs from OpenVINO: an item that is set stays set, where openvino sets it in a copy.
+
     Example:
         >>> OVAny("3").astype(int)
         3

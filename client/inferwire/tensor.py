@@ -31,7 +31,8 @@ class Tensor(Unpicklable):
     Differs from OpenVINO: memory that is too small for shape and type is refused where openvino
     reads past its end; a view over read-only memory stays read-only; big-endian arrays are converted
     when copied and refused when shared, where openvino misreads them; `shape` is a copy; string
-    tensors can be deep-copied; a region keeps its rank.
+    tensors can be deep-copied, and regions of them hold their own strings, where openvino takes
+    those that follow in memory; a region keeps its rank.
 
     Example:
         >>> tensor = Tensor(np.zeros((1, 3), np.float32))

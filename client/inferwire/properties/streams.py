@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from inferwire.arguments import Unpicklable, as_integer, incompatible
-from inferwire.properties.declaration import Property, int32
+from inferwire.properties.declaration import Property, either, int32
 
 
 class Num(Unpicklable):
@@ -31,9 +31,11 @@ Num.AUTO = Num(-1)
 Num.NUMA = Num(-2)
 
 
-def stream_count(value: object) -> object:
-    """Take a `Num` or an integer."""
-    return value.to_integer() if isinstance(value, Num) else int32(value)
+def stream_count(value: object) -> int:
+    """Take a `Num`."""
+    if not isinstance(value, Num):
+        raise TypeError
+    return value.to_integer()
 
 
-num = Property("NUM_STREAMS", stream_count)
+num = Property("NUM_STREAMS", either(stream_count, int32))

@@ -1,0 +1,192 @@
+"""Properties, their values and OVAny, against openvino's own."""
+
+from __future__ import annotations
+
+import copy
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import inferwire
+from inferwire.properties.declaration import Choice, Property
+
+MODULES = [
+    "",
+    ".hint",
+    ".device",
+    ".log",
+    ".streams",
+    ".intel_cpu",
+    ".intel_gpu",
+    ".intel_gpu.hint",
+    ".intel_auto",
+    ".intel_npu",
+]
+SAMPLES = [
+    True,
+    None,
+    3,
+    -3,
+    2**31,
+    2**32,
+    2**63,
+    2**64,
+    0.5,
+    "x",
+    [],
+    {},
+    {"CPU": 1},
+    {"CPU": {1: 0.5}},
+    set(),
+    object(),
+]
+
+# openvino parses the curve's text, where a server does it for inferwire; and takes None for a model.
+DIFFERENT: list[tuple[str, object]] = [("perf_curve_table", "x"), ("model", None)]
+
+MIRRORED = {name: import_module(f"inferwire.properties{name}") for name in MODULES}
+DECLARED = [
+    (module, name)
+    for module, loaded in MIRRORED.items()
+    for name, value in vars(loaded).items()
+    if isinstance(value, Property)
+]
+ENUMERATIONS = [
+    (module, name)
+    for module, loaded in MIRRORED.items()
+    for name, value in vars(loaded).items()
+    if isinstance(value, type) and issubclass(value, Choice) and value.__module__ == loaded.__name__
+]
+
+
+def module_of(ov: Any, name: str) -> ModuleType:
+    return import_module(f"{ov.__name__}.properties{name}")
+
+
+@pytest.mark.parametrize(("module", "name"), DECLARED, ids=str)
+def test_property_key(ov: Any, module: str, name: str) -> None:
+    declared = getattr(module_of(ov, module), name)
+    assert isinstance(declared, str)
+    assert declared == declared() == getattr(MIRRORED[module], name)
+    assert {declared: 1}[str(declared)] == 1
+
+
+def _outcome(declared: Any, sample: object) -> object:
+    try:
+        key, value = declared(sample)
+    except (TypeError, RuntimeError) as error:
+        return type(error)
+    return key, value.value
+
+
+@pytest.mark.parametrize(("module", "name"), DECLARED, ids=str)
+def test_property_takes_what_openvino_takes(module: str, name: str) -> None:
+    theirs, ours = (getattr(import_module(f"{root}.properties{module}"), name) for root in ("openvino", "inferwire"))
+    for sample in SAMPLES:
+        if (name, sample) in DIFFERENT:
+            continue
+        assert _outcome(ours, sample) == _outcome(theirs, sample), sample
+
+
+def test_every_property_is_declared() -> None:
+    for module in MODULES:
+        native = import_module(f"openvino._pyopenvino.properties{module}")
+        functions = {
+            name for name, value in vars(native).items() if type(value).__name__ == "builtin_function_or_method"
+        }
+        declared = {name for place, name in DECLARED if place == module}
+        assert functions - declared <= {"cache_encryption_callbacks"}
+        assert declared <= functions
+
+
+@pytest.mark.parametrize(("module", "name"), ENUMERATIONS, ids=str)
+def test_enumeration(ov: Any, module: str, name: str) -> None:
+    theirs = getattr(module_of(ov, module), name)
+    expected = getattr(MIRRORED[module], name).__members__
+    assert {
+        key: (repr(each), str(each), each.name, each.value, int(each)) for key, each in theirs.__members__.items()
+    } == {
+        key: (f"<{name}.{each.name}: {each.value}>", f"{name}.{each.name}", each.name, each.value, each.value)
+        for key, each in expected.items()
+    }
+
+
+def test_enumeration_members(ov: Any) -> None:
+    mode = ov.properties.hint.PerformanceMode
+    assert mode(1) == mode.LATENCY
+    assert mode.LATENCY != 1
+    assert mode.LATENCY < mode.THROUGHPUT
+    assert mode.LATENCY <= mode.LATENCY
+    assert copy.deepcopy(mode.LATENCY) == mode.LATENCY
+    assert {mode.LATENCY: 1}[mode.LATENCY] == 1
+    with pytest.raises(TypeError):
+        assert mode.LATENCY < 3
+
+
+def test_values_of_properties(ov: Any) -> None:
+    properties = ov.properties
+    hint = properties.hint
+    pairs = [
+        (hint.performance_mode(hint.PerformanceMode.LATENCY), ("PERFORMANCE_HINT", hint.PerformanceMode.LATENCY)),
+        (hint.inference_precision(ov.Type.f32), ("INFERENCE_PRECISION_HINT", ov.Type.f32)),
+        (
+            hint.model_distribution_policy({hint.ModelDistributionPolicy.TENSOR_PARALLEL}),
+            ("MODEL_DISTRIBUTION_POLICY", {hint.ModelDistributionPolicy.TENSOR_PARALLEL}),
+        ),
+        (properties.streams.num(properties.streams.Num.AUTO), ("NUM_STREAMS", -1)),
+        (properties.num_streams(properties.streams.Num(3)), ("NUM_STREAMS", 3)),
+        (properties.device.priorities("CPU", "GPU"), ("MULTI_DEVICE_PRIORITIES", "CPU,GPU,")),
+        (properties.device.properties({"CPU": {"A": 1}}), ("DEVICE_PROPERTIES", {"CPU": {"A": 1}})),
+        (
+            properties.cache_mode(properties.CacheMode.OPTIMIZE_SPEED),
+            ("CACHE_MODE", properties.CacheMode.OPTIMIZE_SPEED),
+        ),
+    ]
+    for (key, value), expected in pairs:
+        assert (key, value.value) == expected
+        assert isinstance(value, ov.OVAny)
+    with pytest.raises(TypeError, match=r"Incorrect passed value: \['CPU'\] , expected string values."):
+        properties.device.priorities(["CPU"])
+    with pytest.raises(TypeError, match="Incorrect passed value: CPU, expected dictionary"):
+        properties.device.properties("CPU")
+    with pytest.raises(TypeError, match=r"\(\): incompatible function arguments"):
+        properties.cache_dir("x", "y")
+    assert (properties.device.Capability.FP32, properties.intel_gpu.MemoryType.surface) == ("FP32", "GPU_SURFACE")
+    assert properties.streams.Num.NUMA.to_integer() == -2
+    with pytest.raises(TypeError, match="incompatible constructor arguments"):
+        properties.streams.Num("x")
+    with pytest.raises(AttributeError):
+        _ = properties.nope
+
+
+def test_ov_any(ov: Any) -> None:
+    any_of = ov.OVAny
+    assert repr(any_of(3)) == "<OVAny class>"
+    assert any_of(3) == 3
+    assert any_of(3) == any_of(3)
+    assert any_of("a") != "b"
+    assert (any_of(3).value, any_of(3).get(), hash(any_of(3)), any_of(any_of(3)).value) == (3, 3, 3, 3)
+    assert (len(any_of([1, 2])), any_of([1, 2])[0], any_of({"a": 1})["a"]) == (2, 1, 1)
+    assert (any_of("3").astype(int), any_of("1.5").astype(float), any_of("true").astype(bool)) == (3, 1.5, True)
+    assert (any_of(3).astype(str), any_of({"a": 1}).astype(dict)) == ("3", {"a": any_of(1)})
+    assert (any_of("1 2").aslist(int), any_of("1 2").aslist(), any_of([1, 2]).aslist(int)) == ([1, 2], [], [1, 2])
+    changed = any_of([1, 2])
+    changed.set("x")
+    assert changed.value == "x"
+    with pytest.raises(TypeError):
+        hash(any_of([1]))
+    with pytest.raises(RuntimeError, match=r"Mixed types in the container are not allowed."):
+        any_of([1, "a"])
+    with pytest.raises(RuntimeError, match=r"Only ov::AnyMap or ov::Meta are expected here."):
+        any_of(3).astype(dict)
+    with pytest.raises(RuntimeError, match="Could not convert to bool from string maybe"):
+        any_of("maybe").astype(bool)
+    with pytest.raises(RuntimeError):
+        any_of("x").astype(int)
+
+
+def test_top_level_names() -> None:
+    for name in inferwire.__all__:
+        assert hasattr(import_module("openvino"), name), name

@@ -1,0 +1,50 @@
+"""How string tensors travel."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferwire_proto import strings
+
+
+@given(st.lists(st.binary(max_size=20), max_size=20))
+def test_unpack_undoes_pack(items: list[bytes]) -> None:
+    packed = strings.pack(items)
+    assert strings.unpack(packed, len(items)) == items
+    assert strings.unpack(memoryview(packed), len(items)) == items
+
+
+def test_packed_form() -> None:
+    assert strings.pack([b"a", b"", b"bc"]) == b"\x01\0\0\0a" + b"\0\0\0\0" + b"\x02\0\0\0bc"
+    assert strings.pack([]) == b""
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "message"),
+    [
+        (b"", 1, "string 0 of 1 has 0 bytes of its length, expected 4"),
+        (b"\x01\0\0", 1, "string 0 of 1 has 3 bytes of its length, expected 4"),
+        (b"\x02\0\0\0a", 1, "string 0 of 1 has 1 bytes, expected 2"),
+        (b"\xff\xff\xff\xffa", 1, "string 0 of 1 has 1 bytes, expected 4294967295"),
+        (b"\x01\0\0\0a", 2, "string 1 of 2 has 0 bytes of its length, expected 4"),
+        (b"\x01\0\0\0ab", 1, "1 bytes follow the last of 1 strings, expected none"),
+        (b"a", 0, "1 bytes follow the last of 0 strings, expected none"),
+    ],
+)
+def test_malformed_data_is_refused(data: bytes, count: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        strings.unpack(data, count)
+
+
+class HugeString(bytes):
+    """Says that it is longer than the wire can carry, without the memory."""
+
+    def __len__(self) -> int:
+        return 2**32
+
+
+def test_longest_string_is_limited() -> None:
+    with pytest.raises(ValueError, match="string 1 has 4294967296 bytes, expected at most 4294967295"):
+        strings.pack([b"", HugeString()])
