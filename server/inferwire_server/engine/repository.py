@@ -4,7 +4,7 @@
     NAME/model files              one version, 1
     NAME.onnx                     a single file, one version, 1
 
-It reads the folder's layout only; it opens no model.
+The folder of one model, or one model file, is a repository too. It reads the folder's layout only; it opens no model.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Entry:
 
 
 class Repository:
-    """A folder of models, or one model file."""
+    """A folder of models, the folder of one, or one model file."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -67,7 +67,10 @@ class Repository:
             return [Entry(self.root.stem, "1", self.root)]
         if not self.root.is_dir():
             raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file")
-        return [entry for child in sorted(self.root.iterdir()) for entry in _entries(child)]
+        children = sorted(self.root.iterdir())
+        if any(_is_version(child) for child in children):
+            return _entries(self.root.resolve())
+        return [entry for child in children for entry in _entries(child)]
 
 
 def latest(entries: list[Entry]) -> list[Entry]:
