@@ -153,7 +153,7 @@ class Tensor(Unpicklable):
         return np.array(self._strings(), dtype="S").reshape(self._memory.shape)
 
     @bytes_data.setter
-    def bytes_data(self, strings: Array | list[str] | list[bytes]) -> None:
+    def bytes_data(self, strings: Array | list[Any]) -> None:
         self._set_strings(strings)
 
     @property
@@ -169,7 +169,7 @@ class Tensor(Unpicklable):
         return np.array(decoded, dtype="U").reshape(self._memory.shape)
 
     @str_data.setter
-    def str_data(self, strings: Array | list[str] | list[bytes]) -> None:
+    def str_data(self, strings: Array | list[Any]) -> None:
         self._set_strings(strings)
 
     def set_shape(self, shape: Shape | Sequence[int]) -> None:

@@ -182,16 +182,20 @@ def test_new_strings_are_empty(ov: Any) -> None:
     assert (tensor.byte_size, tensor.size, tensor.strides) == (64, 2, [32])
 
 
-def test_setting_strings(ov: Any) -> None:
+@pytest.mark.parametrize(
+    ("attribute", "given", "expected"),
+    [
+        ("str_data", ["a", "b"], ["a", "b"]),
+        ("bytes_data", [b"x", "y"], ["x", "y"]),
+        ("str_data", np.array([b"q", b"r"]), ["q", "r"]),
+        ("bytes_data", np.array([["s"], ["t"]]), ["s", "t"]),
+    ],
+    ids=repr,
+)
+def test_setting_strings(ov: Any, attribute: str, given: Any, expected: list[str]) -> None:
     tensor = ov.Tensor(ov.Type.string, [2])
-    tensor.str_data = ["a", "b"]
-    assert tensor.str_data.tolist() == ["a", "b"]
-    tensor.bytes_data = [b"x", "y"]
-    assert tensor.str_data.tolist() == ["x", "y"]
-    tensor.str_data = np.array([b"q", b"r"])
-    assert tensor.bytes_data.tolist() == [b"q", b"r"]
-    tensor.bytes_data = np.array([["s"], ["t"]])
-    assert (tensor.shape, tensor.str_data.tolist()) == ([2], ["s", "t"])
+    setattr(tensor, attribute, given)
+    assert (tensor.shape, tensor.str_data.tolist()) == ([2], expected)
 
 
 @pytest.mark.parametrize("attribute", ["str_data", "bytes_data"])
