@@ -1,7 +1,7 @@
 """`inferwire demo`: photos classified in four ways on a server that lives as long as the demo.
 
 Reading order: `four_ways` for how inferwire is used, `photos` for what a classifier's client does,
-`server_process` for the server's life, `show` for the whole. Nothing here needs an extra until the
+`show` for the whole. Nothing here needs an extra until the
 command is called.
 """
 

@@ -14,7 +14,7 @@ from types import FrameType
 from inferwire_cli.demo.four_ways import MODEL, Answer, four_ways
 from inferwire_cli.demo.photos import Guess, Photo, best_guesses, load_photo
 from inferwire_cli.demo.report import Report
-from inferwire_cli.demo.server_process import HOST, ServerProcess, ServerProcessError, running_server
+from inferwire_cli.server_process import HOST, ServerProcess, ServerProcessError, running_server
 
 FAILED = 1
 INTERRUPTED = 130

@@ -1,11 +1,11 @@
-"""A server of the demo's own: started on free ports, ready before it is used, ended whatever happens."""
+"""A server of one's own: started on free ports, ready before it is used, ended whatever happens."""
 
 from __future__ import annotations
 
 import socket
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,14 +40,14 @@ class ServerProcess:
 
 
 @contextmanager
-def running_server(model_repository: Path) -> Generator[ServerProcess]:
-    """Serve a model repository for as long as the block runs.
+def running_server(model_repository: Path, *flags: str) -> Generator[ServerProcess]:
+    """Serve a model repository for as long as the block runs, with further flags of `inferwire serve`.
 
     Raises:
         ServerProcessError: The server did not become ready, or did not end with exit code 0.
     """
     with TemporaryFile() as log:
-        server = start(model_repository, log)
+        server = start(model_repository, flags, log)
         try:
             wait_until_ready(server, log)
             yield server
@@ -59,12 +59,12 @@ def running_server(model_repository: Path) -> Generator[ServerProcess]:
             raise ServerProcessError(f"the server ended with exit code {code}, expected 0\n{tail(log)}")
 
 
-def start(model_repository: Path, log: IO[bytes]) -> ServerProcess:
+def start(model_repository: Path, flags: Sequence[str], log: IO[bytes]) -> ServerProcess:
     """Start the server where the terminal's Ctrl-C does not reach it: `end` alone ends it."""
     grpc_port, http_port = free_ports(2)
-    flags = ["--model-repository", str(model_repository), "--host", HOST]
-    ports = ["--grpc-port", str(grpc_port), "--http-port", str(http_port)]
-    command = [sys.executable, "-m", "inferwire_cli", "serve", *flags, *ports]
+    where = ["--host", HOST, "--grpc-port", str(grpc_port), "--http-port", str(http_port)]
+    what = ["--model-repository", str(model_repository), *flags]
+    command = [sys.executable, "-m", "inferwire_cli", "serve", *where, *what]
     process = subprocess.Popen(  # noqa: S603
         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
     )
