@@ -53,9 +53,6 @@ class Work:
     outputs: tuple[int, ...]
 
 
-_NO_WORK = Work((), ())
-
-
 @dataclass(eq=False, slots=True)
 class Job:
     """A submitted inference. The scheduler alone changes it."""
@@ -117,7 +114,7 @@ class Job:
     def _close(self, now: float) -> None:
         """Let the inputs go: an ended job may be kept for a while, and they may be large."""
         self.ended_at = now
-        self.work = _NO_WORK
+        self.work = Work((), self.work.outputs)
 
     def _move(self, state: JobState) -> None:
         if state not in _SUCCESSORS.get(self.state, ()):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from inferwire_server.core.job import Job
 from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.models import Model
+from inferwire_server.errors import bug
 from inferwire_server.service.uploads import UploadService
 from inferwire_server.service.values import ServedModel, Target
 
@@ -43,3 +45,9 @@ class ModelService:
         if isinstance(target, ServedModel):
             return self._catalogue.find(target.name, target.version).require()
         return self._uploads.resolve(target)
+
+    def of(self, job: Job) -> Model:
+        """Give the model a job was submitted to."""
+        if not isinstance(job.model, Model):
+            raise bug(f"{job!r} runs on no model of the engine")
+        return job.model

@@ -16,8 +16,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job
 from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.models import Model
-from inferwire_server.errors import ServingError, bug, invalid_input
+from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import Inference, ServedModel
 
@@ -117,19 +116,19 @@ def metadata(services: Services, name: str, version: str) -> ModelMetadata:
     )
 
 
-def answer(job: Job, call: OipCall) -> OipAnswer:
+def answer(services: Services, call: OipCall, job: Job) -> OipAnswer:
     """Name the outputs of an ended job.
 
     Raises:
         ServingError: Why the job has none, or that the protocol cannot carry one.
     """
-    if not isinstance(job.model, Model):
-        raise bug(f"the model of {job!r} is no model of the engine")
     tensors = job.result()
-    spec = job.model.spec
-    ports = [spec.outputs[index] for index in spec.select(call.outputs)]
-    outputs = tuple(_output(spec, port, tensor) for port, tensor in zip(ports, tensors, strict=True))
-    return OipAnswer(call.model_name, job.model.version, outputs)
+    model = services.models.of(job)
+    outputs = [
+        _output(model.spec, model.spec.outputs[index], tensor)
+        for index, tensor in zip(job.work.outputs, tensors, strict=True)
+    ]
+    return OipAnswer(call.model_name, model.version, tuple(outputs))
 
 
 def input_type(datatype: str, input_name: str, model_name: str) -> ElementType:
@@ -180,6 +179,19 @@ def refuse_shared_memory(parameters: Parameters, kind: str, name: str) -> None:
             Code.UNIMPLEMENTED,
             f"{kind} '{name}' is in shared memory region '{parameters['shared_memory_region']}', "
             "which this server does not offer; send its bytes",
+        )
+
+
+def refuse_classification(parameters: Parameters, output_name: str) -> None:
+    """Refuse an output that is to be turned into classes.
+
+    Raises:
+        ServingError: UNIMPLEMENTED.
+    """
+    if parameters.get("classification"):
+        raise ServingError(
+            Code.UNIMPLEMENTED,
+            f"output '{output_name}' is asked for as classes, which this server does not offer; ask for its values",
         )
 
 

@@ -1,0 +1,27 @@
+"""Why a socket cannot be opened, in one sentence for either transport."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+
+class CannotListen(OSError):
+    """The server's address cannot be bound."""
+
+    def __init__(self, protocol: str, host: str, port: int, reason: int | None) -> None:
+        super().__init__(reason, _sentence(protocol, host, port, reason))
+
+    def __str__(self) -> str:
+        return self.strerror
+
+
+def _sentence(protocol: str, host: str, port: int, reason: int | None) -> str:
+    cannot = f"cannot listen for {protocol} on {host}:{port}"
+    flag = f"--{protocol.lower()}-port"
+    if reason == errno.EADDRINUSE:
+        return f"{cannot}: another process uses the port; stop it, or choose another port with {flag}"
+    if reason == errno.EACCES:
+        return f"{cannot}: this user may not use the port; choose one above 1023 with {flag}"
+    why = "the address is not one of this machine" if reason is None else os.strerror(reason)
+    return f"{cannot}: {why}; choose another address with --host"
