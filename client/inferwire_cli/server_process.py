@@ -32,11 +32,12 @@ class ServerProcess:
     process: subprocess.Popen[bytes]
     grpc_port: int
     http_port: int
+    host: str = HOST
 
     @property
     def grpc_address(self) -> str:
         """Where `Core` connects to."""
-        return f"{HOST}:{self.grpc_port}"
+        return f"{self.host}:{self.grpc_port}"
 
 
 @contextmanager
@@ -81,7 +82,7 @@ def free_ports(count: int) -> list[int]:
 def wait_until_ready(server: ServerProcess, log: IO[bytes]) -> None:
     """Ask the health endpoint until it says ready; a server that ends meanwhile is an error."""
     give_up = monotonic() + START_LIMIT_S
-    while not is_ready(HOST, server.http_port):
+    while not is_ready(server.host, server.http_port):
         if has_ended_within(server, 0.05):
             code = server.process.returncode
             raise ServerProcessError(f"the server ended with exit code {code} before it was ready\n{tail(log)}")

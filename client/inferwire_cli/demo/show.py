@@ -14,7 +14,7 @@ from types import FrameType
 from inferwire_cli.demo.four_ways import MODEL, Answer, four_ways
 from inferwire_cli.demo.photos import Guess, Photo, best_guesses, load_photo
 from inferwire_cli.demo.report import Report
-from inferwire_cli.server_process import HOST, ServerProcess, ServerProcessError, running_server
+from inferwire_cli.server_process import ServerProcess, ServerProcessError, running_server
 
 FAILED = 1
 INTERRUPTED = 130
@@ -60,7 +60,7 @@ def classify(
     """Take every way once, say what it saw, and return its answers by the way's name."""
     answers_by_way: dict[str, Sequence[Answer]] = {}
     many = list(islice(cycle(photos), QUEUE_REQUESTS))
-    for name, way in four_ways(server.grpc_address, HOST, server.http_port):
+    for name, way in four_ways(server.grpc_address, server.host, server.http_port):
         answers = way(many if name == "AsyncInferQueue" else photos)
         report.way(name, guesses_by_photo(answers, labels))
         answers_by_way[name] = answers
