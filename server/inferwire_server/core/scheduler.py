@@ -111,6 +111,13 @@ class Scheduler:
         return Load(self._running, self.limit, self._queued)
 
     @property
+    def jobs(self) -> tuple[Job, ...]:
+        """The jobs that have not ended: those that wait, then those that run."""
+        lanes = self._lanes.values()
+        waiting = [job for lane in lanes for job in lane.queue]
+        return (*waiting, *(job for lane in lanes for job in lane.running.values() if not job.state.is_terminal))
+
+    @property
     def next_deadline(self) -> float | None:
         """When the next job expires; None where none has a deadline."""
         while self._deadlines and self._deadlines[0][2].state.is_terminal:

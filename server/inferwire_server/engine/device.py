@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Protocol
+
+import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job, Work
@@ -13,6 +17,8 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.engine.slot_threads import SlotThreads
 from inferwire_server.errors import ServingError
+
+log = structlog.stdlib.get_logger()
 
 
 class Observer(Protocol):
@@ -32,17 +38,25 @@ class Observer(Protocol):
 
 
 class Device:
-    """A device's queue and its models' slots. Everything but a slot's run happens on the loop."""
+    """A device's queue and its models' slots. Everything but a slot's run happens on the loop.
 
-    def __init__(self, name: str, scheduler: Scheduler, observer: Observer) -> None:
+    `clock` is finer than the time of some loops, whose epoch it shares: jobs are timed by it.
+    """
+
+    def __init__(
+        self, name: str, scheduler: Scheduler, observer: Observer, clock: Callable[[], float] = monotonic
+    ) -> None:
         self.name = name
         self._scheduler = scheduler
         self._observer = observer
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._threads = SlotThreads(f"slot-{name}")
         self._slots: dict[ModelKey, Sequence[Slot]] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._effects: deque[Effect] = deque()
+        self._is_applying = False
 
     def __repr__(self) -> str:
         load = self.load
@@ -77,9 +91,11 @@ class Device:
 
     def remove_model(self, model: ModelKey, error: ServingError) -> asyncio.Future[None]:
         """End a model's waiting jobs, and give a future of its last running one's end."""
+        if model in self._drained:
+            return self._drained[model]
         drained: asyncio.Future[None] = self._loop.create_future()
         self._drained[model] = drained
-        self._apply(self._scheduler.remove_model(model, error, self._loop.time()))
+        self._apply(self._scheduler.remove_model(model, error, self._clock()))
         return drained
 
     def submit(self, job: Job) -> None:
@@ -89,7 +105,7 @@ class Device:
             ServingError: QUEUE_FULL or MODEL_NOT_READY; the job was not admitted.
         """
         try:
-            effects = self._scheduler.submit(job, self._loop.time())
+            effects = self._scheduler.submit(job, self._clock())
         except ServingError:
             self._observer.job_refused(self.name, job.model)
             raise
@@ -99,7 +115,12 @@ class Device:
 
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
-        self._apply(self._scheduler.cancel(job, ServingError(Code.CANCELLED, reason), self._loop.time()))
+        self._apply(self._scheduler.cancel(job, ServingError(Code.CANCELLED, reason), self._clock()))
+
+    def cancel_all(self, reason: str) -> None:
+        """Cancel every job, queued or running."""
+        for job in self._scheduler.jobs:
+            self.cancel(job, reason)
 
     def close(self) -> None:
         """Let the threads go. Jobs must have ended before."""
@@ -108,23 +129,46 @@ class Device:
         self._threads.close()
 
     def _apply(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case Start(job, slot):
-                    self._start(job, slot)
-                case Stop(model, slot):
-                    self._slots[model][slot].cancel()
-                case End(job):
-                    self._observer.job_ended(self.name, job)
-                    if job.on_end is not None:
-                        job.on_end(job)
-                case Drained(model):
-                    del self._slots[model]
-                    self._observer.model_gone(model)
-                    _resolve(self._drained.pop(model))
+        """Carry out effects in the order they were decided, also those that one of them brings about."""
+        self._effects.extend(effects)
+        if self._is_applying:
+            return
+        self._is_applying = True
+        try:
+            while self._effects:
+                self._carry_out(self._effects.popleft())
+        finally:
+            self._is_applying = False
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Start(job, slot):
+                self._start(job, slot)
+            case Stop(model, slot):
+                self._slots[model][slot].cancel()
+            case End(job):
+                self._end(job)
+            case Drained(model):
+                del self._slots[model]
+                self._observer.model_gone(model)
+                _resolve(self._drained.pop(model))
+
+    def _end(self, job: Job) -> None:
+        self._observer.job_ended(self.name, job)
+        if job.on_end is None:
+            return
+        try:
+            job.on_end(job)
+        except Exception:
+            # Whoever waits is broken; the slots that the other effects are about are not.
+            log.exception("a job's end was not taken", job=repr(job))
 
     def _start(self, job: Job, slot: int) -> None:
         model, work, runner = job.model, job.work, self._slots[job.model][slot]
+        if job.error is not None:
+            # It was cancelled while its start was on its way; there is nothing left to run.
+            self._apply(self._scheduler.report(model, slot, job.error, self._clock()))
+            return
 
         def run() -> None:
             outcome = _run(runner, work)
@@ -134,7 +178,7 @@ class Device:
 
     def _report(self, model: ModelKey, slot: int, outcome: tuple[Tensor, ...] | ServingError) -> None:
         self._threads.done()
-        self._apply(self._scheduler.report(model, slot, outcome, self._loop.time()))
+        self._apply(self._scheduler.report(model, slot, outcome, self._clock()))
 
     def _arm_timer(self) -> None:
         deadline = self._scheduler.next_deadline
@@ -146,7 +190,7 @@ class Device:
 
     def _expire(self) -> None:
         self._timer = None
-        self._apply(self._scheduler.expire(self._loop.time()))
+        self._apply(self._scheduler.expire(self._clock()))
         self._arm_timer()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from inferwire_proto.errors import Code
@@ -12,7 +13,7 @@ from inferwire_proto.properties import Properties
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
-from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
+from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Slot, Source
 from inferwire_server.engine.device import Device, Observer
 from inferwire_server.errors import ServingError
 
@@ -72,10 +73,13 @@ class Engine:
     Use as an async context manager: leaving it cancels what still runs and frees every model.
     """
 
-    def __init__(self, backend: Backend, queue: QueueOptions, observer: Observer) -> None:
+    def __init__(
+        self, backend: Backend, queue: QueueOptions, observer: Observer, clock: Callable[[], float] = monotonic
+    ) -> None:
         self.backend = backend
         self._queue = queue
         self._observer = observer
+        self._clock = clock
         self._devices: dict[str, Device] = {}
         self._models: set[Model] = set()
 
@@ -86,8 +90,12 @@ class Engine:
 
     async def __aexit__(self, *exc_info: object) -> None:
         error = ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
-        await asyncio.gather(*(self.unload(model, error) for model in tuple(self._models)))
-        for device in self._devices.values():
+        self._models.clear()
+        leaving = [device.remove_model(model, error) for device in self.devices for model in device.models]
+        for device in self.devices:
+            device.cancel_all("the server is shutting down")
+        await asyncio.gather(*leaving)
+        for device in self.devices:
             device.close()
 
     def __repr__(self) -> str:
@@ -109,10 +117,8 @@ class Engine:
         Raises:
             ServingError: MODEL_FAILED with the runtime's reason.
         """
-        compiled = await asyncio.to_thread(self.backend.compile, source, options)
-        slots = [compiled.create_slot() for _ in range(options.slots or compiled.optimal_slots)]
-        # A model for several devices waits in the queue of the first: that is where it starts.
-        device = self._device(compiled.devices[0])
+        compiled, slots, first_device = await asyncio.to_thread(_open, self.backend, source, options)
+        device = self._device(first_device)
         model = Model(compiled, device, len(slots), version)
         device.add_model(model, slots)
         self._models.add(model)
@@ -120,8 +126,9 @@ class Engine:
 
     async def unload(self, model: Model, error: ServingError) -> None:
         """End a model's waiting jobs with this error, let the running ones finish, and free it."""
-        self._models.discard(model)
-        await model.device.remove_model(model, error)
+        if model in self._models:
+            self._models.remove(model)
+            await asyncio.shield(model.device.remove_model(model, error))
 
     def submit(self, model: Model, submission: Submission, on_end: Callable[[Job], Any]) -> Job:
         """Queue a job on the model's device. `on_end` is called on the loop, once, at its end.
@@ -129,7 +136,7 @@ class Engine:
         Raises:
             ServingError: QUEUE_FULL, or MODEL_NOT_READY if the model has gone.
         """
-        now = asyncio.get_running_loop().time()
+        now = self._clock()
         deadline = None if submission.timeout_s is None else now + submission.timeout_s
         key: Hashable = model
         job = Job(key, submission.work, now, submission.priority, deadline, on_end)
@@ -146,5 +153,13 @@ class Engine:
     def _device(self, name: str) -> Device:
         if name not in self._devices:
             scheduler = Scheduler(self._queue.capacity, self._queue.limit)
-            self._devices[name] = Device(name, scheduler, self._observer)
+            self._devices[name] = Device(name, scheduler, self._observer, self._clock)
         return self._devices[name]
+
+
+def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, list[Slot], str]:
+    """Compile a model and make its slots: both take long and memory. Give the device it queues on."""
+    compiled = backend.compile(source, options)
+    slots = [compiled.create_slot() for _ in range(options.slots or compiled.optimal_slots)]
+    # A model for several devices waits in the queue of the first: that is where it starts.
+    return compiled, slots, compiled.devices[0]

@@ -44,3 +44,4 @@ class SlotThreads:
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
+            del call  # an idle thread must not keep a tensor or a freed model alive
