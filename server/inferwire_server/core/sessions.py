@@ -21,13 +21,22 @@ class Session:
     client: str
     streams: int = 0
     expires_at: float | None = None
+    has_ended: bool = False
     compiled: set[str] = field(default_factory=set[str])
     blobs: set[bytes] = field(default_factory=set[bytes])
 
     def __repr__(self) -> str:
-        state = "open" if self.streams else "in its grace"
+        state = "ended" if self.has_ended else "open" if self.streams else "in its grace"
         owned = f"{len(self.compiled)} models, {len(self.blobs)} blobs"
         return f"<Session {self.id} of {self.client!r}: {state}, {owned}>"
+
+
+def session_expired(session_id: str) -> ServingError:
+    """Say that a session is not there, or no longer."""
+    return ServingError(
+        Code.SESSION_EXPIRED,
+        f"session '{session_id}' is not open here; open a stream of InferenceService.Session first",
+    )
 
 
 class Sessions:
@@ -77,16 +86,14 @@ class Sessions:
         """
         session = self._sessions.get(session_id)
         if session is None:
-            raise ServingError(
-                Code.SESSION_EXPIRED,
-                f"session '{session_id}' is not open here; open a stream of InferenceService.Session first",
-            )
+            raise session_expired(session_id)
         return session
 
     def expire(self, now: float) -> list[Session]:
         """Take out the sessions whose lease has run out."""
         ended = [s for s in self._sessions.values() if s.expires_at is not None and s.expires_at <= now]
         for session in ended:
+            session.has_ended = True
             del self._sessions[session.id]
         return ended
 

@@ -8,9 +8,16 @@ from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, mkdtemp
+from typing import IO, Protocol
 
 from inferwire_proto.errors import Code
+from inferwire_server.engine.repository import MODEL_SUFFIXES
 from inferwire_server.errors import ServingError, invalid_input
+
+
+class _Digest(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+
 
 _WEIGHTS_SUFFIX = {".xml": ".bin", ".pdmodel": ".pdiparams"}
 
@@ -55,7 +62,7 @@ class BlobStore:
         self._holders[digest] -= 1
         if self._holders[digest] == 0:
             del self._holders[digest]
-            self._path(digest).unlink()
+            self._path(digest).unlink(missing_ok=True)
 
     def lay_out(self, model: bytes, weights: bytes | None, suffix: str) -> tuple[Path, Path]:
         """Link blobs under the names a runtime looks for; give a folder to remove later, and the model file.
@@ -63,8 +70,9 @@ class BlobStore:
         Raises:
             ServingError: INVALID_INPUT for a suffix that is none.
         """
-        if not (suffix.startswith(".") and suffix[1:].isalnum()):
-            raise invalid_input(f"the model file's ending is '{suffix}', expected one such as '.onnx'")
+        if suffix not in MODEL_SUFFIXES:
+            known = " ".join(MODEL_SUFFIXES)
+            raise invalid_input(f"the model file's ending is '{suffix}', expected one of {known}")
         folder = Path(mkdtemp(dir=self._folder.name))
         path = folder / f"model{suffix}"
         path.hardlink_to(self._path(model))
@@ -83,10 +91,14 @@ async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterato
         async for chunk in chunks:
             written += len(chunk)
             if written > byte_size:
-                break
-            content.update(chunk)
-            await asyncio.to_thread(file.write, chunk)
+                raise invalid_input(f"the upload has more than the {byte_size} bytes it announced")
+            await asyncio.to_thread(_take, chunk, file, content)
     if written != byte_size:
-        raise invalid_input(f"the upload has {written} bytes or more, expected the {byte_size} it announced")
+        raise invalid_input(f"the upload has {written} bytes, expected the {byte_size} it announced")
     if content.digest() != digest:
         raise invalid_input(f"the upload has hash {content.hexdigest()}, expected {digest.hex()}")
+
+
+def _take(chunk: bytes, file: IO[bytes], content: _Digest) -> None:
+    content.update(chunk)
+    file.write(chunk)

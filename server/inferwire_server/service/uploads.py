@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.sessions import Session
+from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.blobs import BlobStore
@@ -18,8 +18,11 @@ from inferwire_server.engine.models import Engine, Model
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.values import UploadedModel
 
-FORBIDDEN_PROPERTIES = frozenset({"CACHE_DIR", "WEIGHTS_PATH", "LOG_LEVEL", "CACHE_ENCRYPTION_CALLBACKS"})
-"""Properties that name files of the server, or change more than the caller's own model."""
+FORBIDDEN_PROPERTIES = ("CACHE_DIR", "WEIGHTS_PATH", "CONFIG_FILE", "LOG_LEVEL", "CACHE_ENCRYPTION_CALLBACKS")
+"""Properties that name files of the server, or change more than the caller's own model.
+
+A longer name with one of these in it is forbidden too: NPUW_CACHE_DIR is the cache of one device.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,9 @@ class UploadService:
         """
         blobs = self._store()
         await blobs.put(digest, byte_size, chunks)
+        if session.has_ended:
+            blobs.drop(digest)
+            raise session_expired(session.id)
         if digest in session.blobs:
             blobs.drop(digest)
         session.blobs.add(digest)
@@ -100,15 +106,17 @@ class UploadService:
         Raises:
             ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
         """
-        for name in compilation.properties:
-            if name in FORBIDDEN_PROPERTIES:
-                raise ServingError(Code.PERMISSION_DENIED, f"property {name} is for the server's operator to set")
+        for name in _forbidden(compilation.properties):
+            raise ServingError(Code.PERMISSION_DENIED, f"property {name} is for the server's operator to set")
         folder, laid_out = self._lay_out(session, source)
         try:
             options = ModelOptions("", compilation.device, compilation.properties)
             model = await self._engine.load(laid_out, options)
         finally:
             rmtree(folder)
+        if session.has_ended:
+            await self._engine.unload(model, session_expired(session.id))
+            raise session_expired(session.id)
         compiled_id = self._new_id()
         self._compiled[compiled_id] = model
         session.compiled.add(compiled_id)
@@ -139,3 +147,14 @@ class UploadService:
                 raise invalid_input(f"blob {digest.hex() or 'of no hash'} is not uploaded in this session")
         folder, path = blobs.lay_out(source.model, source.weights, source.suffix)
         return folder, Source(path, reshape=source.reshape)
+
+
+def _forbidden(value: PropertyValue | Properties) -> Iterator[str]:
+    """Find forbidden names in properties and in the properties of single devices within them."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _forbidden(name)
+            yield from _forbidden(inner)
+    elif isinstance(value, str):
+        # OpenVINO takes the properties of single devices as text as well.
+        yield from (name for name in FORBIDDEN_PROPERTIES if name in value)
