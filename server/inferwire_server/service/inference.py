@@ -52,6 +52,9 @@ class InferenceService:
         """
         if self._draining:
             raise ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
+        timeout_s = inference.timeout_s
+        if timeout_s is not None and not timeout_s >= 0:
+            raise invalid_input(f"the time limit is {timeout_s} seconds, expected 0 or more")
         model = self._models.resolve(inference.target)
         spec = model.spec
         if inference.signature not in (0, spec.signature):
@@ -67,7 +70,7 @@ class InferenceService:
                 self._idle.set()
             on_end(job)
 
-        job = self._engine.submit(model, Submission(work, inference.priority, inference.timeout_s), ended)
+        job = self._engine.submit(model, Submission(work, inference.priority, timeout_s), ended)
         self._in_flight.add(job)
         return job
 
@@ -102,7 +105,8 @@ class InferenceService:
         def ended(_: Job) -> None:
             end.set_result(None)
             forget_at = self._ledger.ended(job_id, loop.time())
-            loop.call_at(forget_at, lambda: self._ledger.expire(loop.time()))
+            # A timer may go off a moment early; by its own time the job is due.
+            loop.call_at(forget_at, self._ledger.expire, forget_at)
 
         job = self.submit(inference, ended)
         job_id = self._ledger.add(NamedJob(job, end))
