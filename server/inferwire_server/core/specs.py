@@ -19,6 +19,9 @@ from inferwire_server.errors import invalid_input
 PortKey: TypeAlias = str | int
 """How a caller names a port: by one of its names, or by its position."""
 
+_LONGEST = 2**63 - 1
+"""The largest dimension that the wire and the runtime can say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
@@ -153,9 +156,9 @@ class ModelSpec:
         if not port.admits(tensor.shape):
             shape = ",".join(map(str, tensor.shape))
             raise invalid_input(f"{prefix} has shape [{shape}], expected {port.shape_text}")
-        if min(tensor.shape, default=0) < 0:
+        if any(not 0 <= length <= _LONGEST for length in tensor.shape):
             shape = ",".join(map(str, tensor.shape))
-            raise invalid_input(f"{prefix} has shape [{shape}], expected no negative dimension")
+            raise invalid_input(f"{prefix} has shape [{shape}], expected dimensions from 0 to {_LONGEST}")
         check_content(prefix, tensor)
 
 

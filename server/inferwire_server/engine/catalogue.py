@@ -103,7 +103,7 @@ class Catalogue:
             return max(versions.values(), key=lambda served: (served.state is ModelState.READY, int(served.version)))
         if not (version.isascii() and version.isdigit()):
             raise invalid_input(f"failed to get model version from specified version string '{version}'")
-        found = versions.get(str(int(version)))
+        found = versions.get(version.lstrip("0") or "0")
         if found is None:
             raise ServingError(
                 Code.MODEL_NOT_FOUND, f"Request for unknown model: '{name}' version {version} is not found"
@@ -126,6 +126,10 @@ class Catalogue:
         except ServingError as error:
             log.error("model failed", model=entry.name, version=entry.version, reason=error.message)
             self._put(replace(served, state=ModelState.FAILED, reason=error.message))
+        except Exception as error:
+            # Whatever is wrong with one model, the others are to be served.
+            log.exception("model failed", model=entry.name, version=entry.version)
+            self._put(replace(served, state=ModelState.FAILED, reason=f"{type(error).__name__}: {error}"))
         else:
             log.info(
                 "model ready",

@@ -97,7 +97,8 @@ class OpenVinoModel:
 
     def create_slot(self) -> OpenVinoSlot:
         """Make a slot."""
-        return OpenVinoSlot(self._compiled.create_infer_request(), self.spec)
+        request = _translate(Code.MODEL_FAILED, self._compiled.create_infer_request)
+        return OpenVinoSlot(request, self.spec)
 
 
 class OpenVinoSlot:
@@ -214,14 +215,27 @@ def _ports(ports: Sequence[Any], names: Sequence[set[str]], kind: str) -> tuple[
     return tuple(
         PortSpec(
             names=frozenset(port.get_names()),
-            oip_name=name if name and smallest.count(name) == 1 else f"{kind}_{index}",
-            element_type=BY_NAME[port.get_element_type().get_type_name()],
+            oip_name=name if name and smallest.count(name) == 1 else _free_name(f"{kind}_{index}", smallest),
+            element_type=_element_type(port, f"{kind} {index}"),
             shape=_shape(port.get_partial_shape()),
             node_name=port.get_node().get_friendly_name(),
             node_type=port.get_node().get_type_name(),
         )
         for index, (port, name) in enumerate(zip(ports, smallest, strict=True))
     )
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _element_type(port: Any, what: str) -> ElementType:
+    name = port.get_element_type().get_type_name()
+    if name not in BY_NAME:
+        raise ServingError(Code.MODEL_FAILED, f"{what} has element type {name}, expected a known one")
+    return BY_NAME[name]
 
 
 def _shape(shape: ov.PartialShape) -> Shape:

@@ -9,7 +9,8 @@ The folder of one model, or one model file, is a repository too. It reads the fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inferwire_proto.errors import Code
@@ -28,18 +29,27 @@ class Entry:
     name: str
     version: str
     location: Path
+    rival: Path | None = None
 
     def model_file(self) -> Path:
         """Find what the runtime reads: a model file, or the folder of a TensorFlow SavedModel.
 
         Raises:
-            ServingError: MODEL_FAILED if there is none, or more than one.
+            ServingError: MODEL_FAILED if there is none, more than one, or another of this name and version.
         """
+        if self.rival is not None:
+            raise ServingError(
+                Code.MODEL_FAILED,
+                f"version {self.version} of model '{self.name}' is in the repository twice: "
+                f"{self.location.name} and {self.rival.name}",
+            )
         if self.location.is_file():
             return self.location
         files = _model_files(self.location)
+        if any(file.name == _SAVED_MODEL for file in files):
+            return self.location
         if len(files) == 1:
-            return self.location if files[0].name == _SAVED_MODEL else files[0]
+            return files[0]
         found = ", ".join(file.name for file in files) or "none"
         raise ServingError(
             Code.MODEL_FAILED,
@@ -69,8 +79,8 @@ class Repository:
             raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file")
         children = sorted(self.root.iterdir())
         if any(_is_version(child) for child in children):
-            return _entries(self.root.resolve())
-        return [entry for child in children for entry in _entries(child)]
+            return _single(_entries(self.root.resolve()))
+        return _single(entry for child in children for entry in _entries(child))
 
 
 def latest(entries: list[Entry]) -> list[Entry]:
@@ -82,11 +92,23 @@ def latest(entries: list[Entry]) -> list[Entry]:
     return list(highest.values())
 
 
+def _single(entries: Iterable[Entry]) -> list[Entry]:
+    """Keep one entry of each name and version, which knows of another there is."""
+    found: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        first = found.setdefault((entry.name, entry.version), entry)
+        if first is not entry:
+            found[entry.name, entry.version] = replace(first, rival=entry.location)
+    return list(found.values())
+
+
 def _entries(path: Path) -> list[Entry]:
     if path.name.startswith("."):
         return []
     if path.is_file():
         return [Entry(path.stem, "1", path)] if path.suffix in MODEL_SUFFIXES else []
+    if not path.is_dir():
+        return []
     versions = sorted((child for child in path.iterdir() if _is_version(child)), key=lambda child: int(child.name))
     if versions:
         return [Entry(path.name, str(int(child.name)), child) for child in versions]
@@ -98,4 +120,4 @@ def _is_version(path: Path) -> bool:
 
 
 def _model_files(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if file.suffix in MODEL_SUFFIXES)
+    return sorted(file for file in folder.iterdir() if file.suffix in MODEL_SUFFIXES and not file.name.startswith("."))
