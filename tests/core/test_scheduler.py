@@ -71,7 +71,7 @@ def test_a_job_whose_model_is_busy_does_not_hold_up_another_models() -> None:
 
 def test_the_limit_holds_across_models() -> None:
     scheduler = a_scheduler(a=2, b=1)
-    assert scheduler.limit == 2
+    assert (scheduler.limit, scheduler.capacity) == (2, 8)
     scheduler.submit(make_job("a"), 0.0)
     scheduler.submit(make_job("a"), 0.0)
     waiting = make_job("b")
@@ -168,6 +168,28 @@ def test_a_removed_model_ends_what_waits_and_drains_when_the_last_job_has_run() 
 
 def test_an_idle_model_is_drained_as_it_is_removed() -> None:
     assert a_scheduler(a=1).remove_model("a", GONE, 0.0) == [Drained("a")]
+
+
+def test_cancelling_a_job_of_a_model_that_has_gone_changes_nothing() -> None:
+    scheduler = a_scheduler(limit=1, a=1, b=1)
+    scheduler.submit(make_job("a"), 0.0)
+    scheduler.remove_model("b", GONE, 0.0)
+    late = make_job("b")
+    assert scheduler.cancel(late, CANCELLED, 0.0) == []
+    assert late.state is JobState.QUEUED
+
+
+def test_the_jobs_it_gives_are_those_that_have_not_ended() -> None:
+    scheduler = a_scheduler(a=1, b=1)
+    running, stopped, waiting, withdrawn = (make_job(model) for model in "abaa")
+    scheduler.submit(running, 0.0)
+    scheduler.submit(waiting, 0.0)
+    scheduler.submit(withdrawn, 0.0)
+    scheduler.cancel(withdrawn, CANCELLED, 0.0)
+    assert scheduler.jobs == (waiting, running)
+    scheduler.cancel(running, CANCELLED, 0.0)
+    scheduler.submit(stopped, 0.0)
+    assert scheduler.jobs == (waiting, stopped)
 
 
 def test_a_report_of_an_idle_slot_is_a_bug() -> None:

@@ -1,0 +1,100 @@
+"""A model's queue against a sorted list."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from inferwire_server.core.job import Job, Work
+from inferwire_server.core.queue import JobQueue
+
+
+def make_job(priority: int = 0) -> Job:
+    return Job("m", Work((), ()), 0.0, priority)
+
+
+def test_an_empty_queue_has_no_first_and_nothing_to_pop() -> None:
+    queue = JobQueue()
+    assert queue.first_rank is None
+    assert len(queue) == 0
+    with pytest.raises(IndexError):
+        queue.pop()
+
+
+def test_removing_what_does_not_wait_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        JobQueue().remove(make_job())
+
+
+def test_queues_that_share_arrivals_can_be_compared() -> None:
+    arrivals = count()
+    one, other = JobQueue(arrivals), JobQueue(arrivals)
+    one.push(make_job())
+    other.push(make_job())
+    assert one.first_rank is not None
+    assert other.first_rank is not None
+    assert one.first_rank < other.first_rank
+
+
+def test_many_removed_jobs_are_not_kept() -> None:
+    queue = JobQueue()
+    kept, *removed = jobs = [make_job() for _ in range(100)]
+    for job in jobs:
+        queue.push(job)
+    for job in removed:
+        queue.remove(job)
+    assert len(queue._heap) <= 10  # pyright: ignore[reportPrivateUsage]
+    assert queue.pop() is kept
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Pushes, pops and removals in any order, compared with sorting a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue = JobQueue()
+        self.waiting: list[Job] = []
+
+    def in_order(self) -> list[Job]:
+        return sorted(self.waiting, key=lambda job: -job.priority)
+
+    @rule(priority=st.integers(-2, 2))
+    def push(self, priority: int) -> None:
+        job = make_job(priority)
+        self.queue.push(job)
+        self.waiting.append(job)
+
+    @rule(copies=st.integers(5, 20))
+    def push_many(self, copies: int) -> None:
+        for _ in range(copies):
+            self.push(0)
+
+    @precondition(lambda self: self.waiting)
+    @rule()
+    def pop(self) -> None:
+        first = self.in_order()[0]
+        assert self.queue.pop() is first
+        self.waiting.remove(first)
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def remove_some(self, data: st.DataObject) -> None:
+        for index in data.draw(st.lists(st.integers(0, len(self.waiting) - 1), unique=True).map(sorted))[::-1]:
+            job = self.waiting.pop(index)
+            self.queue.remove(job)
+            assert job not in self.queue
+
+    @invariant()
+    def they_agree(self) -> None:
+        assert len(self.queue) == len(self.waiting)
+        assert set(self.queue) == set(self.waiting)
+        assert all(job in self.queue for job in self.waiting)
+        first = self.in_order()[0] if self.waiting else None
+        rank = self.queue.first_rank
+        assert (None if rank is None else -rank[0]) == (None if first is None else first.priority)
+
+
+TestQueueMachine = QueueMachine.TestCase

@@ -1,0 +1,91 @@
+"""Leases: opened, resumed, left and run out."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.sessions import Sessions
+from inferwire_server.errors import ServingError
+
+
+def some_sessions(grace_s: float = 10.0) -> Sessions:
+    ids = count(1)
+    return Sessions(lambda: f"s{next(ids)}", grace_s)
+
+
+def test_a_stream_without_an_id_opens_a_session_of_its_own() -> None:
+    sessions = some_sessions()
+    first, second = sessions.attach("", "alice"), sessions.attach("", "bob")
+    assert (first.id, second.id) == ("s1", "s2")
+    assert sessions.get("s1") is first
+    assert len(sessions) == 2
+
+
+def test_a_stream_with_an_id_resumes_the_session() -> None:
+    sessions = some_sessions()
+    session = sessions.attach("", "alice")
+    sessions.detach(session, 5.0)
+    assert sessions.attach("s1", "alice") is session
+    assert sessions.next_expiry is None
+    assert sessions.expire(1e9) == []
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_an_unknown_session_says_how_to_open_one(resume: bool) -> None:
+    sessions = some_sessions()
+    with pytest.raises(ServingError) as caught:
+        sessions.attach("gone", "alice") if resume else sessions.get("gone")
+    assert caught.value.code is Code.SESSION_EXPIRED
+    assert caught.value.message == ("session 'gone' is not open here; open a stream of InferenceService.Session first")
+    assert len(sessions) == 0
+
+
+def test_the_last_streams_end_starts_the_grace() -> None:
+    sessions = some_sessions(grace_s=10.0)
+    session = sessions.attach("", "alice")
+    sessions.attach(session.id, "alice")
+    sessions.detach(session, 1.0)
+    assert sessions.next_expiry is None
+    sessions.detach(session, 2.0)
+    assert sessions.next_expiry == 12.0
+
+
+def test_the_next_expiry_is_the_earliest() -> None:
+    sessions = some_sessions(grace_s=10.0)
+    first, second = sessions.attach("", "a"), sessions.attach("", "b")
+    sessions.detach(second, 1.0)
+    sessions.detach(first, 2.0)
+    assert sessions.next_expiry == 11.0
+
+
+def test_a_session_ends_with_its_grace_and_is_gone() -> None:
+    sessions = some_sessions(grace_s=10.0)
+    left, open_one = sessions.attach("", "a"), sessions.attach("", "b")
+    sessions.detach(left, 0.0)
+    assert sessions.expire(9.9) == []
+    assert not left.has_ended
+    assert sessions.expire(10.0) == [left]
+    assert left.has_ended
+    assert not open_one.has_ended
+    with pytest.raises(ServingError, match="session 's1' is not open here"):
+        sessions.get(left.id)
+    assert sessions.expire(10.0) == []
+    assert len(sessions) == 1
+
+
+def test_it_says_how_long_the_grace_is() -> None:
+    assert some_sessions(grace_s=7.0).grace_s == 7.0
+
+
+def test_its_repr_tells_an_operator_what_it_is_and_owns() -> None:
+    sessions = some_sessions()
+    session = sessions.attach("", "alice")
+    session.compiled.add("m")
+    assert repr(session) == "<Session s1 of 'alice': open, 1 models, 0 blobs>"
+    sessions.detach(session, 0.0)
+    assert repr(session) == "<Session s1 of 'alice': in its grace, 1 models, 0 blobs>"
+    sessions.expire(1e9)
+    assert repr(session) == "<Session s1 of 'alice': ended, 1 models, 0 blobs>"

@@ -1,0 +1,21 @@
+"""Tensors as values: their size and how they read."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_server.core.tensors import Tensor, describe
+
+
+@pytest.mark.parametrize("data", [bytes(8), memoryview(bytes(8)), memoryview(bytes(8)).cast("f")])
+def test_its_size_is_in_bytes_whatever_holds_them(data: bytes | memoryview) -> None:
+    assert Tensor(BY_NAME["f32"], (2,), data).byte_size == 8
+
+
+def test_its_repr_names_type_shape_and_size() -> None:
+    assert repr(Tensor(BY_NAME["i64"], (2, 3), bytes(48))) == "<Tensor i64[2,3]: 48 bytes>"
+
+
+def test_a_scalar_is_described_by_empty_brackets() -> None:
+    assert describe(BY_NAME["u8"], ()) == "u8[]"
