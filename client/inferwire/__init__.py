@@ -4,27 +4,84 @@ Mirrors `openvino`: `import inferwire as ov` and name the server.
 """
 
 from inferwire import properties
+from inferwire.compiled_model import CompiledModel
+from inferwire.core import Core, Version, compile_model
 from inferwire.dimensions import Dimension, Symbol
+from inferwire.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    InferenceFailed,
+    InferwireError,
+    InternalError,
+    InvalidInput,
+    JobNotFound,
+    ModelFailed,
+    ModelNotFound,
+    ModelNotReady,
+    PermissionDenied,
+    QueueFull,
+    ServerUnavailable,
+    SessionExpired,
+    ShuttingDown,
+    TooLarge,
+    Unauthenticated,
+    Unimplemented,
+    UnsupportedEncoding,
+)
+from inferwire.infer_queue import AsyncInferQueue
+from inferwire.infer_request import InferRequest
 from inferwire.layout import Layout
+from inferwire.model import Model, Output
 from inferwire.ov_any import OVAny
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, Node
 from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor import Tensor
+from inferwire.transport.protocol import Timings
 from inferwire.types import Type
+from inferwire.version import get_version
 
 __all__ = [
+    "AsyncInferQueue",
+    "Cancelled",
+    "CompiledModel",
     "ConstOutput",
     "Coordinate",
+    "Core",
+    "DeadlineExceeded",
     "Dimension",
+    "InferRequest",
+    "InferenceFailed",
+    "InferwireError",
+    "InternalError",
+    "InvalidInput",
+    "JobNotFound",
     "Layout",
+    "Model",
+    "ModelFailed",
+    "ModelNotFound",
+    "ModelNotReady",
     "Node",
     "OVAny",
+    "Output",
     "PartialShape",
+    "PermissionDenied",
+    "QueueFull",
+    "ServerUnavailable",
+    "SessionExpired",
     "Shape",
+    "ShuttingDown",
     "Strides",
     "Symbol",
     "Tensor",
+    "Timings",
+    "TooLarge",
     "Type",
+    "Unauthenticated",
+    "Unimplemented",
+    "UnsupportedEncoding",
+    "Version",
+    "compile_model",
+    "get_version",
     "properties",
 ]

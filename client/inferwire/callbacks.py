@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from queue import SimpleQueue
 
@@ -38,7 +38,7 @@ class CallbackThreads:
         self._queue.put(callback)
 
     @contextmanager
-    def blocking(self) -> Iterator[None]:
+    def blocking(self) -> Generator[None]:
         """Let another thread take over while the calling one, if it is one of these, waits."""
         if not getattr(self._local, "is_worker", False):
             yield

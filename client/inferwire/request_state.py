@@ -8,7 +8,7 @@ then is the execution done. Knows nothing of tensors, transports or callbacks' t
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from enum import Enum, auto
 
@@ -32,16 +32,40 @@ class Run:
     """One execution of a request.
 
     Attributes:
+        callback: What is called once it has succeeded.
+        ended: What is told of its end, however it came.
+        is_awaited: Whether a thread waits for the answer itself, to store it.
         phase: How far it is.
         error: Why it has no outputs; raised by every wait.
-        outcome: The answer, while it waits to be stored.
+        outcome: The answer, until it is stored.
+        execution: What it is on the transport, once it is sent.
         done: Set at the very end, after the callback.
         callback_thread: The thread that runs the callback now.
     """
 
-    __slots__ = ("_answered", "callback_thread", "done", "error", "execution", "outcome", "phase")
+    __slots__ = (
+        "_answered",
+        "callback",
+        "callback_thread",
+        "done",
+        "ended",
+        "error",
+        "execution",
+        "is_awaited",
+        "outcome",
+        "phase",
+    )
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        callback: Callable[[], object] | None = None,
+        ended: Callable[[Run], None] | None = None,
+        is_awaited: bool = False,
+    ) -> None:
+        self.callback = callback
+        self.ended = ended
+        self.is_awaited = is_awaited
         self.phase = Phase.RUNNING
         self.error: RuntimeError | None = None
         self.outcome: Outcome | None = None
@@ -51,6 +75,9 @@ class Run:
         self._answered = threading.Lock()
         self._answered.acquire()
 
+    def __repr__(self) -> str:
+        return f"<Run: {self.phase.name.lower()}, {'done' if self.done.is_set() else 'not done'}>"
+
     def await_answer(self) -> None:
         """Block the one thread that waits for the answer itself, until it is there or cancelled."""
         self._answered.acquire()
@@ -58,6 +85,12 @@ class Run:
     def announce_answer(self) -> None:
         """Wake that thread."""
         self._answered.release()
+
+    def conclude(self) -> None:
+        """Let go of everybody who waits for the end."""
+        self.done.set()
+        if self.ended is not None:
+            self.ended(self)
 
     def raise_error(self) -> None:
         """Raise what went wrong, if anything did."""
@@ -88,7 +121,7 @@ class RequestState:
         return self._run
 
     @contextmanager
-    def idle(self) -> Iterator[None]:
+    def idle(self) -> Generator[None]:
         """Keep the request idle for something quick.
 
         Raises:
@@ -122,12 +155,10 @@ class RequestState:
         with self._lock:
             self._is_busy = False
 
-    def begin(self) -> Run:
+    def begin(self, run: Run) -> None:
         """Begin the execution that was claimed."""
-        run = Run()
         with self._lock:
             self._run = run
-        return run
 
     def sent(self, run: Run, execution: Execution) -> None:
         """Note how to cancel the execution; cancel it now if that was asked for meanwhile."""
@@ -154,12 +185,12 @@ class RequestState:
             run.error = error
             self._is_busy = False
 
-    def cancel(self) -> None:
-        """Give up the execution that runs; nothing where none does or its answer is here."""
+    def cancel(self) -> Run | None:
+        """Give up the execution that runs, and give it; None where none does or its answer is here."""
         with self._lock:
             run = self._run
             if run is None or run.phase is not Phase.RUNNING:
-                return
+                return None
             run.phase = Phase.CANCELLED
             run.error = Cancelled(CANCELLED)
             self._is_busy = False
@@ -167,7 +198,7 @@ class RequestState:
         if execution is not None:
             execution.cancel()
         run.announce_answer()
-        run.done.set()
+        return run
 
     def _require_idle(self) -> None:
         if self._is_busy:

@@ -1,0 +1,210 @@
+"""A model that can run on a server: `CompiledModel`.
+
+Owns its interface only; what requests share of it is `remote_model`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from inferwire.arguments import as_size, incompatible
+from inferwire.infer_request import InferRequest
+from inferwire.ov_dict import OVDict
+from inferwire.ports import ConstOutput
+from inferwire.property_values import from_contract
+from inferwire.remote_model import RemoteModel
+
+
+class CompiledModel:
+    """A model compiled or served by a server. Mirrors `openvino.CompiledModel`.
+
+    Made by `Core.compile_model` and `Core.served_model`. A model compiled for this client is freed
+    on the server once neither it nor a request of it is held any more.
+
+    Differs from OpenVINO: states, export and the runtime model are not offered yet; properties are
+    those the model had when it was compiled.
+
+    Example:
+        >>> compiled = core.compile_model("model.xml", "CPU")
+        >>> compiled.inputs
+        [<ConstOutput: names[data] shape[1,3] type: f32>]
+        >>> compiled({"data": np.ones((1, 3), np.float32)})["out"]
+        array([[1., 1., 1.]], dtype=float32)
+    """
+
+    def __init__(self, model: RemoteModel) -> None:
+        self._model = model
+        self._infer_request: InferRequest | None = None
+
+    def __repr__(self) -> str:
+        return f"<CompiledModel:\n{self._model.ports!r}>"
+
+    @property
+    def inputs(self) -> list[ConstOutput]:
+        """The inputs in the model's order."""
+        return list(self._model.ports.input_ports)
+
+    @property
+    def outputs(self) -> list[ConstOutput]:
+        """The outputs in the model's order."""
+        return list(self._model.ports.output_ports)
+
+    def input(self, *args: int | str, **kwargs: Any) -> ConstOutput:
+        """Give an input by its position or one of its names; without, the only one.
+
+        Mirrors `openvino.CompiledModel.input(index | tensor_name)`.
+
+        Raises:
+            TypeError: For any other key.
+            RuntimeError: If there is no such input.
+        """
+        return self._port("input", self._model.ports.input_ports, args, kwargs)
+
+    def output(self, *args: int | str, **kwargs: Any) -> ConstOutput:
+        """Give an output by its position or one of its names; without, the only one.
+
+        Mirrors `openvino.CompiledModel.output(index | tensor_name)`.
+
+        Raises:
+            TypeError: For any other key.
+            RuntimeError: If there is no such output.
+        """
+        return self._port("output", self._model.ports.output_ports, args, kwargs)
+
+    def create_infer_request(self) -> InferRequest:
+        """Make a request. Mirrors `openvino.CompiledModel.create_infer_request`; no call to the server."""
+        return InferRequest(self._model, self)
+
+    def infer_new_request(self, inputs: Any = None) -> OVDict:
+        """Run an inference on a request of its own. Mirrors `openvino.CompiledModel.infer_new_request`.
+
+        Raises:
+            TypeError: As `InferRequest.infer`.
+            RuntimeError: As `InferRequest.infer`.
+        """
+        return self.create_infer_request().infer(inputs)
+
+    def __call__(
+        self,
+        inputs: Any = None,
+        share_inputs: bool = True,
+        share_outputs: bool = False,
+        *,
+        decode_strings: bool = True,
+    ) -> OVDict:
+        """Run an inference on the one request that calls share. Mirrors `openvino.CompiledModel.__call__`.
+
+        Args:
+            inputs: As in `InferRequest.infer`.
+            share_inputs: As there, but true unless set.
+            share_outputs: As there.
+            decode_strings: As there.
+
+        Raises:
+            TypeError: As `InferRequest.infer`.
+            RuntimeError: As `InferRequest.infer`; "Infer Request is busy" where two threads call.
+        """
+        if self._infer_request is None:
+            self._infer_request = self.create_infer_request()
+        return self._infer_request.infer(inputs, share_inputs, share_outputs, decode_strings=decode_strings)
+
+    def get_property(self, property: str) -> Any:  # noqa: A002 - openvino's name
+        """Give a property's value as it was when the model was compiled, with openvino's type.
+
+        Mirrors `openvino.CompiledModel.get_property`.
+
+        Raises:
+            RuntimeError: If the model has no such property.
+        """
+        properties = self._model.description.properties
+        if property not in properties:
+            raise RuntimeError(f"Unsupported property: {property}")
+        return from_contract(properties[str(property)])
+
+    def set_property(self, *properties: Mapping[str, Any] | tuple[str, Any]) -> NoReturn:
+        """Refuse: mirrors `openvino.CompiledModel.set_property` of devices as CPU.
+
+        Raises:
+            RuntimeError: Always; give properties to `Core.compile_model`.
+        """
+        del properties
+        raise RuntimeError(
+            "Not Implemented:\nIt's not possible to set property of an already compiled model. "
+            "Set property to Core::compile_model during compilation"
+        )
+
+    def release_memory(self) -> None:
+        """Do nothing: what the server holds between inferences is shared by its clients."""
+
+    def query_state(self) -> NoReturn:
+        """Give the states of the request that calls share; not offered yet.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        return self.create_infer_request().query_state()
+
+    def reset_state(self) -> NoReturn:
+        """Reset the states of the request that calls share; not offered yet.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        return self.create_infer_request().reset_state()
+
+    def export_model(self, model_stream: Any = None) -> NoReturn:
+        """Export the compiled model; not offered yet.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        del model_stream
+        raise RuntimeError("export_model() is not offered by this version of inferwire")
+
+    def get_runtime_model(self) -> NoReturn:
+        """Give the graph the device runs; not offered yet.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError("get_runtime_model() is not offered by this version of inferwire")
+
+    @property
+    def optimal_number_of_infer_requests(self) -> int:
+        """How many inferences of the model the server runs at once; not in openvino."""
+        return self._model.description.optimal_number_of_infer_requests
+
+    def _port(
+        self, kind: str, ports: Sequence[ConstOutput], args: tuple[object, ...], kwargs: Mapping[str, Any]
+    ) -> ConstOutput:
+        given = (*args, *kwargs.values())
+        if not given:
+            return _only(kind, ports)
+        if len(given) == 1 and isinstance(given[0], str):
+            return _named(kind, ports, given[0])
+        index = as_size(given[0]) if len(given) == 1 else None
+        if index is None:
+            signatures = (
+                f"(self: CompiledModel{key}) -> ConstOutput" for key in ("", ", index: int", ", tensor_name: str")
+            )
+            raise incompatible(kind, *signatures, invoked=(self, *args), keywords=kwargs)
+        if index >= len(ports):
+            raise RuntimeError(f"Cannot get {kind} for index: {index} {kind}s size is {len(ports)}")
+        return ports[index]
+
+
+def _only(kind: str, ports: Sequence[ConstOutput]) -> ConstOutput:
+    if len(ports) != 1:
+        raise RuntimeError(
+            f"CompiledModel::{kind}() must be called on a compiled model with exactly one "
+            f"{'parameter' if kind == 'input' else 'result'}."
+        )
+    return ports[0]
+
+
+def _named(kind: str, ports: Sequence[ConstOutput], name: str) -> ConstOutput:
+    for port in ports:
+        if name in port.names:
+            return port
+    raise RuntimeError(f"{kind.capitalize()} for tensor name '{name}' is not found.")

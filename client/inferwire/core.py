@@ -1,0 +1,228 @@
+"""The way to a server, its models and its devices: `Core`.
+
+Owns the connection's lifetime and the properties set on this side. Everything it gives out works
+on its own: requests outlive the `Core` they come from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from inferwire.arguments import incompatible
+from inferwire.compiled_model import CompiledModel
+from inferwire.core_properties import CoreProperties
+from inferwire.local_models import serialized
+from inferwire.model import Model
+from inferwire.model_files import Weights, read_files
+from inferwire.property_values import from_contract, map_to_contract
+from inferwire.remote_model import RemoteModel
+from inferwire.transport.address import parse_address
+from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.protocol import Target, Transport
+
+DEFAULT_DEVICE = "AUTO"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a device's plugin calls itself, and its build. Mirrors `openvino.Version`."""
+
+    build_number: str
+    description: str
+
+    def __repr__(self) -> str:
+        return f"<Version: {self.build_number} {self.description}>"
+
+    @property
+    def major(self) -> int:
+        """The year of the release."""
+        return self._number(0)
+
+    @property
+    def minor(self) -> int:
+        """The release within the year."""
+        return self._number(1)
+
+    @property
+    def patch(self) -> int:
+        """The correction of the release."""
+        return self._number(2)
+
+    def _number(self, at: int) -> int:
+        numbers = self.build_number.partition("-")[0].split(".")
+        return int(numbers[at]) if at < len(numbers) and numbers[at].isdigit() else 0
+
+
+class Core:
+    """A server with its devices and models. Mirrors `openvino.Core`.
+
+    Connects with the first call that needs the server, and again after the connection was lost.
+
+    Differs from OpenVINO: the first argument is the server's address; `served_model` gives models of
+    the server's repository; properties set here are checked when a model is compiled; extensions,
+    plugins, remote contexts, import and queries of support are not offered yet.
+
+    Example:
+        >>> core = Core("localhost:8001")
+        >>> core.available_devices
+        ['CPU']
+        >>> model = core.served_model("efficientnet_lite0")
+        >>> model({0: images})[0].shape
+        (1, 1000)
+
+    Args:
+        address: "host:port", "grpcs://host:port" for TLS or "unix:path"; without one, that in the
+            environment's INFERWIRE_ADDRESS, else "localhost:8001".
+        transport: What calls the server, instead of gRPC; for tests.
+
+    Raises:
+        ValueError: For an address that is none of these.
+    """
+
+    def __init__(self, address: str | os.PathLike[str] | None = None, *, transport: Transport | None = None) -> None:
+        self._transport = transport or GrpcTransport(parse_address(address))
+        self._properties = CoreProperties()
+
+    def __repr__(self) -> str:
+        return f"<Core: server {self._transport.address}>"
+
+    @property
+    def available_devices(self) -> list[str]:
+        """The server's devices. Mirrors `openvino.Core.available_devices`.
+
+        Raises:
+            RuntimeError: If no server answers, as `inferwire.ServerUnavailable`.
+        """
+        return list(self._transport.devices())
+
+    def get_available_devices(self) -> list[str]:
+        """Give `available_devices`."""
+        return self.available_devices
+
+    def served_model(self, name: str, version: str | int | None = None) -> CompiledModel:
+        """Give a model of the server's repository; not in openvino.
+
+        Args:
+            name: The name it is served under.
+            version: Its version; without one, each execution runs the one that is current then, and
+                is refused if the model's ports have changed since.
+
+        Raises:
+            RuntimeError: If there is no such model, as `inferwire.ModelNotFound`, if it did not load, or
+                no server answers.
+        """
+        wanted = "" if version is None else str(version)
+        description = self._transport.served_model(name, wanted)
+        target = Target(name, is_served=True, version=wanted, signature=description.signature)
+        return CompiledModel(RemoteModel(self._transport, target, description))
+
+    def read_model(self, model: Any, weights: Weights = None, config: Mapping[str, Any] | None = None) -> Model:
+        """Read a model file of this machine and have the server describe it.
+
+        Mirrors `openvino.Core.read_model`. Files are uploaded, once per session.
+
+        Args:
+            model: The path of an IR (with the .bin beside it), ONNX, TFLite, Paddle or TensorFlow file;
+                its content as bytes; XML as text, with weights; or a model of an installed openvino.
+            weights: The path or the content of the weights.
+            config: Not used.
+
+        Raises:
+            TypeError: For what is no model.
+            RuntimeError: If a file is not there, the server cannot read it or does not allow uploads.
+        """
+        del config
+        files = serialized(model) or read_files(model, weights)
+        return Model(self._transport, files)
+
+    def compile_model(
+        self,
+        model: Any,
+        device_name: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        weights: Weights = None,
+    ) -> CompiledModel:
+        """Compile a model on the server. Mirrors `openvino.Core.compile_model`.
+
+        Args:
+            model: What `read_model` gave, or what it takes.
+            device_name: A device as openvino names it, "AUTO" unless set.
+            config: Properties, added to those of `set_property`.
+            weights: As in `read_model`.
+
+        Raises:
+            RuntimeError: If the model, the device or a property is not known, or the server does not
+                allow uploads; OpenVINO's own text where it refused.
+        """
+        device = DEFAULT_DEVICE if device_name is None else device_name
+        properties = map_to_contract(self._properties.for_compile(device, config))
+        source = self._model(model, weights).source()
+        compiled = self._transport.compile(source, device, properties)
+        target = Target(compiled.compiled_id, is_served=False, signature=compiled.model.signature)
+        return CompiledModel(RemoteModel(self._transport, target, compiled.model))
+
+    def get_property(self, *args: Any, **kwargs: Any) -> Any:
+        """Give a property of a device, or of the runtime: `(device_name, property)` or `(property)`.
+
+        Mirrors `openvino.Core.get_property`. What `set_property` was given comes first.
+
+        Raises:
+            TypeError: For other arguments.
+            RuntimeError: If the server does not know the device or the property.
+        """
+        given = (*args, *kwargs.values())
+        if len(given) not in (1, 2) or not all(isinstance(each, str) for each in given):
+            signatures = ("(self: Core, device_name: str, property: str)", "(self: Core, property: str)")
+            raise incompatible("get_property", *signatures, invoked=(self, *args), keywords=kwargs)
+        device, name = given if len(given) == 2 else ("", given[0])
+        own = self._properties.get(device, name)
+        return own if own is not None else from_contract(self._transport.device_property(device, str(name)))
+
+    def set_property(self, *args: Any) -> None:
+        """Set properties for later compilations: `([device_name,] properties)`, a dict or a pair.
+
+        Mirrors `openvino.Core.set_property`. They belong to this `Core`; the server is not told.
+
+        Raises:
+            TypeError: For other arguments.
+        """
+        self._properties.take(self, args)
+
+    def get_versions(self, device_name: str) -> dict[str, Version]:
+        """Give the versions of a device's plugins. Mirrors `openvino.Core.get_versions`.
+
+        Raises:
+            RuntimeError: If no server answers.
+        """
+        versions = self._transport.plugin_versions(device_name)
+        return {name: Version(each.build_number, each.description) for name, each in versions.items()}
+
+    def close(self) -> None:
+        """End what is in flight and close the connection; the next call opens it again. Not in openvino."""
+        self._transport.close()
+
+    def _model(self, model: Any, weights: Weights) -> Model:
+        if isinstance(model, Model):
+            return model
+        try:
+            return self.read_model(model, weights)
+        except TypeError:
+            raise RuntimeError(
+                f"Path: '{model}' does not exist. Please provide valid model's path either as a string, "
+                "bytes or pathlib.Path."
+            ) from None
+
+
+def compile_model(
+    model: Any, device_name: str | None = DEFAULT_DEVICE, config: Mapping[str, Any] | None = None
+) -> CompiledModel:
+    """Compile a model on the server that `Core()` finds. Mirrors `openvino.compile_model`.
+
+    Raises:
+        RuntimeError: As `Core.compile_model`.
+    """
+    return Core().compile_model(model, device_name, config)

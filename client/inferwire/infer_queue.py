@@ -1,0 +1,185 @@
+"""A pool of requests that run inferences as they come: `AsyncInferQueue`.
+
+Owns which request is idle and what went wrong since somebody last asked. What a request does is
+`infer_request`'s business.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from inferwire.arguments import as_size, incompatible, position
+from inferwire.callbacks import CALLBACK_THREADS
+from inferwire.compiled_model import CompiledModel
+from inferwire.infer_request import InferRequest
+from inferwire.request_state import BUSY, Run
+
+FEWEST_JOBS = 4
+"""Jobs of a queue that is not told how many, at least: enough to keep a server busy while answers travel."""
+
+
+class AsyncInferQueue:
+    """Runs inferences on a pool of requests of one model. Mirrors `openvino.AsyncInferQueue`.
+
+    Differs from OpenVINO: without `jobs` there are at least 4, to hide the network, and more where
+    the server runs more at once; an index past the end is an IndexError; an error is raised once,
+    by the next call that asks, and then forgotten, with every request back in the pool; callbacks get
+    an `InferRequest`.
+
+    Example:
+        >>> queue = AsyncInferQueue(compiled, jobs=8)
+        >>> queue.set_callback(lambda request, index: print(index, request.results[0].argmax()))
+        >>> for index, image in enumerate(images):
+        ...     queue.start_async({0: image}, userdata=index)
+        >>> queue.wait_all()
+
+    Args:
+        model: The model to run.
+        jobs: How many requests there are; 0 for as many as keep the server busy.
+
+    Raises:
+        TypeError: For what is no compiled model or no such number.
+    """
+
+    def __init__(self, model: CompiledModel, jobs: int = 0) -> None:
+        count = as_size(jobs)
+        if not _is_compiled_model(model) or count is None:
+            signature = "AsyncInferQueue(model: CompiledModel, jobs: int = 0)"
+            raise incompatible("__init__", signature, invoked=(model, jobs))
+        count = count or max(model.optimal_number_of_infer_requests, FEWEST_JOBS)
+        self._requests = [model.create_infer_request() for _ in range(count)]
+        self._userdata: list[Any] = [None] * count
+        self._callback: Callable[[InferRequest, Any], object] | None = None
+        self._changed = threading.Condition()
+        self._idle = deque(range(count))
+        self._error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return f"<AsyncInferQueue: {len(self)} jobs>"
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[InferRequest]:
+        return iter(self._requests)
+
+    def __getitem__(self, i: int) -> InferRequest:
+        return self._requests[position("__getitem__", self, i, len(self))]
+
+    @property
+    def userdata(self) -> list[Any]:
+        """What each request was last given; None where nothing."""
+        return list(self._userdata)
+
+    def is_ready(self) -> bool:
+        """Tell whether a request is idle, so that `start_async` does not wait."""
+        with self._changed:
+            return bool(self._idle)
+
+    def get_idle_request_id(self) -> int:
+        """Wait until a request is idle and give its position. It is not reserved.
+
+        Raises:
+            BaseException: What went wrong since somebody last asked, as `wait_all`.
+        """
+        with CALLBACK_THREADS.blocking(), self._changed:
+            self._changed.wait_for(lambda: self._idle)
+            self._raise_error()
+            return self._idle[0]
+
+    def set_callback(self, callback: Callable[[InferRequest, Any], object]) -> None:
+        """Have `callback(request, userdata)` called after each inference that succeeded.
+
+        Mirrors `openvino.AsyncInferQueue.set_callback`. Callbacks run on threads of the SDK.
+
+        Raises:
+            TypeError: For what cannot be called.
+            RuntimeError: While a request is busy.
+        """
+        if not callable(callback):
+            signature = "(self: AsyncInferQueue, arg0: Callable) -> None"
+            raise incompatible("set_callback", signature, invoked=(self, callback))
+        with self._changed:
+            if len(self._idle) < len(self):
+                raise RuntimeError(BUSY)
+            self._callback = callback
+
+    def start_async(self, inputs: Any = None, userdata: Any = None, share_inputs: bool = False) -> None:
+        """Start an inference on the next idle request, waiting for one.
+
+        Mirrors `openvino.AsyncInferQueue.start_async`.
+
+        Args:
+            inputs: As in `InferRequest.infer`.
+            userdata: What the callback is given.
+            share_inputs: As in `InferRequest.start_async`.
+
+        Raises:
+            TypeError: For inputs of kinds that are not taken.
+            RuntimeError: If inputs do not fit or no server answers.
+            BaseException: What went wrong since somebody last asked, as `wait_all`.
+        """
+        at = self._take_idle()
+        previous = self._userdata[at]
+        self._userdata[at] = userdata
+        run = Run(callback=self._callback_for(at, userdata), ended=partial(self._ended, at))
+        try:
+            self._requests[at].start_in_pool(inputs, share_inputs, run)
+        except BaseException:
+            self._userdata[at] = previous
+            self._give_back(at, None)
+            raise
+
+    def wait_all(self) -> None:
+        """Wait until all requests are idle.
+
+        Mirrors `openvino.AsyncInferQueue.wait_all`.
+
+        Raises:
+            RuntimeError: If an inference failed or was cancelled since somebody last asked.
+            BaseException: What a callback raised since then.
+        """
+        with CALLBACK_THREADS.blocking(), self._changed:
+            self._changed.wait_for(lambda: len(self._idle) == len(self))
+            self._raise_error()
+
+    def _take_idle(self) -> int:
+        with CALLBACK_THREADS.blocking(), self._changed:
+            self._changed.wait_for(lambda: self._idle)
+            self._raise_error()
+            return self._idle.popleft()
+
+    def _give_back(self, at: int, error: BaseException | None) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._idle.append(at)
+            self._changed.notify_all()
+
+    def _ended(self, at: int, run: Run) -> None:
+        self._give_back(at, run.error)
+
+    def _callback_for(self, at: int, userdata: Any) -> Callable[[], object] | None:
+        if self._callback is None:
+            return None
+        return partial(self._call_back, self._callback, self._requests[at], userdata)
+
+    def _call_back(self, callback: Callable[[InferRequest, Any], object], request: InferRequest, userdata: Any) -> None:
+        """Run the user's callback; what it raises is kept for whoever asks next, with its type."""
+        try:
+            callback(request, userdata)
+        except BaseException as error:  # noqa: BLE001 - raised again by the next call that asks
+            with self._changed:
+                self._error = self._error or error
+
+    def _raise_error(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+
+def _is_compiled_model(value: object) -> bool:
+    return isinstance(value, CompiledModel)

@@ -1,0 +1,372 @@
+"""One inference after another on a remote model: `InferRequest`.
+
+Owns the way of an execution through a request: claimed, brought in, sent, answered, stored,
+called back. When each step may happen is `request_state`'s business.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from inferwire.arguments import as_integer, incompatible
+from inferwire.callbacks import CALLBACK_THREADS
+from inferwire.errors import InferwireError
+from inferwire.inputs import bring_in
+from inferwire.ov_dict import OVDict
+from inferwire.ports import ConstOutput
+from inferwire.remote_model import RemoteModel
+from inferwire.request_state import Phase, Run
+from inferwire.tensor_access import TensorAccess
+from inferwire.transport.protocol import ExecutionHeader, Outcome, Timings
+
+if TYPE_CHECKING:
+    from inferwire.compiled_model import CompiledModel
+
+_MISSING: Any = object()
+
+
+class InferRequest(TensorAccess):
+    """Runs inferences of one model, one at a time. Mirrors `openvino.InferRequest`.
+
+    Made by `CompiledModel.create_infer_request`. It holds a tensor for each input and output;
+    all of it is local, only executions travel.
+
+    Differs from OpenVINO: a request can start again straight after `cancel`; `latency` keeps its
+    last value while one runs; `wait` on itself inside its own callback is an error, where openvino
+    never returns; states, profiling and batches of tensors are not offered yet; `timings` is more.
+
+    Example:
+        >>> request = compiled.create_infer_request()
+        >>> request.infer({"data": np.zeros((1, 3), np.float32)})["out"].shape
+        (1, 3)
+        >>> request.start_async({"data": np.ones((1, 3), np.float32)})
+        >>> request.wait()
+        >>> request.results["out"]
+        array([[1., 1., 1.]], dtype=float32)
+    """
+
+    def __init__(self, model: RemoteModel, compiled_model: CompiledModel) -> None:
+        super().__init__(model.ports)
+        self._model = model
+        self._compiled_model = compiled_model
+        self._callback: Callable[[Any], object] | None = None
+        self._userdata: Any = None
+        self._timings = Timings()
+        self._weak_deliver = weakref.WeakMethod[Callable[[Run, Outcome], None]](self._deliver)
+
+    def __repr__(self) -> str:
+        return f"<InferRequest:\n{self._model.ports!r}>"
+
+    def __del__(self) -> None:
+        run = self._state.current if hasattr(self, "_state") else None
+        if run is not None and run.phase is Phase.RUNNING and run.execution is not None:
+            run.execution.cancel()
+
+    @property
+    def model_inputs(self) -> list[ConstOutput]:
+        """The model's inputs."""
+        return list(self._model.ports.input_ports)
+
+    @property
+    def model_outputs(self) -> list[ConstOutput]:
+        """The model's outputs."""
+        return list(self._model.ports.output_ports)
+
+    @property
+    def userdata(self) -> Any:
+        """What the callback is given."""
+        return self._userdata
+
+    @property
+    def latency(self) -> float:
+        """How long the last inference took on the server's device, in milliseconds; 0 before the first."""
+        return self._timings.inference_ms
+
+    @property
+    def timings(self) -> Timings:
+        """Where the time of the last execution went; not in openvino."""
+        return self._timings
+
+    @property
+    def results(self) -> OVDict:
+        """Copies of all outputs; strings as 'U'.
+
+        Raises:
+            RuntimeError: While the request is busy.
+        """
+        with self._state.idle():
+            return self._collect(share=False, decode_strings=True)
+
+    def infer(
+        self,
+        inputs: Any = None,
+        share_inputs: bool = False,
+        share_outputs: bool = False,
+        *,
+        decode_strings: bool = True,
+    ) -> OVDict:
+        """Run an inference and wait for its results. Mirrors `openvino.InferRequest.infer`.
+
+        Args:
+            inputs: Arrays, tensors, lists or scalars: one for a model with one input; else a dict by
+                position, name or port, or a list or tuple in the model's order. Inputs that are
+                left out keep what they have.
+            share_inputs: Read arrays in place, where type and layout allow it, instead of copying
+                them into the request's tensors.
+            share_outputs: Give views of the output tensors, which the next inference overwrites.
+            decode_strings: Give strings as 'U' instead of 'S'.
+
+        Raises:
+            TypeError: For inputs of kinds that are not taken.
+            RuntimeError: If inputs do not fit, the request is busy or cancelled, or the inference or
+                the connection fails; `inferwire.InferwireError` where the server or network says so.
+        """
+        run = Run(is_awaited=True)
+        self._send(self._prepare(inputs, share_inputs, None), run)
+        self._receive(run)
+        run.raise_error()
+        return self._collect(share=share_outputs, decode_strings=decode_strings)
+
+    def start_async(self, inputs: Any = None, userdata: Any = None, share_inputs: bool = False) -> None:
+        """Start an inference and return at once. Mirrors `openvino.InferRequest.start_async`.
+
+        Args:
+            inputs: As in `infer`. Without `share_inputs` arrays may change as soon as this returns.
+            userdata: What the callback is given from now on; None keeps what it was given before.
+            share_inputs: As in `infer`; the arrays must then not change before the end.
+
+        Raises:
+            TypeError: As `infer`.
+            RuntimeError: If inputs do not fit, the request is busy or no server answers.
+        """
+        header = self._prepare(inputs, share_inputs, userdata)
+        self._send(header, Run(callback=self._bound_callback()))
+
+    def wait(self) -> None:
+        """Wait until the execution that runs has ended and its callback returned.
+
+        Mirrors `openvino.InferRequest.wait`. Returns at once where none was ever started.
+
+        Raises:
+            RuntimeError: If it failed, was cancelled, or its callback raised; again at every wait
+                until the next start.
+        """
+        run = self._state.current
+        if run is not None:
+            self._await(run, None)
+            run.raise_error()
+
+    def wait_for(self, timeout: int) -> bool:
+        """Wait as `wait` does, at most `timeout` milliseconds; tell whether it has ended.
+
+        Mirrors `openvino.InferRequest.wait_for`. False where none was ever started.
+
+        Raises:
+            TypeError: For a time-out that is no integer.
+            RuntimeError: For a negative one, and as `wait`.
+        """
+        timeout_ms = as_integer(timeout)
+        if timeout_ms is None:
+            raise incompatible("wait_for", "(self: InferRequest, timeout: int) -> bool", invoked=(self, timeout))
+        if timeout_ms < 0:
+            raise RuntimeError("Timeout can't be less than 0 for InferRequest::wait().")
+        run = self._state.current
+        if run is None or not self._await(run, timeout_ms / 1000):
+            return False
+        run.raise_error()
+        return True
+
+    def cancel(self) -> None:
+        """Give up the execution that runs; its waits raise and its callback is not called.
+
+        Mirrors `openvino.InferRequest.cancel`. Nothing happens where none runs.
+        """
+        run = self._state.cancel()
+        if run is not None:
+            run.conclude()
+
+    def set_callback(self, callback: Callable[[Any], object], userdata: Any = _MISSING) -> None:
+        """Have `callback(userdata)` called after each inference that `start_async` started and that succeeded.
+
+        Mirrors `openvino.InferRequest.set_callback`. It runs on a thread of the SDK, and may read
+        results, start the request again and run others.
+
+        Raises:
+            TypeError: For what cannot be called, or without `userdata`.
+            RuntimeError: While the request is busy.
+        """
+        if userdata is _MISSING or not callable(callback):
+            invoked = (self, callback) if userdata is _MISSING else (self, callback, userdata)
+            signature = "(self: InferRequest, callback: Callable, userdata: object) -> None"
+            raise incompatible("set_callback", signature, invoked=invoked)
+        with self._state.idle():
+            self._callback = callback
+            self._userdata = userdata
+
+    def get_compiled_model(self) -> CompiledModel:
+        """Give the compiled model that made this request."""
+        return self._compiled_model
+
+    def query_state(self) -> NoReturn:
+        """Give the model's states; not offered yet.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        self._state.check_idle()
+        raise RuntimeError("query_state() is not offered by this version of inferwire")
+
+    def reset_state(self) -> NoReturn:
+        """Reset the model's states; not offered yet.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        self._state.check_idle()
+        raise RuntimeError("reset_state() is not offered by this version of inferwire")
+
+    @property
+    def profiling_info(self) -> NoReturn:
+        """The time of each layer; not offered yet.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        self._state.check_idle()
+        raise RuntimeError("profiling_info is not offered by this version of inferwire")
+
+    def get_profiling_info(self) -> NoReturn:
+        """Give `profiling_info`; not offered yet.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        self._state.check_idle()
+        raise RuntimeError("profiling_info is not offered by this version of inferwire")
+
+    def start_in_pool(self, inputs: Any, share_inputs: bool, run: Run) -> None:
+        """Start an execution that a pool has prepared; for the SDK's own use, not in openvino."""
+        self._send(self._prepare(inputs, share_inputs, None), run)
+
+    def _prepare(self, inputs: Any, share_inputs: bool, userdata: Any) -> ExecutionHeader:
+        """Make the request busy and bring the inputs in; what fails leaves it idle."""
+        self._state.claim()
+        try:
+            bring_in(inputs, self._tensors, share=share_inputs)
+            self._take_userdata(userdata)
+            return self._model.header(self._tensors.shapes_to_send())
+        except BaseException:
+            self._state.abandon()
+            raise
+
+    def _send(self, header: ExecutionHeader, run: Run) -> None:
+        self._state.begin(run)
+        deliver = partial(_deliver, self._weak_deliver, run)
+        try:
+            execution = self._model.transport.submit(header, self._tensors.bytes_to_send(), deliver)
+        except BaseException as error:
+            self._state.end(run, error if isinstance(error, RuntimeError) else None)
+            run.done.set()
+            raise
+        self._state.sent(run, execution)
+
+    def _deliver(self, run: Run, outcome: Outcome) -> None:
+        """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
+        if not self._state.answer(run, outcome):
+            return
+        if run.is_awaited:
+            run.announce_answer()
+        else:
+            self._finish(run)
+
+    def _receive(self, run: Run) -> None:
+        """Wait for the answer on the calling thread, and finish there."""
+        try:
+            with CALLBACK_THREADS.blocking():
+                run.await_answer()
+        except BaseException:
+            self.cancel()
+            raise
+        if run.phase is Phase.ANSWERED:
+            self._finish(run)
+
+    def _finish(self, run: Run) -> None:
+        """Store what was answered and make the request idle; then its callback, then the end."""
+        error = self._store(run.outcome or Outcome())
+        self._state.end(run, error)
+        if error is None and run.callback is not None:
+            CALLBACK_THREADS.run(partial(self._call_back, run, run.callback))
+        else:
+            run.conclude()
+
+    def _store(self, outcome: Outcome) -> RuntimeError | None:
+        if outcome.error is not None:
+            return outcome.error
+        self._timings = outcome.timings
+        try:
+            self._tensors.store(outcome.outputs)
+        except RuntimeError as error:
+            return error
+        except ValueError as error:
+            return InferwireError(f"the server at {self._model.transport.address} gave a bad output: {error}")
+        return None
+
+    def _call_back(self, run: Run, callback: Callable[[], object]) -> None:
+        run.callback_thread = threading.get_ident()
+        try:
+            callback()
+        except BaseException as error:  # noqa: BLE001 - whatever a user's callback raises is its waiters' business
+            run.error = RuntimeError(_described(error))
+        finally:
+            run.callback_thread = None
+            run.conclude()
+
+    def _await(self, run: Run, timeout_s: float | None) -> bool:
+        if timeout_s is None and run.callback_thread == threading.get_ident():
+            raise RuntimeError("wait() inside the request's own callback would never return")
+        with CALLBACK_THREADS.blocking():
+            return run.done.wait(timeout_s)
+
+    def _take_userdata(self, userdata: Any) -> None:
+        if userdata is None:
+            return
+        if self._callback is None:
+            warnings.warn("There is no callback function!", RuntimeWarning, stacklevel=4)
+        else:
+            self._userdata = userdata
+
+    def _bound_callback(self) -> Callable[[], object] | None:
+        return None if self._callback is None else partial(self._callback, self._userdata)
+
+    def _collect(self, *, share: bool, decode_strings: bool) -> OVDict:
+        ports, tensors = self._model.ports.output_ports, self._tensors.outputs
+        results: dict[ConstOutput, np.ndarray[Any, Any]] = {}
+        for port, tensor in zip(ports, tensors, strict=True):
+            array = tensor.memory.array
+            if tensor.memory.row.is_string:
+                results[port] = tensor.str_data if decode_strings else tensor.bytes_data
+            else:
+                results[port] = array.view() if share else array.copy()
+        return OVDict(results)
+
+
+def _deliver(method: weakref.WeakMethod[Callable[[Run, Outcome], None]], run: Run, outcome: Outcome) -> None:
+    """Deliver to a request, unless nobody holds it any more: its callback is then not called."""
+    deliver = method()
+    if deliver is not None:
+        deliver(run, outcome)
+
+
+def _described(error: BaseException) -> str:
+    """Say what a callback raised and where, as openvino does."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    places = "\n".join(f"  {frame.filename}({frame.lineno}): {frame.name}" for frame in reversed(frames))
+    return f"{type(error).__name__}: {error}\n\nAt:\n{places}\n"

@@ -1,0 +1,100 @@
+"""Model files on this machine, read for upload.
+
+Owns which files make a model of each format. Reads files and hashes them; knows no server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from inferwire.tensor import Tensor
+from inferwire.transport.protocol import WireBytes
+
+WEIGHTS_SUFFIXES: Mapping[str, str] = {".xml": ".bin", ".pdmodel": ".pdiparams"}
+"""The formats that keep their weights in a second file, and that file's ending."""
+
+Weights: TypeAlias = "str | os.PathLike[str] | bytes | io.BytesIO | Tensor | None"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """What is uploaded for one model.
+
+    Attributes:
+        model: The model file's content.
+        weights: The weights' content; empty where the format has them inside.
+        suffix: The model file's ending, as ".onnx"; ".xml" for what came from memory as IR.
+    """
+
+    model: WireBytes
+    weights: WireBytes
+    suffix: str
+
+    @property
+    def blobs(self) -> dict[bytes, WireBytes]:
+        """The contents that are not empty, by their SHA-256."""
+        return {sha256_of(content): content for content in (self.model, self.weights) if len(content)}
+
+
+def sha256_of(content: WireBytes) -> bytes:
+    """Hash a content."""
+    return hashlib.sha256(content).digest()
+
+
+def read_files(model: Any, weights: Weights = None) -> ModelFiles:
+    """Read a model from a path, from bytes, or from XML text with weights.
+
+    Raises:
+        TypeError: For anything else.
+        RuntimeError: For a file that is not there.
+    """
+    if isinstance(model, io.BytesIO):
+        model = model.getvalue()
+    if isinstance(model, str) and weights is not None and model.lstrip().startswith("<"):
+        model = model.encode()
+    if isinstance(model, bytes):
+        return ModelFiles(model, _weights(weights), _suffix_in_memory(model))
+    if isinstance(model, str | os.PathLike):
+        return _read_path(Path(model), weights)  # pyright: ignore[reportUnknownArgumentType]
+    raise TypeError(f"Provided python object type {type(model)} isn't supported as 'model' argument.")
+
+
+def _read_path(path: Path, weights: Weights) -> ModelFiles:
+    content = _read(path)
+    if weights is not None:
+        return ModelFiles(content, _weights(weights), path.suffix)
+    beside = path.with_suffix(WEIGHTS_SUFFIXES.get(path.suffix, path.suffix))
+    has_weights = beside != path and beside.is_file()
+    return ModelFiles(content, _read(beside) if has_weights else b"", path.suffix)
+
+
+def _weights(weights: Weights) -> WireBytes:
+    match weights:
+        case None:
+            return b""
+        case bytes():
+            return weights
+        case io.BytesIO():
+            return weights.getvalue()
+        case Tensor():
+            return bytes(weights.wire_data())
+        case _:
+            return _read(Path(weights))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RuntimeError(f'Could not open the file: "{path}": {error.strerror}') from None
+
+
+def _suffix_in_memory(content: bytes) -> str:
+    """Tell IR's XML from the formats that are read from memory as one file."""
+    return ".xml" if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") else ".onnx"
