@@ -1,0 +1,326 @@
+"""A device: whatever happens to its jobs, every slot returns and every end is told once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+from structlog.testing import capture_logs
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import Job, JobState, Timings, Work
+from inferwire_server.core.scheduler import Load, ModelKey, Scheduler
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.device import Device
+from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.errors import ServingError
+
+ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
+WORK = Work((ROW,), (0,))
+GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
+
+
+@dataclass
+class Tally:
+    """Counts what a device tells."""
+
+    ended: Counter[JobState] = field(default_factory=Counter[JobState])
+    refused: int = 0
+    gone: list[ModelKey] = field(default_factory=list[ModelKey])
+
+    def job_ended(self, device: str, job: Job) -> None:
+        assert device == "CPU"
+        self.ended[job.state] += 1
+
+    def job_refused(self, device: str, model: ModelKey) -> None:
+        self.refused += 1
+
+    def model_gone(self, model: ModelKey) -> None:
+        self.gone.append(model)
+
+
+@dataclass
+class Rig:
+    """A device with one model that a test holds."""
+
+    device: Device
+    model: FakeModel
+    tally: Tally
+    ends: list[asyncio.Future[Job]] = field(default_factory=list[asyncio.Future[Job]])
+
+    def submit(self, priority: int = 0, patience_s: float | None = None) -> tuple[Job, asyncio.Future[Job]]:
+        """Submit a job, and give the future of its end, which may come only once."""
+        loop = asyncio.get_running_loop()
+        end: asyncio.Future[Job] = loop.create_future()
+        deadline = None if patience_s is None else loop.time() + patience_s
+        job = Job("m", WORK, loop.time(), priority, deadline, end.set_result)
+        self.device.submit(job)
+        self.ends.append(end)
+        return job, end
+
+    async def held(self, count: int) -> None:
+        """Wait until so many inferences are held."""
+        await asyncio.to_thread(self.model.gate.wait_held, count)
+
+    async def is_usable(self) -> None:
+        """Prove that no slot is lost: let everything through, and fill all slots at once again."""
+        self.model.gate.open()
+        slots = self.device.load.slots
+        await asyncio.gather(*self.ends)
+        for _ in range(2 * slots):
+            await self.submit()[1]
+        self.model.gate.close()
+        jobs = [self.submit() for _ in range(slots)]
+        await self.held(slots)
+        assert self.device.load == Load(slots, slots, 0)
+        self.model.gate.open()
+        for _, end in jobs:
+            assert (await end).state is JobState.FINISHED
+        assert self.device.load == Load(0, slots, 0)
+
+
+@asynccontextmanager
+async def a_rig(
+    slots: int = 1, capacity: int = 4, *, is_open: bool = False, can_cancel: bool = True
+) -> AsyncGenerator[Rig, None]:
+    tally = Tally()
+    model = FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), can_cancel=can_cancel)
+    device = Device("CPU", Scheduler(capacity), tally, asyncio.get_running_loop().time)
+    device.add_model("m", [model.create_slot() for _ in range(slots)])
+    rig = Rig(device, model, tally)
+    yield rig
+    await rig.is_usable()
+    await device.remove_model("m", GONE)
+    device.close()
+
+
+async def test_a_job_runs_and_gives_its_outputs() -> None:
+    async with a_rig(is_open=True) as rig:
+        job, end = rig.submit()
+        assert (await end) is job
+        assert job.result() == (ROW,)
+        assert job.timings != Timings()
+        assert rig.tally.ended == {JobState.FINISHED: 1}
+
+
+async def test_as_many_run_as_there_are_slots_and_the_others_wait() -> None:
+    async with a_rig(slots=2) as rig:
+        for _ in range(5):
+            rig.submit()
+        await rig.held(2)
+        assert rig.device.load == Load(running=2, slots=2, queued=3)
+        assert rig.device.load_of("m") == rig.device.load
+        assert repr(rig.device) == "<Device CPU: 2/2 slots busy, 3/4 queued>"
+
+
+def fail(_: Sequence[Tensor], error: BaseException) -> tuple[Tensor, ...]:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ServingError(Code.INFERENCE_FAILED, "no"), Code.INFERENCE_FAILED, "no"),
+        (KeyError("k"), Code.INTERNAL, "the slot raised KeyError: 'k'"),
+        (SystemExit(3), Code.INTERNAL, "the slot raised SystemExit: 3"),
+    ],
+)
+async def test_a_slot_that_raises_fails_its_job_and_is_used_again(
+    error: BaseException, code: Code, message: str
+) -> None:
+    async with a_rig(is_open=True) as rig:
+        rig.model.compute = partial(fail, error=error)
+        job, end = rig.submit()
+        await end
+        assert job.state is JobState.FAILED
+        assert job.error is not None
+        assert (job.error.code, job.error.message) == (code, message)
+        rig.model.compute = lambda inputs: tuple(inputs)
+
+
+async def test_a_queued_job_is_cancelled_at_once() -> None:
+    async with a_rig() as rig:
+        rig.submit()
+        job, end = rig.submit()
+        rig.device.cancel(job, "not wanted")
+        assert end.done()
+        assert job.state is JobState.CANCELLED
+        assert job.error is not None
+        assert (job.error.code, job.error.message) == (Code.CANCELLED, "not wanted")
+        assert rig.device.load.queued == 0
+
+
+@pytest.mark.parametrize("can_cancel", [True, False])
+async def test_a_running_job_is_cancelled_at_once_and_its_slot_when_it_reports(can_cancel: bool) -> None:
+    async with a_rig(can_cancel=can_cancel) as rig:
+        job, end = rig.submit()
+        await rig.held(1)
+        rig.device.cancel(job, "not wanted")
+        assert end.done()
+        assert job.state is JobState.CANCELLED
+        assert rig.device.load.running == 1
+        await rig.is_usable()
+        assert rig.tally.ended[JobState.CANCELLED] == 1
+
+
+async def test_a_job_is_cancelled_before_its_thread_has_it() -> None:
+    async with a_rig(slots=2) as rig:
+        for _ in range(20):
+            job, end = rig.submit()
+            rig.device.cancel(job, "not wanted")
+            assert end.done()
+            rig.model.gate.open()
+            await rig.is_usable()
+
+
+async def test_cancelling_an_ended_job_does_nothing() -> None:
+    async with a_rig(is_open=True) as rig:
+        job, end = rig.submit()
+        await end
+        rig.device.cancel(job, "too late")
+        assert job.state is JobState.FINISHED
+
+
+async def test_the_next_job_cancelled_as_the_one_before_it_ends_does_not_run() -> None:
+    async with a_rig() as rig:
+        loop = asyncio.get_running_loop()
+        computed: list[int] = []
+        rig.model.compute = lambda inputs: (computed.append(len(inputs)), *inputs)[1:]
+        following, following_end = Job("m", WORK, loop.time()), loop.create_future()
+        following.on_end = following_end.set_result
+        first = Job("m", WORK, loop.time(), on_end=lambda _: rig.device.cancel(following, "not wanted"))
+        rig.device.submit(first)
+        rig.device.submit(following)
+        rig.model.gate.open()
+        assert (await following_end).state is JobState.CANCELLED
+        assert first.state is JobState.FINISHED
+        assert computed == [1]
+        assert rig.device.load.running == 0
+
+
+async def test_a_job_submitted_as_another_ends_runs() -> None:
+    async with a_rig(is_open=True) as rig:
+        loop = asyncio.get_running_loop()
+        end: asyncio.Future[Job] = loop.create_future()
+        second = Job("m", WORK, loop.time(), on_end=end.set_result)
+        rig.device.submit(Job("m", WORK, loop.time(), on_end=lambda _: rig.device.submit(second)))
+        assert (await end).state is JobState.FINISHED
+
+
+async def test_a_waiter_that_raises_loses_neither_a_slot_nor_the_next_job() -> None:
+    async with a_rig() as rig:
+        loop = asyncio.get_running_loop()
+
+        def refuse(_: Job) -> None:
+            raise LookupError("nobody waits")
+
+        rig.device.submit(Job("m", WORK, loop.time(), on_end=refuse))
+        _, end = rig.submit()
+        with capture_logs() as logs:
+            rig.model.gate.open()
+            assert (await end).state is JobState.FINISHED
+        assert [entry["event"] for entry in logs] == ["a job's end was not taken"]
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+async def test_a_job_expires_by_its_deadline_running_or_not(is_running: bool) -> None:
+    async with a_rig() as rig:
+        if not is_running:
+            rig.submit()
+            await rig.held(1)
+        job, end = rig.submit(patience_s=0.0)
+        await end
+        assert job.state is JobState.EXPIRED
+        assert job.error is not None
+        assert job.error.code is Code.DEADLINE_EXCEEDED
+
+
+async def test_an_earlier_deadline_that_comes_later_is_kept_and_the_later_one_stays() -> None:
+    async with a_rig() as rig:
+        rig.submit()
+        patient, _ = rig.submit(patience_s=1000.0)
+        _, soon_end = rig.submit(patience_s=0.002)
+        _, now_end = rig.submit(patience_s=0.0)
+        await now_end
+        await soon_end
+        assert rig.tally.ended == {JobState.EXPIRED: 2}
+        assert patient.state is JobState.QUEUED
+
+
+async def test_a_deadline_that_is_met_expires_nothing() -> None:
+    async with a_rig(is_open=True) as rig:
+        job, end = rig.submit(patience_s=1000.0)
+        await end
+        assert job.state is JobState.FINISHED
+
+
+async def test_a_refused_job_is_counted_and_its_end_is_not_told() -> None:
+    async with a_rig(capacity=1) as rig:
+        rig.submit()
+        rig.submit()
+        with pytest.raises(ServingError, match="the device's queue is full") as caught:
+            rig.submit()
+        assert caught.value.code is Code.QUEUE_FULL
+        assert rig.tally.refused == 1
+        assert rig.tally.ended == {}
+        assert rig.device.queue_capacity == 1
+
+
+async def test_a_removed_model_refuses_ends_what_waits_and_goes_when_the_last_has_run() -> None:
+    async with a_rig() as rig:
+        rig.device.add_model("other", [rig.model.create_slot()])
+        running = Job("other", WORK, 0.0)
+        waiting = Job("other", WORK, 0.0)
+        rig.device.submit(running)
+        rig.device.submit(waiting)
+        gone = rig.device.remove_model("other", GONE)
+        assert rig.device.remove_model("other", GONE) is gone
+        assert waiting.error is GONE
+        assert not gone.done()
+        with pytest.raises(ServingError, match="model 'other' is unloading"):
+            rig.device.submit(Job("other", WORK, 0.0))
+        assert rig.tally.refused == 1
+        rig.model.gate.open()
+        await gone
+        assert running.state is JobState.FINISHED
+        assert rig.device.models == ("m",)
+        assert rig.tally.gone == ["other"]
+
+
+async def test_whoever_stops_waiting_for_a_model_to_go_does_not_keep_it() -> None:
+    async with a_rig() as rig:
+        rig.device.add_model("other", [rig.model.create_slot()])
+        rig.device.submit(Job("other", WORK, 0.0))
+        rig.device.remove_model("other", GONE).cancel()
+        rig.model.gate.open()
+        await rig.is_usable()
+        assert rig.device.models == ("m",)
+
+
+async def test_all_jobs_are_cancelled_at_once() -> None:
+    async with a_rig() as rig:
+        jobs = [rig.submit()[0] for _ in range(3)]
+        rig.device.cancel_all("enough")
+        assert [job.state for job in jobs] == [JobState.CANCELLED] * 3
+
+
+async def test_a_closed_device_expires_nothing_more() -> None:
+    loop = asyncio.get_running_loop()
+    tally = Tally()
+    device = Device("CPU", Scheduler(1), tally, loop.time)
+    gate = Gate(is_open=False)
+    device.add_model("m", [FakeModel(echo_spec("m"), gate=gate).create_slot()])
+    end: asyncio.Future[Job] = loop.create_future()
+    device.submit(Job("m", WORK, loop.time(), deadline=loop.time() + 1000.0, on_end=end.set_result))
+    timer = device._timer  # pyright: ignore[reportPrivateUsage]
+    gate.open()
+    await end
+    device.close()
+    assert timer is not None
+    assert timer.cancelled()

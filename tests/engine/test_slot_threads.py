@@ -1,0 +1,75 @@
+"""The threads of a device: as many as are needed, kept, and holding nothing when idle."""
+
+from __future__ import annotations
+
+import threading
+from queue import SimpleQueue
+from weakref import ref
+
+from inferwire_server.engine.slot_threads import SlotThreads
+
+
+def names(threads: SlotThreads, calls: int) -> set[str]:
+    """Run calls that meet each other, so that each has a thread of its own, and name those."""
+    meeting, seen = threading.Barrier(calls + 1), SimpleQueue[str]()
+
+    def call() -> None:
+        seen.put(threading.current_thread().name)
+        meeting.wait(10.0)
+
+    for _ in range(calls):
+        threads.run(call)
+    meeting.wait(10.0)
+    for _ in range(calls):
+        threads.done()
+    return {seen.get(timeout=10.0) for _ in range(calls)}
+
+
+def alive(name: str) -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith(name)]
+
+
+def test_threads_come_as_they_are_needed_and_are_used_again() -> None:
+    threads = SlotThreads("grown")
+    assert names(threads, 1) == {"grown-0"}
+    assert names(threads, 3) == {"grown-0", "grown-1", "grown-2"}
+    assert names(threads, 2) <= {"grown-0", "grown-1", "grown-2"}
+    assert repr(threads) == "<SlotThreads grown: 0/3 busy>"
+    threads.close()
+
+
+def test_they_are_daemons_that_a_stuck_inference_cannot_hold_the_process_with() -> None:
+    threads = SlotThreads("daemons")
+    names(threads, 1)
+    assert [thread.daemon for thread in alive("daemons")] == [True]
+    threads.close()
+
+
+def test_closing_ends_them_after_their_calls() -> None:
+    threads = SlotThreads("closed")
+    names(threads, 2)
+    workers, results = alive("closed"), SimpleQueue[str]()
+    threads.run(lambda: results.put("done"))
+    threads.close()
+    for worker in workers:
+        worker.join(10.0)
+    assert results.get_nowait() == "done"
+    assert alive("closed") == []
+
+
+class Held:
+    """Something an idle thread must let go."""
+
+    def __call__(self) -> None:
+        """Do nothing."""
+
+
+def test_an_idle_thread_holds_nothing_of_its_last_call() -> None:
+    threads, gone = SlotThreads("idle"), threading.Event()
+    held = Held()
+    watch = ref(held, lambda _: gone.set())
+    threads.run(held)
+    threads.done()
+    del held
+    assert gone.wait(10.0), f"{watch()} is kept"
+    threads.close()
