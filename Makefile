@@ -42,7 +42,8 @@ types: $(TOOLS) ## Check the types, strictly
 
 proto-lint: $(TOOLS) ## Lint the protos and compare them with the committed baseline
 	cd proto && ../$(BIN)/buf lint
-	cd proto && ../$(BIN)/buf breaking --against baseline.binpb
+	@# As one image: of a folder, buf would compare each module by itself with the whole baseline.
+	cd proto && ../$(BIN)/buf build --output - | ../$(BIN)/buf breaking - --against baseline.binpb
 
 image-lint: $(TOOLS) ## Lint the Dockerfile
 	$(BIN)/hadolint Dockerfile

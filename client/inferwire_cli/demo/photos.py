@@ -46,5 +46,5 @@ def best_guesses(logits: Floats, labels: list[str], count: int = 3) -> list[Gues
     """Turn one photo's logits f32[1,1000] into its most probable classes, the best first."""
     powers = np.exp(logits[0] - logits[0].max())
     probabilities = powers / powers.sum()
-    best = np.argsort(probabilities)[::-1][:count]
+    best: list[int] = np.argsort(probabilities)[::-1][:count].tolist()
     return [Guess(labels[index], float(probabilities[index])) for index in best]
