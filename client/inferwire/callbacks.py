@@ -27,7 +27,7 @@ class CallbackThreads:
     def __repr__(self) -> str:
         return f"<CallbackThreads: {self._unfinished} queued or running, {self._started} threads>"
 
-    def run(self, callback: Callable[[], None]) -> None:
+    def run(self, callback: Callable[[], object]) -> None:
         """Run a callback some time soon. It must not raise."""
         if self._pid != os.getpid():
             self._lock = threading.Lock()
@@ -55,7 +55,7 @@ class CallbackThreads:
     def _reset(self) -> None:
         """Start from nothing: a forked child has none of its parent's threads."""
         self._pid = os.getpid()
-        self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._queue: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._local = threading.local()
         self._started = self._blocked = self._unfinished = 0
 
@@ -66,7 +66,7 @@ class CallbackThreads:
             name = f"inferwire-callback-{self._started}"
             threading.Thread(target=self._work, args=(self._queue,), name=name, daemon=True).start()
 
-    def _work(self, queue: SimpleQueue[Callable[[], None]]) -> None:
+    def _work(self, queue: SimpleQueue[Callable[[], object]]) -> None:
         self._local.is_worker = True
         while True:
             queue.get()()

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from inferwire.model_files import ModelFiles
 
 
 def serialized(model: Any) -> ModelFiles | None:
     """Give an `openvino.Model` as IR; None for anything else."""
-    kind: type[object] = type(model)
+    kind = cast("type[object]", type(model))
     if not (kind.__module__.partition(".")[0] == "openvino" and kind.__name__ == "Model"):
         return None
     import openvino

@@ -21,6 +21,7 @@ from inferwire.transport import codec, rpc
 from inferwire.transport.protocol import Outcome, WireBytes
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1.inference_pb2 import (
+    ExecutionResult,
     SessionHello,
     SessionRequest,
     SessionResponse,
@@ -187,10 +188,17 @@ class SessionStream:
             buffers = raw[taken : taken + len(result.outputs)]
             taken += len(result.outputs)
             for id_, outputs in zip(result.ids, codec.unstack(buffers, len(result.ids)), strict=True):
-                execution = self._pending.pop(id_, None)
-                if execution is not None:
-                    elapsed_ms = (perf_counter() - execution.started) * 1000
-                    execution.deliver(codec.decode_result(result, outputs, elapsed_ms))
+                self._answer(id_, result, outputs)
+
+    def _answer(self, id_: int, result: ExecutionResult, outputs: Sequence[WireBytes]) -> None:
+        """Deliver a result that can be read; until then the execution stays where the end finds it."""
+        execution = self._pending.get(id_)
+        if execution is None:
+            return
+        elapsed_ms = (perf_counter() - execution.started) * 1000
+        outcome = codec.decode_result(result, outputs, elapsed_ms)
+        if self._pending.pop(id_, None):
+            execution.deliver(outcome)
 
     def _end(self, error: InferwireError) -> None:
         self._ended = error

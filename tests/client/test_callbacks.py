@@ -1,0 +1,187 @@
+"""When a request's callback runs, and what it may do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inferwire as ov
+from inferwire.callbacks import CallbackThreads
+from inferwire.transport.fake_transport import FakeExecution, FakeTransport
+
+TIMEOUT_S = 10
+TIMEOUT_MS = TIMEOUT_S * 1000
+Finish = Callable[[FakeExecution], None]
+
+ONES = np.ones((1, 3), np.float32)
+
+
+def test_a_wait_returns_after_the_callback_has(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def callback(userdata: Any) -> None:
+        entered.set()
+        assert leave.wait(TIMEOUT_S)
+
+    request_.set_callback(callback, None)
+    request_.start_async(ONES)
+    finish(transport.executions[0])
+    assert entered.wait(TIMEOUT_S)
+    assert request_.wait_for(0) is False
+    assert request_.results[0].tolist() == [[2, 2, 2]]
+    leave.set()
+    assert request_.wait_for(TIMEOUT_MS)
+
+
+def test_the_callback_runs_on_a_thread_of_the_sdk(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    threads: list[str] = []
+    transport.answer = finish
+    request_.set_callback(lambda userdata: threads.append(threading.current_thread().name), None)
+    request_.start_async(ONES)
+    request_.wait()
+    assert threads[0].startswith("inferwire-callback")
+
+
+def test_userdata_sticks_until_it_is_given_anew(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    seen: list[Any] = []
+    transport.answer = finish
+    request_.set_callback(seen.append, "first")
+    for userdata in (None, "second", None):
+        request_.start_async(ONES, userdata)
+        request_.wait()
+    assert seen == ["first", "second", "second"]
+    assert request_.userdata == "second"
+
+
+def test_userdata_without_a_callback_is_warned_about(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    transport.answer = finish
+    with pytest.warns(RuntimeWarning, match="There is no callback function!"):
+        request_.start_async(ONES, "userdata")
+    request_.wait()
+    assert request_.userdata is None
+
+
+def test_a_sync_inference_calls_nobody(transport: FakeTransport, request_: ov.InferRequest, finish: Finish) -> None:
+    seen: list[Any] = []
+    transport.answer = finish
+    request_.set_callback(seen.append, "userdata")
+    request_.infer(ONES)
+    request_.wait()
+    assert not seen
+
+
+def test_a_failed_or_cancelled_execution_calls_nobody(transport: FakeTransport, request_: ov.InferRequest) -> None:
+    seen: list[Any] = []
+    request_.set_callback(seen.append, "userdata")
+    request_.start_async(ONES)
+    transport.executions[0].fail(ov.InferenceFailed("no"))
+    with pytest.raises(ov.InferenceFailed):
+        request_.wait()
+    request_.start_async(ONES)
+    request_.cancel()
+    with pytest.raises(ov.Cancelled):
+        request_.wait()
+    assert not seen
+
+
+def test_what_a_callback_raises_is_told_to_every_wait(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    def callback(userdata: int) -> None:
+        raise ValueError(f"boom {userdata}")
+
+    transport.answer = finish
+    request_.set_callback(callback, 7)
+    request_.start_async(ONES)
+    for wait in (request_.wait, lambda: request_.wait_for(TIMEOUT_MS)):
+        with pytest.raises(RuntimeError, match=r"ValueError: boom 7\n\nAt:\n.*test_callbacks.py\(\d+\): callback"):
+            wait()
+    assert request_.results[0].tolist() == [[2, 2, 2]]
+
+
+def test_a_callback_may_start_its_request_again_and_a_wait_is_for_one_execution(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    restarted = threading.Event()
+    left = [2]
+
+    def callback(userdata: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            request_.start_async(ONES)
+        restarted.set()
+
+    request_.set_callback(callback, None)
+    request_.start_async(ONES)
+    finish(transport.executions[0])
+    assert restarted.wait(TIMEOUT_S)
+    restarted.clear()
+    assert request_.wait_for(0) is False
+    finish(transport.executions[1])
+    assert restarted.wait(TIMEOUT_S)
+    finish(transport.executions[2])
+    request_.wait()
+    assert left == [0]
+
+
+def test_a_callback_may_run_another_request(
+    transport: FakeTransport, compiled: ov.CompiledModel, request_: ov.InferRequest, finish: Finish
+) -> None:
+    other = compiled.create_infer_request()
+    results: list[Any] = []
+    transport.answer = finish
+    request_.set_callback(lambda _: results.append(other.infer(ONES * 4)[0].tolist()), None)
+    request_.start_async(ONES)
+    request_.wait()
+    assert results == [[[8, 8, 8]]]
+
+
+def test_waiting_for_oneself_in_the_callback_is_an_error(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    transport.answer = finish
+    request_.set_callback(lambda _: request_.wait(), None)
+    request_.start_async(ONES)
+    with pytest.raises(RuntimeError, match="inside the request's own callback"):
+        request_.wait()
+
+
+@pytest.mark.parametrize("arguments", [(print,), (None, None), (3, None)])
+def test_a_callback_must_be_callable_and_have_userdata(request_: ov.InferRequest, arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match=r"set_callback\(\): incompatible function arguments"):
+        request_.set_callback(*arguments)
+
+
+def test_callbacks_that_wait_inside_the_sdk_give_their_place_away() -> None:
+    threads = CallbackThreads(limit=1)
+    inner, outer = threading.Event(), threading.Event()
+
+    def wait_for_inner() -> None:
+        with threads.blocking():
+            assert inner.wait(TIMEOUT_S)
+        outer.set()
+
+    threads.run(wait_for_inner)
+    threads.run(inner.set)
+    assert outer.wait(TIMEOUT_S)
+
+
+def test_callbacks_run_side_by_side_up_to_the_limit() -> None:
+    threads = CallbackThreads(limit=2)
+    together = threading.Barrier(3)
+    for _ in range(2):
+        threads.run(lambda: together.wait(TIMEOUT_S))
+    together.wait(TIMEOUT_S)
+    assert repr(threads).endswith("2 threads>")

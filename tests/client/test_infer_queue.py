@@ -1,0 +1,214 @@
+"""The pool: no request is ever lost, errors are raised once, callbacks see their request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import inferwire as ov
+from inferwire.infer_queue import FEWEST_JOBS
+from inferwire.transport.fake_transport import FakeExecution, FakeTransport
+from inferwire.transport.protocol import ModelDescription
+
+TIMEOUT_S = 10
+Finish = Callable[[FakeExecution], None]
+
+ONES = np.ones((1, 3), np.float32)
+
+
+@pytest.fixture
+def queue(compiled: ov.CompiledModel) -> ov.AsyncInferQueue:
+    return ov.AsyncInferQueue(compiled, 2)
+
+
+def test_the_number_of_jobs_is_what_was_asked_for_or_hides_the_wire(compiled: ov.CompiledModel) -> None:
+    assert len(ov.AsyncInferQueue(compiled, 3)) == 3
+    assert len(ov.AsyncInferQueue(compiled)) == max(2, FEWEST_JOBS)
+    assert repr(ov.AsyncInferQueue(compiled, 2)) == "<AsyncInferQueue: 2 jobs>"
+
+
+@pytest.mark.parametrize("jobs", [-1, "x", 1.5])
+def test_a_number_of_jobs_must_be_one(compiled: ov.CompiledModel, jobs: Any) -> None:
+    with pytest.raises(TypeError, match=r"__init__\(\): incompatible constructor arguments"):
+        ov.AsyncInferQueue(compiled, jobs)
+
+
+def test_requests_are_found_by_position(queue: ov.AsyncInferQueue) -> None:
+    assert list(queue) == [queue[0], queue[1]]
+    with pytest.raises(IndexError):
+        queue[2]
+    with pytest.raises(TypeError):
+        queue[-1]
+
+
+def test_callbacks_get_the_request_and_its_userdata(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    seen: dict[int, Any] = {}
+    transport.answer = finish
+    queue.set_callback(lambda request, userdata: seen.update({userdata: request.results["out"][0, 0]}))
+    for index in range(5):
+        queue.start_async(ONES * index, index)
+    queue.wait_all()
+    assert seen == {index: 2 * index for index in range(5)}
+
+
+def test_userdata_is_per_request_and_reset_by_a_start_without(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    transport.answer = finish
+    assert queue.userdata == [None, None]
+    queue.start_async(ONES, "a")
+    queue.start_async(ONES, "b")
+    assert sorted(queue.userdata) == ["a", "b"]
+    assert queue[0].userdata is None
+    queue.start_async(ONES)
+    assert None in queue.userdata
+
+
+def test_a_start_waits_for_an_idle_request(transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish) -> None:
+    queue.start_async(ONES)
+    queue.start_async(ONES)
+    assert not queue.is_ready()
+    with ThreadPoolExecutor() as pool:
+        third = pool.submit(queue.start_async, ONES)
+        finish(transport.executions[1])
+        third.result(TIMEOUT_S)
+    assert len(transport.executions) == 3
+    finish(transport.executions[0])
+    assert queue.get_idle_request_id() == 0
+    finish(transport.executions[2])
+    queue.wait_all()
+
+
+def test_a_request_is_idle_only_after_its_callback(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    entered, leave = threading.Event(), threading.Event()
+
+    def callback(request: ov.InferRequest, userdata: Any) -> None:
+        entered.set()
+        assert leave.wait(TIMEOUT_S)
+
+    queue.set_callback(callback)
+    queue.start_async(ONES)
+    finish(transport.executions[0])
+    assert entered.wait(TIMEOUT_S)
+    assert not queue.is_ready()
+    with pytest.raises(RuntimeError, match="Infer Request is busy"):
+        queue.set_callback(callback)
+    leave.set()
+    queue.wait_all()
+    assert queue.is_ready()
+
+
+@pytest.mark.parametrize("ask", ["wait_all", "get_idle_request_id", "start_async"])
+def test_an_error_is_raised_once_by_whoever_asks_next(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, ask: str, finish: Finish
+) -> None:
+    queue.start_async(ONES)
+    transport.executions[0].fail(ov.InferenceFailed("the plugin said no"))
+    assert queue.is_ready()
+    with pytest.raises(ov.InferenceFailed, match="the plugin said no"):
+        getattr(queue, ask)()
+    transport.answer = finish
+    queue.start_async(ONES)
+    queue.wait_all()
+
+
+def test_what_a_callback_raises_keeps_its_type(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    class Boom(Exception):
+        pass
+
+    def callback(request: ov.InferRequest, userdata: Any) -> None:
+        raise Boom(userdata)
+
+    transport.answer = finish
+    queue.set_callback(callback)
+    queue.start_async(ONES, 7)
+    with pytest.raises(Boom, match="7"):
+        queue.wait_all()
+    queue.wait_all()
+    assert queue.is_ready()
+
+
+@pytest.mark.parametrize("inputs", [{"zz": ONES}, ov.Tensor(np.ones((2, 3), np.float32)), object(), [ONES, ONES]])
+def test_bad_inputs_lose_no_request(
+    transport: FakeTransport, compiled: ov.CompiledModel, inputs: Any, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    with pytest.raises((RuntimeError, TypeError)):
+        queue.start_async(inputs, "userdata")
+    assert queue.is_ready()
+    assert queue.userdata == [None]
+    transport.answer = finish
+    queue.start_async(ONES)
+    queue.wait_all()
+
+
+def test_a_cancelled_request_comes_back(transport: FakeTransport, compiled: ov.CompiledModel) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    queue.start_async(ONES)
+    queue[0].cancel()
+    with pytest.raises(ov.Cancelled, match="Infer Request was canceled"):
+        queue.wait_all()
+    assert queue.is_ready()
+
+
+def test_a_callback_may_start_another(transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish) -> None:
+    seen: list[int] = []
+
+    def callback(request: ov.InferRequest, left: int) -> None:
+        seen.append(left)
+        if left:
+            queue.start_async(ONES, left - 1)
+
+    transport.answer = finish
+    queue.set_callback(callback)
+    queue.start_async(ONES, 3)
+    queue.wait_all()
+    assert seen == [3, 2, 1, 0]
+
+
+def test_a_callback_must_be_callable(queue: ov.AsyncInferQueue) -> None:
+    with pytest.raises(TypeError, match=r"set_callback\(\): incompatible function arguments"):
+        queue.set_callback(3)  # pyright: ignore[reportArgumentType]
+
+
+def _end(step: str, queue: ov.AsyncInferQueue, transport: FakeTransport, finish: Finish) -> None:
+    """Start an inference and end it in one of the ways it can."""
+    queue.start_async(object() if step == "refuse" else ONES)
+    if step == "finish":
+        finish(transport.executions[-1])
+    elif step == "fail":
+        transport.executions[-1].fail(ov.InferenceFailed("no"))
+    else:
+        for request in queue:
+            request.cancel()
+
+
+@given(st.lists(st.sampled_from(["finish", "fail", "cancel", "refuse"]), max_size=30), st.integers(1, 4))
+def test_whatever_happens_every_request_comes_back(
+    description: ModelDescription, finish: Finish, steps: list[str], jobs: int
+) -> None:
+    transport = FakeTransport(description)
+    queue = ov.AsyncInferQueue(ov.Core(transport=transport).served_model("double"), jobs)
+    for step in steps:
+        refusal = nullcontext() if step == "finish" else pytest.raises((RuntimeError, TypeError))
+        with refusal:
+            _end(step, queue, transport, finish)
+            queue.wait_all()
+    for _ in range(jobs):
+        queue.start_async(ONES)
+    assert not queue.is_ready()

@@ -1,0 +1,262 @@
+"""A request's states and the order of events, on a transport that the test holds."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import inferwire as ov
+from inferwire.transport.fake_transport import FakeExecution, FakeTransport
+from inferwire.transport.protocol import OutputValue
+from inferwire_proto.element_types import BY_NAME
+
+TIMEOUT_S = 10
+Finish = Callable[[FakeExecution], None]
+
+ONES: NDArray[np.float32] = np.ones((1, 3), np.float32)
+
+
+def test_a_request_that_never_started_has_nothing_to_wait_for(request_: ov.InferRequest) -> None:
+    request_.wait()
+    assert request_.wait_for(0) is False
+    assert request_.latency == 0.0
+    assert request_.userdata is None
+    request_.cancel()
+
+
+def test_results_are_there_once_the_answer_is(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    request_.start_async(ONES)
+    assert request_.wait_for(0) is False
+    finish(transport.executions[0])
+    assert request_.wait_for(0) is True
+    request_.wait()
+    assert request_.results["out"].tolist() == [[2, 2, 2]]
+    assert request_.latency == 2.0
+    assert (request_.timings.queue_ms, request_.timings.server_ms, request_.timings.wire_ms) == (1, 4, 8)
+
+
+BUSY_CALLS: dict[str, Callable[[Any], object]] = {
+    "infer": lambda r: r.infer(ONES),
+    "start_async": lambda r: r.start_async(ONES),
+    "results": lambda r: r.results,
+    "input_tensors": lambda r: r.input_tensors,
+    "output_tensors": lambda r: r.output_tensors,
+    "get_tensor": lambda r: r.get_tensor("data"),
+    "get_input_tensor": lambda r: r.get_input_tensor(),
+    "get_output_tensor": lambda r: r.get_output_tensor(0),
+    "set_tensor": lambda r: r.set_tensor("data", ov.Tensor(ONES)),
+    "set_input_tensor": lambda r: r.set_input_tensor(ov.Tensor(ONES)),
+    "set_output_tensor": lambda r: r.set_output_tensor(0, ov.Tensor(ONES)),
+    "set_tensors": lambda r: r.set_tensors({"data": ov.Tensor(ONES)}),
+    "set_input_tensors": lambda r: r.set_input_tensors({0: ov.Tensor(ONES)}),
+    "set_output_tensors": lambda r: r.set_output_tensors({0: ov.Tensor(ONES)}),
+    "set_callback": lambda r: r.set_callback(print, None),
+    "query_state": lambda r: r.query_state(),
+    "reset_state": lambda r: r.reset_state(),
+    "profiling_info": lambda r: r.profiling_info,
+    "get_profiling_info": lambda r: r.get_profiling_info(),
+}
+
+
+@pytest.mark.parametrize("call", BUSY_CALLS.values(), ids=BUSY_CALLS.keys())
+def test_a_busy_request_may_not_be_touched(
+    transport: FakeTransport, request_: ov.InferRequest, call: Callable[[Any], object], finish: Finish
+) -> None:
+    request_.start_async(ONES)
+    with pytest.raises(RuntimeError, match=r"^Infer Request is busy$"):
+        call(request_)
+    finish(transport.executions[0])
+    request_.wait()
+
+
+def test_a_busy_request_answers_what_is_local(request_: ov.InferRequest) -> None:
+    request_.start_async(ONES)
+    assert request_.userdata is None
+    assert request_.latency == 0.0
+    assert request_.model_inputs[0].any_name == "data"
+    assert request_.model_outputs[0].any_name == "out"
+    assert "data" in repr(request_)
+    request_.cancel()
+
+
+def test_inputs_that_do_not_fit_leave_the_request_idle(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    with pytest.raises(RuntimeError, match=r"got \[2,3\] expecting \[1,3\]"):
+        request_.infer(np.ones((2, 3), np.float32))
+    assert not transport.executions
+    transport.answer = finish
+    assert request_.infer(ONES)["out"].tolist() == [[2, 2, 2]]
+
+
+def test_an_error_is_raised_by_every_wait_until_the_next_start(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    request_.start_async(ONES)
+    transport.executions[0].fail(ov.InferenceFailed("the plugin said no"))
+    for wait in (request_.wait, request_.wait, lambda: request_.wait_for(0)):
+        with pytest.raises(ov.InferenceFailed, match="the plugin said no"):
+            wait()
+    request_.start_async(ONES)
+    finish(transport.executions[1])
+    request_.wait()
+
+
+def test_a_failure_that_nobody_saw_does_not_stop_the_next_start(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    request_.start_async(ONES)
+    transport.executions[0].fail(ov.ServerUnavailable("gone"))
+    transport.answer = finish
+    assert request_.infer(ONES)["out"].tolist() == [[2, 2, 2]]
+
+
+def test_a_cancelled_execution_is_given_up_at_once(transport: FakeTransport, request_: ov.InferRequest) -> None:
+    request_.start_async(ONES)
+    request_.cancel()
+    assert transport.executions[0].is_cancelled
+    for wait in (request_.wait, request_.wait, lambda: request_.wait_for(0)):
+        with pytest.raises(ov.Cancelled, match="Infer Request was canceled"):
+            wait()
+    assert request_.results["out"].shape == (1, 3)
+
+
+def test_a_late_answer_after_a_cancel_is_dropped(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    request_.start_async(ONES)
+    request_.cancel()
+    request_.start_async(ONES * 5)
+    finish(transport.executions[0])
+    assert request_.wait_for(0) is False
+    finish(transport.executions[1])
+    request_.wait()
+    assert request_.results[0].tolist() == [[10, 10, 10]]
+
+
+def test_cancelling_what_has_ended_changes_nothing(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    request_.start_async(ONES)
+    finish(transport.executions[0])
+    request_.cancel()
+    request_.wait()
+    assert not transport.executions[0].is_cancelled
+
+
+def test_a_sync_inference_can_be_cancelled_from_another_thread(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    sent = threading.Event()
+    transport.answer = lambda execution: sent.set()
+    with ThreadPoolExecutor() as pool:
+        result = pool.submit(request_.infer, ONES)
+        assert sent.wait(TIMEOUT_S)
+        request_.cancel()
+        with pytest.raises(RuntimeError, match="Infer Request was canceled"):
+            result.result(TIMEOUT_S)
+
+
+def test_one_of_two_threads_finds_the_request_busy(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    barrier = threading.Barrier(2)
+
+    def infer() -> str:
+        barrier.wait(TIMEOUT_S)
+        try:
+            request_.start_async(ONES)
+        except RuntimeError as error:
+            return str(error)
+        return "started"
+
+    with ThreadPoolExecutor() as pool:
+        outcomes = sorted(future.result(TIMEOUT_S) for future in [pool.submit(infer), pool.submit(infer)])
+    assert outcomes == ["Infer Request is busy", "started"]
+    finish(transport.executions[0])
+    request_.wait()
+
+
+def test_a_server_that_cannot_be_reached_leaves_the_request_idle(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    def refuse(execution: FakeExecution) -> None:
+        raise ov.ServerUnavailable("no server")
+
+    transport.answer = refuse
+    with pytest.raises(ov.ServerUnavailable):
+        request_.start_async(ONES)
+    with pytest.raises(ov.ServerUnavailable):
+        request_.wait()
+    assert request_.results["out"].shape == (1, 3)
+
+
+def test_an_output_that_is_not_the_models_is_an_error_of_that_execution(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    request_.start_async(ONES)
+    transport.executions[0].finish(OutputValue(0, BY_NAME["i32"], (1, 3), bytes(12)))
+    with pytest.raises(RuntimeError, match="gave output 0 as i32, expected f32"):
+        request_.wait()
+    request_.start_async(ONES)
+    transport.executions[1].finish(OutputValue(0, BY_NAME["f32"], (1, 3), bytes(11)))
+    with pytest.raises(ov.InferwireError, match="11 bytes, expected 12"):
+        request_.wait()
+    request_.start_async(ONES)
+    transport.executions[2].finish()
+    with pytest.raises(RuntimeError, match="gave 0 outputs, expected 1"):
+        request_.wait()
+
+
+def test_a_request_that_nobody_holds_is_cancelled_and_calls_nobody(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    called: list[object] = []
+    request = compiled.create_infer_request()
+    request.set_callback(called.append, "userdata")
+    request.start_async(ONES)
+    del request
+    gc.collect()
+    assert transport.executions[0].is_cancelled
+    finish(transport.executions[0])
+    assert not called
+
+
+def test_share_inputs_sends_the_array_and_a_copy_does_not_see_it_change(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    transport.answer = finish
+    array = ONES.copy()
+    shared, copied = compiled.create_infer_request(), compiled.create_infer_request()
+    shared.infer(array, share_inputs=True)
+    copied.infer(array)
+    array[:] = 3
+    assert shared.get_input_tensor().data.tolist() == [[3, 3, 3]]
+    assert copied.get_input_tensor().data.tolist() == [[1, 1, 1]]
+
+
+def test_share_outputs_gives_views_that_the_next_inference_overwrites(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    transport.answer = finish
+    view = request_.infer(ONES, share_outputs=True)[0]
+    copy = request_.infer(ONES * 2)[0]
+    request_.infer(ONES * 3)
+    assert view.tolist() == [[6, 6, 6]]
+    assert copy.tolist() == [[4, 4, 4]]
+    assert copy.flags.owndata
+
+
+def test_the_compiled_model_of_a_request_is_the_one_that_made_it(
+    compiled: ov.CompiledModel, request_: ov.InferRequest
+) -> None:
+    assert request_.get_compiled_model() is compiled

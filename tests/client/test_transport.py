@@ -1,0 +1,257 @@
+"""The gRPC transport against a scripted server on a real socket."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+import inferwire as ov
+from inferwire.transport.address import parse_address
+from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.large_execution import LARGE_BYTES
+from inferwire.transport.protocol import ExecutionHeader, Outcome, Target, TensorSpec
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import CODE_METADATA
+from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_proto.inferwire.v1 import models_pb2, types_pb2
+
+TIMEOUT_S = 10
+F32 = BY_NAME["f32"]
+HEADER = ExecutionHeader(Target("m", is_served=True, signature=7), (TensorSpec(0, F32, (2,)),))
+DATA = np.array([1, 2], np.float32).tobytes()
+
+
+class ScriptedServer(grpc.GenericRpcHandler):
+    """Keeps every message of a stream and answers what the test says."""
+
+    def __init__(self) -> None:
+        self.received: SimpleQueue[pb.SessionRequest] = SimpleQueue()
+        self.hellos: list[pb.SessionHello] = []
+        self.answers: SimpleQueue[pb.SessionResponse | None] = SimpleQueue()
+        self.unary: dict[str, Callable[[bytes, grpc.ServicerContext], bytes]] = {}
+        self.server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.max_receive_message_length", -1)])
+        self.server.add_generic_rpc_handlers((self,))
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.start()
+
+    def service(self, handler_call_details: Any) -> Any:
+        method = handler_call_details.method.rpartition("/")[2]
+        if method == "Session":
+            return grpc.stream_stream_rpc_method_handler(self._session)
+        if method == "Upload":
+            return grpc.stream_unary_rpc_method_handler(self._upload)
+        return grpc.unary_unary_rpc_method_handler(self.unary[method]) if method in self.unary else None
+
+    def _session(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        self.hellos.append(pb.SessionRequest.FromString(next(requests)).hello)
+        welcome = pb.SessionWelcome(session_id=f"session-{len(self.hellos)}")
+        yield pb.SessionResponse(welcome=welcome).SerializeToString()
+        reader = threading.Thread(target=self._read, args=(requests,), daemon=True)
+        reader.start()
+        while (answer := self.answers.get()) is not None:
+            yield answer.SerializeToString()
+
+    def _read(self, requests: Iterator[bytes]) -> None:
+        try:
+            for data in requests:
+                self.received.put(pb.SessionRequest.FromString(data))
+        except grpc.RpcError:
+            pass
+
+    def _upload(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        return self.unary["Upload"](b"".join(requests), context)
+
+    def stop(self) -> None:
+        self.answers.put(None)
+        self.server.stop(0).wait(TIMEOUT_S)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    server = ScriptedServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def transport(server: ScriptedServer) -> Iterator[GrpcTransport]:
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), TIMEOUT_S)
+    yield transport
+    transport.close()
+
+
+def result(*ids: int, raw: bytes = DATA) -> pb.SessionResponse:
+    header = types_pb2.TensorHeader(element_type=types_pb2.ELEMENT_TYPE_F32, shape=[2])
+    timings = types_pb2.Timings(queue_us=1000, inference_us=2000, total_us=3000)
+    answered = pb.ExecutionResult(ids=ids, outputs=[header], timings=timings)
+    return pb.SessionResponse(results=[answered], raw=[raw])
+
+
+def submit(transport: GrpcTransport, outcomes: SimpleQueue[Outcome]) -> Any:
+    return transport.submit(HEADER, [DATA], outcomes.put)
+
+
+def test_an_execution_goes_out_and_its_outputs_come_back(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    message = server.received.get(timeout=TIMEOUT_S)
+    (execution,) = message.executions
+    assert execution.target.served == "m"
+    assert execution.target.signature == 7
+    assert list(execution.inputs[0].shape) == [2]
+    assert list(message.raw) == [DATA]
+    server.answers.put(result(*execution.ids))
+    outcome = outcomes.get(timeout=TIMEOUT_S)
+    assert bytes(outcome.outputs[0].data) == DATA
+    assert outcome.outputs[0].shape == (2,)
+    assert outcome.timings.inference_ms == 2.0
+    assert outcome.timings.wire_ms >= 0
+
+
+def test_a_stack_of_results_is_cut_into_those_of_each(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: list[SimpleQueue[Outcome]] = [SimpleQueue(), SimpleQueue()]
+    ids = [submit(transport, queue).id for queue in outcomes]
+    server.answers.put(result(*ids, raw=np.array([1, 2, 3, 4], np.float32).tobytes()))
+    values = [np.frombuffer(each.get(timeout=TIMEOUT_S).outputs[0].data, np.float32).tolist() for each in outcomes]
+    assert values == [[1, 2], [3, 4]]
+
+
+def test_an_error_of_one_execution_is_its_own(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: list[SimpleQueue[Outcome]] = [SimpleQueue(), SimpleQueue()]
+    ids = [submit(transport, queue).id for queue in outcomes]
+    error = types_pb2.Error(code=types_pb2.ERROR_CODE_QUEUE_FULL, message="full", retry_after_s=0.5)
+    server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=ids[:1], error=error)]))
+    server.answers.put(result(ids[1]))
+    refused = outcomes[0].get(timeout=TIMEOUT_S).error
+    assert isinstance(refused, ov.QueueFull)
+    assert refused.retry_after_s == 0.5
+    assert outcomes[1].get(timeout=TIMEOUT_S).error is None
+
+
+def test_a_cancel_reaches_the_server_and_its_answer_nobody(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    execution = submit(transport, outcomes)
+    server.received.get(timeout=TIMEOUT_S)
+    execution.cancel()
+    execution.cancel()
+    assert list(server.received.get(timeout=TIMEOUT_S).cancels) == [execution.id]
+    server.answers.put(result(execution.id))
+    after: SimpleQueue[Outcome] = SimpleQueue()
+    server.answers.put(result(submit(transport, after).id))
+    after.get(timeout=TIMEOUT_S)
+    assert outcomes.empty()
+
+
+def test_a_lost_server_fails_what_is_in_flight_and_the_next_call_resumes_the_session(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    server.answers.put(None)
+    lost = outcomes.get(timeout=TIMEOUT_S).error
+    assert isinstance(lost, ov.ServerUnavailable)
+    execution = submit(transport, outcomes)
+    server.answers.put(result(execution.id))
+    assert outcomes.get(timeout=TIMEOUT_S).error is None
+    assert [hello.session_id for hello in server.hellos] == ["", "session-1"]
+
+
+def test_no_server_is_said_in_one_sentence_that_names_the_command() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ov.ServerUnavailable, match=f"{address}; start one with `inferwire serve`") as caught:
+            ov.Core(address).served_model("m")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = parse_address(f"127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(ov.ServerUnavailable, match=r"no answer within 0\.05 s"):
+            GrpcTransport(address, connect_timeout_s=0.05).devices()
+
+
+def test_the_code_in_the_metadata_makes_the_exception(server: ScriptedServer, transport: GrpcTransport) -> None:
+    def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
+        context.set_trailing_metadata(((CODE_METADATA, "MODEL_NOT_FOUND"),))
+        context.abort(grpc.StatusCode.NOT_FOUND, "model 'm' is not served")
+
+    server.unary["GetModel"] = refuse
+    with pytest.raises(ov.ModelNotFound, match="model 'm' is not served"):
+        transport.served_model("m", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, ov.ServerUnavailable),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, ov.DeadlineExceeded),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, ov.TooLarge),
+        (grpc.StatusCode.UNIMPLEMENTED, ov.Unimplemented),
+        (grpc.StatusCode.CANCELLED, ov.Cancelled),
+        (grpc.StatusCode.DATA_LOSS, ov.InferwireError),
+    ],
+)
+def test_a_status_without_a_code_is_translated(
+    server: ScriptedServer, transport: GrpcTransport, status: grpc.StatusCode, kind: type[Exception]
+) -> None:
+    server.unary["GetModel"] = lambda request, context: context.abort(status, "because")
+    with pytest.raises(kind, match="because") as caught:
+        transport.served_model("m", "")
+    assert type(caught.value) is kind
+
+
+def test_blobs_are_uploaded_once_in_chunks(server: ScriptedServer, transport: GrpcTransport) -> None:
+    uploads: list[bytes] = []
+
+    def has(request: bytes, context: grpc.ServicerContext) -> bytes:
+        asked = models_pb2.HasBlobsRequest.FromString(request).sha256
+        return models_pb2.HasBlobsResponse(present=[sha == b"b" * 32 for sha in asked]).SerializeToString()
+
+    def upload(request: bytes, context: grpc.ServicerContext) -> bytes:
+        uploads.append(request)
+        return b""
+
+    server.unary.update(HasBlobs=has, Upload=upload)
+    content = bytes(range(256)) * 5000
+    transport.upload({b"a" * 32: content, b"b" * 32: b"there already"})
+    (upload_,) = uploads
+    assert models_pb2.UploadRequest.FromString(upload_).header.byte_size == len(content)
+    assert len(upload_) > len(content)
+
+
+def test_a_large_execution_goes_as_a_call_of_its_own(server: ScriptedServer, transport: GrpcTransport) -> None:
+    def infer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        (raw,) = pb.InferRequest.FromString(request).raw
+        answered = result(0).results[0]
+        return pb.InferResponse(result=answered, raw=[raw[:8]]).SerializeToString()
+
+    server.unary["Infer"] = infer
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    transport.submit(HEADER, [DATA + bytes(LARGE_BYTES)], outcomes.put)
+    assert bytes(outcomes.get(timeout=TIMEOUT_S).outputs[0].data) == DATA
+
+
+def test_a_large_execution_that_fails_says_why(server: ScriptedServer, transport: GrpcTransport) -> None:
+    server.unary["Infer"] = lambda request, context: context.abort(grpc.StatusCode.CANCELLED, "drained")
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.put)
+    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.Cancelled)
+
+
+def test_an_answer_that_cannot_be_read_ends_the_session(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    execution = submit(transport, outcomes)
+    bad = result(execution.id)
+    bad.results[0].outputs[0].element_type = types_pb2.ElementType.ValueType(99)
+    server.answers.put(bad)
+    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.InferwireError)
