@@ -1,0 +1,1 @@
+"""HTTP: the Open Inference Protocol over REST, asynchronous jobs, health, metrics and the docs."""

@@ -1,0 +1,73 @@
+"""The HTTP application: every route, its documentation, and errors that all look alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from inferwire_proto.errors import Code
+from inferwire_server.service import Services
+from inferwire_server.transport.rest.documentation import DESCRIPTION, SCHEMAS, TAGS, TITLE
+from inferwire_server.transport.rest.job_routes import JobRoutes
+from inferwire_server.transport.rest.oip_routes import OipRoutes
+from inferwire_server.transport.rest.options import RestOptions
+from inferwire_server.transport.rest.request_ids import RequestIds
+from inferwire_server.transport.rest.responses import bug_response, problem
+from inferwire_server.transport.rest.routes import Route
+from inferwire_server.transport.rest.server_routes import ServerRoutes
+
+
+class Api(FastAPI):
+    """FastAPI with the schemas that the raw routes refer to."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Give the OpenAPI document."""
+        document = super().openapi()
+        document.setdefault("components", {}).setdefault("schemas", {}).update(SCHEMAS)
+        return document
+
+
+def create_app(services: Services, options: RestOptions, metrics_text: Callable[[], bytes]) -> Api:
+    """Build the application over the services."""
+    app = Api(
+        title=TITLE,
+        description=DESCRIPTION,
+        version=services.health.identity.version,
+        openapi_tags=TAGS,
+        redoc_url=None,
+        redirect_slashes=False,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    )
+    for route in _routes(services, options, metrics_text):
+        app.router.routes.extend(route.api_routes())
+    app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(Exception, _bug)
+    app.add_middleware(RequestIds)
+    return app
+
+
+def _routes(services: Services, options: RestOptions, metrics_text: Callable[[], bytes]) -> list[Route]:
+    return [
+        *OipRoutes(services, options).routes(),
+        *JobRoutes(services, options).routes(),
+        *ServerRoutes(services, metrics_text).routes(),
+    ]
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    """Answer for a path or a method that is not there."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    headers = error.headers if isinstance(error, HTTPException) else None
+    allowed = (headers or {}).get("Allow")
+    expected = f"expected {allowed}" if allowed else "see /docs for what is"
+    sentence = f"{request.method} {request.url.path} is not offered here, {expected}"
+    return problem(status, Code.UNIMPLEMENTED, sentence, headers)
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    return bug_response(error, request.url.path)

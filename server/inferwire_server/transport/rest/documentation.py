@@ -1,0 +1,218 @@
+"""What the OpenAPI document says of the endpoints, beyond their docstrings: schemas and examples.
+
+Words only. Nothing is validated with it; a test holds it against the routes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from inferwire_proto.errors import Code
+
+Fragment: TypeAlias = dict[str, Any]
+
+TITLE = "inferwire"
+
+DESCRIPTION = """\
+OpenVINO inference over HTTP: the Open Inference Protocol (KServe v2) with its binary tensor extension,
+and asynchronous jobs that are started, waited for, collected and cancelled by an id.
+
+Every error is `{"error": "a sentence", "code": "NAME"}`. Programs branch on the code, people read the sentence.
+Every answer carries `x-request-id`: the caller's own, or a new one.
+"""
+
+TAGS: list[Fragment] = [
+    {"name": "Open Inference Protocol", "description": "What Triton, KServe and OpenVINO Model Server clients call."},
+    {"name": "Asynchronous jobs", "description": "Inferences that are started now and collected later."},
+    {"name": "Server", "description": "Devices, models and metrics."},
+]
+
+
+def _string(description: str, **more: object) -> Fragment:
+    return {"type": "string", "description": description, **more}
+
+
+def _object(required: list[str], **properties: Fragment) -> Fragment:
+    return {"type": "object", "required": required, "properties": properties}
+
+
+def _array(items: Fragment, description: str = "") -> Fragment:
+    return {"type": "array", "items": items} | ({"description": description} if description else {})
+
+
+def _ref(name: str) -> Fragment:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_SHAPE = _array({"type": "integer"}, "Lengths of the dimensions, the batch included.")
+_PARAMETERS: Fragment = {"type": "object", "additionalProperties": {"type": ["boolean", "number", "string"]}}
+_STATE = _string("What it is doing.", enum=["queued", "running", "finished", "failed", "cancelled", "expired"])
+
+SCHEMAS: Fragment = {
+    "Error": _object(
+        ["error", "code"],
+        error=_string("What is wrong: the thing, what it was, what was expected."),
+        code=_string("What programs branch on.", enum=[code.name for code in Code]),
+    ),
+    "Tensor": _object(
+        ["name", "datatype", "shape"],
+        name=_string("The input's or output's name."),
+        datatype=_string("BOOL, INT8 to INT64, UINT8 to UINT64, FP16, BF16, FP32, FP64 or BYTES."),
+        shape=_SHAPE,
+        data=_array({}, "Elements in row-major order, nested or flat; absent where the tensor is binary."),
+        parameters=_PARAMETERS,
+    ),
+    "WantedOutput": _object(["name"], name=_string("The output's name."), parameters=_PARAMETERS),
+    "InferenceRequest": _object(
+        ["inputs"],
+        id=_string("Echoed in the answer."),
+        parameters=_PARAMETERS,
+        inputs=_array(_ref("Tensor")),
+        outputs=_array(_ref("WantedOutput"), "The wanted outputs; all of them where none is named."),
+    ),
+    "InferenceAnswer": _object(
+        ["model_name", "outputs"],
+        model_name=_string("The model."),
+        model_version=_string("The version that answered."),
+        id=_string("The request's id, if it gave one."),
+        outputs=_array(_ref("Tensor")),
+    ),
+    "Job": _object(
+        ["id", "state", "model_name"],
+        id=_string("What the job is asked for by."),
+        state=_STATE,
+        model_name=_string("The model."),
+        model_version=_string("The version it runs on."),
+        error=_string("Why it has no outputs."),
+        code=_string("The error's code."),
+        timings=_object(
+            [],
+            queue_us={"type": "integer"},
+            inference_us={"type": "integer"},
+            total_us={"type": "integer"},
+        ),
+    ),
+    "ModelMetadata": _object(
+        ["name", "inputs", "outputs"],
+        name=_string("The model."),
+        versions=_array({"type": "string"}, "The versions that are ready."),
+        platform=_string("openvino"),
+        inputs=_array(_ref("Tensor")),
+        outputs=_array(_ref("Tensor")),
+    ),
+}
+
+PATH_PARAMETERS: dict[str, Fragment] = {
+    name: {"name": name, "in": "path", "required": True, "schema": _string(description)}
+    for name, description in {
+        "model": "The model's name.",
+        "version": "The model's version, a number.",
+        "job": "The job's id.",
+    }.items()
+}
+
+ERRORS: Fragment = {
+    "4XX": {"description": "The call is at fault.", "content": {"application/json": {"schema": _ref("Error")}}},
+    "5XX": {"description": "The server is at fault.", "content": {"application/json": {"schema": _ref("Error")}}},
+}
+
+
+def _responds(description: str, schema: Fragment, example: object = None, status: int = 200) -> Fragment:
+    media: Fragment = {"schema": schema} if example is None else {"schema": schema, "example": example}
+    return {"responses": {str(status): {"description": description, "content": {"application/json": media}}}}
+
+
+def _query(name: str, schema: Fragment, description: str) -> Fragment:
+    return {"name": name, "in": "query", "required": False, "schema": schema, "description": description}
+
+
+_EXAMPLE_REQUEST: Fragment = {
+    "id": "42",
+    "inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [[0.1, 0.2, 0.3, 0.4]]}],
+    "outputs": [{"name": "y"}],
+}
+_EXAMPLE_ANSWER: Fragment = {
+    "model_name": "echo",
+    "model_version": "1",
+    "id": "42",
+    "outputs": [{"name": "y", "datatype": "FP32", "shape": [1, 4], "data": [0.1, 0.2, 0.3, 0.4]}],
+}
+_EXAMPLE_JOB: Fragment = {"id": "5f3a8e0c1b2d4e6f", "state": "queued", "model_name": "echo", "model_version": "1"}
+_ENDED_JOB = {
+    **_EXAMPLE_JOB,
+    "state": "finished",
+    "timings": {"queue_us": 120, "inference_us": 850, "total_us": 970},
+}
+
+_BODY: Fragment = {
+    "parameters": [
+        {
+            "name": "Inference-Header-Content-Length",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "integer"},
+            "description": "The length of the JSON document where binary tensors follow it; 0 for one raw tensor.",
+        }
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": _ref("InferenceRequest"), "example": _EXAMPLE_REQUEST},
+            "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+        },
+    },
+}
+
+
+def _answers(description: str) -> Fragment:
+    content: Fragment = {
+        "application/json": {"schema": _ref("InferenceAnswer"), "example": _EXAMPLE_ANSWER},
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+    }
+    headers = {
+        name: {"schema": {"type": "integer"}, "description": text}
+        for name, text in {
+            "Inference-Header-Content-Length": "The length of the JSON document where binary tensors follow it.",
+            "inferwire-queue-us": "Microseconds in the queue.",
+            "inferwire-inference-us": "Microseconds on the device.",
+            "inferwire-total-us": "Microseconds from admission to the end.",
+        }.items()
+    }
+    return {"responses": {"200": {"description": description, "content": content, "headers": headers}}}
+
+
+INFER: Fragment = _BODY | _answers("The outputs.")
+START: Fragment = _BODY | _responds("The job was queued; Location is its path.", _ref("Job"), _EXAMPLE_JOB, 202)
+CANCEL: Fragment = _responds("The job's state now.", _ref("Job"), {**_EXAMPLE_JOB, "state": "cancelled"})
+WAIT: Fragment = {
+    "parameters": [_query("wait_s", {"type": "number", "minimum": 0, "default": 0}, "Seconds to wait for its end.")],
+    **_responds("The job's state now.", _ref("Job"), _ENDED_JOB),
+}
+RESULT: Fragment = {
+    "parameters": [_query("release", {"type": "boolean", "default": False}, "Forget the job at once.")],
+    **_answers("The outputs, in the form the job's request asked for."),
+}
+
+_BOOLEAN: Fragment = {"type": "boolean"}
+_MODEL_READY = _object(["name", "ready"], name=_string("The model."), ready=_BOOLEAN)
+_EXAMPLE_METADATA: Fragment = {
+    "name": "echo",
+    "versions": ["1"],
+    "platform": "openvino",
+    "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}],
+    "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 4]}],
+}
+_EXAMPLE_SERVER = {"name": "inferwire", "version": "0.1.0", "extensions": ["binary_tensor_data"]}
+
+LIVE: Fragment = _responds("It is.", _object(["live"], live=_BOOLEAN), {"live": True})
+READY: Fragment = _responds("It is.", _object(["ready"], ready=_BOOLEAN), {"ready": True})
+MODEL_READY: Fragment = _responds("It is.", _MODEL_READY, {"name": "echo", "ready": True})
+MODEL_METADATA: Fragment = _responds("Its inputs and outputs.", _ref("ModelMetadata"), _EXAMPLE_METADATA)
+MODEL_CONFIG: Fragment = _responds("Its configuration.", {"type": "object"})
+SERVER_METADATA: Fragment = _responds("Name, version, extensions.", {"type": "object"}, _EXAMPLE_SERVER)
+LANDING: Fragment = _responds("Name, version, links.", {"type": "object"})
+DEVICES: Fragment = _responds("The devices and their load.", {"type": "object"})
+MODELS: Fragment = _responds("The models and their states.", {"type": "object"})
+METRICS: Fragment = {
+    "responses": {"200": {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+}

@@ -1,0 +1,63 @@
+"""HTTP/1.1 as uvicorn speaks it, with a bound on what a peer may send before a request begins."""
+
+from __future__ import annotations
+
+import orjson
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from inferwire_proto.errors import Code
+
+LONGEST_HEAD = 64 * 1024
+"""The most bytes of a request line and headers; the parser itself would keep any number."""
+
+
+def _refusal(status: bytes, code: Code, sentence: str) -> bytes:
+    """Write an answer that closes the connection, for what never became a request."""
+    body = orjson.dumps({"error": sentence, "code": code.name})
+    head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d" % len(body)
+    return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, head, body)
+
+
+_HEAD_TOO_LONG = _refusal(
+    b"431 Request Header Fields Too Large",
+    Code.TOO_LARGE,
+    f"the request line and headers are longer than {LONGEST_HEAD} bytes",
+)
+_NO_HTTP = _refusal(b"400 Bad Request", Code.INVALID_INPUT, "what arrived is no HTTP/1.1 request")
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    _is_in_head = True
+    _head_size = 0
+    _received = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Take in bytes, unless they are more of a head that is too long already."""
+        self._received = len(data)
+        super().data_received(data)
+        if not self._is_in_head:
+            return
+        self._head_size += len(data)
+        if self._head_size > LONGEST_HEAD and not self.transport.is_closing():
+            self._refuse(_HEAD_TOO_LONG)
+
+    def on_headers_complete(self) -> None:
+        """Begin a request."""
+        self._is_in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """End a request; the bytes that did are not counted as the next one's head."""
+        self._is_in_head = True
+        self._head_size = -self._received
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's sentence is plain text
+        """Answer what is no HTTP as every other error is answered."""
+        self._refuse(_NO_HTTP)
+
+    def _refuse(self, answer: bytes) -> None:
+        self.transport.write(answer)
+        self.transport.close()

@@ -1,0 +1,125 @@
+"""The HTTP socket: uvicorn on the server's own loop, without signals, access log or settings of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from math import ceil
+from typing import Any
+
+from starlette.types import ASGIApp
+from uvicorn import Config, Server
+
+from inferwire_server.transport.listening import CannotListen
+from inferwire_server.transport.rest.http_protocol import HttpProtocol
+
+_BACKLOG = 2048
+_KEEP_ALIVE_S = 75
+_TICK_S = 1.0
+
+
+class HttpServer:
+    """A listening server."""
+
+    def __init__(self, host: str, port: int, server: LoopServer, serving: asyncio.Task[None]) -> None:
+        self.host = host
+        self.port = port
+        self._server = server
+        self._serving = serving
+
+    def __repr__(self) -> str:
+        state = "closed" if self._serving.done() else f"{len(self._server.server_state.connections)} connections"
+        return f"<HttpServer {self.host}:{self.port}: {state}>"
+
+    async def drain(self, grace_s: float) -> None:
+        """Accept nothing more, let calls in flight finish, and cancel what is left after the grace.
+
+        Idle connections are closed at once, the others after their answer.
+        """
+        self._server.leave(grace_s)
+        await asyncio.wait([self._serving])
+        left = tuple(self._server.server_state.tasks)
+        if left:
+            await asyncio.wait(left)
+
+
+@asynccontextmanager
+async def http_server(app: ASGIApp, host: str, port: int) -> AsyncGenerator[HttpServer, None]:
+    """Serve an application until the block is left; port 0 takes a free one.
+
+    Raises:
+        CannotListen: If the address cannot be bound.
+    """
+    listener = _listen(host, port)
+    server = LoopServer(_config(app))
+    async with asyncio.TaskGroup() as tasks:
+        serving = tasks.create_task(server.serve([listener]))
+        await server.has_started.wait()
+        running = HttpServer(host, listener.getsockname()[1], server, serving)
+        try:
+            yield running
+        finally:
+            await running.drain(0)
+
+
+class LoopServer(Server):
+    """A uvicorn server that somebody else starts and ends."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.has_started = asyncio.Event()
+        self._is_leaving = asyncio.Event()
+
+    def leave(self, grace_s: float) -> None:
+        """Begin to shut down."""
+        # With no time at all uvicorn does not even look whether somebody is left.
+        self.config.timeout_graceful_shutdown = max(1, ceil(grace_s))
+        self._is_leaving.set()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leave the signals to the process."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self.has_started.set()
+
+    async def main_loop(self) -> None:
+        """Keep the Date header true until it is time to go."""
+        while not self._is_leaving.is_set():
+            await self.on_tick(0)
+            try:
+                async with asyncio.timeout(_TICK_S):
+                    await self._is_leaving.wait()
+            except TimeoutError:
+                continue
+
+
+def _config(app: ASGIApp) -> Config:
+    application: Any = app
+    return Config(
+        application,
+        http=HttpProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        backlog=_BACKLOG,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except socket.gaierror as error:
+        raise CannotListen("HTTP", host, port, None) from error
+    except OSError as error:
+        raise CannotListen("HTTP", host, port, error.errno) from error

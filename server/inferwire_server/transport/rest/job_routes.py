@@ -1,0 +1,131 @@
+"""Asynchronous inferences over REST: started, waited for, collected and cancelled by an id."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isfinite
+from weakref import WeakKeyDictionary
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from inferwire_server.core.job import Job
+from inferwire_server.errors import invalid_input
+from inferwire_server.service import Services
+from inferwire_server.transport import oip
+from inferwire_server.transport.rest import documentation as doc
+from inferwire_server.transport.rest.caller_watch import CallerWatch
+from inferwire_server.transport.rest.inference_answers import answer, read_request
+from inferwire_server.transport.rest.oip_request import AnswerForm, OipRequest
+from inferwire_server.transport.rest.options import RestOptions
+from inferwire_server.transport.rest.responses import json_response
+from inferwire_server.transport.rest.routes import Route
+
+START_PATHS = (
+    "/inferwire/v1/models/{model}/jobs",
+    "/inferwire/v1/models/{model}/versions/{version}/jobs",
+)
+JOB_PATH = "/inferwire/v1/jobs/{job}"
+TAG = "Asynchronous jobs"
+
+
+class JobRoutes:
+    """The endpoints of named jobs. How each one's answer is to be written lives as long as the job."""
+
+    def __init__(self, services: Services, options: RestOptions) -> None:
+        self._services = services
+        self._options = options
+        self._requests: WeakKeyDictionary[Job, OipRequest] = WeakKeyDictionary()
+
+    def routes(self) -> list[Route]:
+        """List the endpoints."""
+        return [
+            Route("POST", START_PATHS, self.start, TAG, "Start an inference", 202, doc.START),
+            Route("GET", (JOB_PATH,), self.wait, TAG, "Look at a job, or wait for it", openapi=doc.WAIT),
+            Route("DELETE", (JOB_PATH,), self.cancel, TAG, "Cancel a job", openapi=doc.CANCEL),
+            Route("GET", (f"{JOB_PATH}/result",), self.result, TAG, "Collect a result", openapi=doc.RESULT),
+        ]
+
+    async def start(self, request: Request) -> Response:
+        """Queue an inference and answer at once with the id of its job.
+
+        The body is that of the protocol's inference call. A job that has ended is kept for a while, 60 seconds
+        unless the server was told otherwise.
+        """
+        parsed = await read_request(self._services, request, self._options.max_body_bytes)
+        job_id = self._services.inference.start(parsed.call.inference())
+        job = await self._services.inference.wait(job_id, 0)
+        self._requests[job] = replace(parsed, call=replace(parsed.call, inputs=()))
+        return json_response(self._status(job_id, job), 202, {"location": f"/inferwire/v1/jobs/{job_id}"})
+
+    async def wait(self, request: Request) -> Response:
+        """Give a job's state, after at most `wait_s` seconds of waiting for its end.
+
+        A job that has not ended in that time is no error: its state says so.
+        """
+        job_id = request.path_params["job"]
+        wait_s = _wait_s(request.query_params.get("wait_s", "0"), self._options.max_wait_s)
+        async with CallerWatch(request.receive, self._options.watch_after_s):
+            job = await self._services.inference.wait(job_id, wait_s)
+        return json_response(self._status(job_id, job))
+
+    async def cancel(self, request: Request) -> Response:
+        """Cancel a job, queued or running, and give its state. One that has ended stays as it is."""
+        job_id = request.path_params["job"]
+        return json_response(self._status(job_id, self._services.inference.cancel_named(job_id)))
+
+    async def result(self, request: Request) -> Response:
+        """Give the outputs of a finished job, in the form its request asked for; or why it has none.
+
+        With `release=true` the job is forgotten at once.
+        """
+        job_id = request.path_params["job"]
+        release = _is_true(request.query_params.get("release", "false"))
+        job = self._services.inference.result(job_id)
+        response = await answer(request, self._services, self._request_of(job), job)
+        if release:
+            self._services.inference.result(job_id, release=True)
+        return response
+
+    def _request_of(self, job: Job) -> OipRequest:
+        """Give what a job was started with; the plainest form for one that was started over gRPC."""
+        known = self._requests.get(job)
+        if known is not None:
+            return known
+        model = self._services.models.of(job)
+        return OipRequest(oip.OipCall(model.name, model.version, ()), AnswerForm())
+
+    def _status(self, job_id: str, job: Job) -> dict[str, object]:
+        model = self._services.models.of(job)
+        status: dict[str, object] = {
+            "id": job_id,
+            "state": job.state.value,
+            "model_name": model.name,
+            "model_version": model.version,
+        }
+        if job.error is not None:
+            status |= {"error": job.error.message, "code": job.error.code.name}
+        if job.state.is_terminal:
+            timings = job.timings
+            status["timings"] = {
+                "queue_us": round(timings.queue_s * 1e6),
+                "inference_us": round(timings.inference_s * 1e6),
+                "total_us": round(timings.total_s * 1e6),
+            }
+        return status
+
+
+def _wait_s(text: str, longest: float) -> float:
+    try:
+        wait_s = float(text)
+    except ValueError:
+        wait_s = -1.0
+    if not (isfinite(wait_s) and 0 <= wait_s <= longest):
+        raise invalid_input(f"wait_s is '{text}', expected seconds from 0 to {longest:g}")
+    return wait_s
+
+
+def _is_true(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise invalid_input(f"release is '{text}', expected true or false")
+    return text == "true"

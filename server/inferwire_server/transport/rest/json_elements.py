@@ -1,0 +1,167 @@
+"""A tensor's elements as JSON values: checked one by one on the way in, and on the way out.
+
+Numbers keep their meaning or are refused: nothing is rounded to an integer, cut or wrapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from inferwire_proto import strings
+from inferwire_proto.element_types import ElementType
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.errors import ServingError, invalid_input
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+DEEPEST = 100
+"""How deep data may be nested."""
+
+_SHIFT = np.uint32(16)
+
+
+def flatten(data: object, prefix: str) -> tuple[list[object], list[int]]:
+    """Take data, nested or flat, as a flat list in row-major order; give the lengths of its levels too.
+
+    Raises:
+        ServingError: INVALID_INPUT for data that is no array, ragged or too deep.
+    """
+    if not isinstance(data, list):
+        raise invalid_input(f"{prefix} has data of {json_kind(data)}, expected an array")
+    level = cast("list[object]", data)
+    lengths = [len(level)]
+    while level and isinstance(level[0], list):
+        if set(map(type, level)) != {list}:
+            raise invalid_input(f"{prefix} has data that mixes arrays and values on one level")
+        rows = cast("list[list[object]]", level)
+        lengths.append(len(rows[0]))
+        if any(len(row) != lengths[-1] for row in rows):
+            raise invalid_input(f"{prefix} has ragged data, expected arrays of equal length on each level")
+        if len(lengths) > DEEPEST:
+            raise invalid_input(f"{prefix} has data nested deeper than {DEEPEST} levels")
+        level = list(chain.from_iterable(rows))
+    return level, lengths
+
+
+def check_nesting(lengths: Sequence[int], shape: Sequence[int], prefix: str) -> None:
+    """Refuse data with as many levels as the shape has, but of other lengths: it is transposed.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    if len(lengths) == len(shape) and tuple(lengths) != tuple(shape):
+        nested, stated = ",".join(map(str, lengths)), ",".join(map(str, shape))
+        raise invalid_input(f"{prefix} has data nested as [{nested}], expected [{stated}] or a flat array")
+
+
+def pack(elements: list[object], element_type: ElementType, prefix: str) -> bytes:
+    """Write elements as a tensor's bytes.
+
+    Raises:
+        ServingError: INVALID_INPUT for one that the type cannot hold, with its position.
+    """
+    if element_type.is_string:
+        _check_types(elements, (str,), f"a string for {element_type.oip}", prefix)
+        return strings.pack(text.encode() for text in cast("list[str]", elements))
+    if element_type.name == "boolean":
+        _check_types(elements, (bool,), f"true or false for {element_type.oip}", prefix)
+        return np.array(elements, np.bool_).tobytes()
+    if element_type.storage_dtype.kind in "iu":
+        return _pack_integers(elements, element_type, prefix)
+    return _pack_floats(elements, element_type, prefix)
+
+
+def unpack(tensor: Tensor, prefix: str) -> Array | list[str]:
+    """Give a tensor's elements as a flat sequence that JSON can carry.
+
+    Raises:
+        ServingError: INVALID_INPUT for values JSON has no word for; it says to ask for binary.
+    """
+    if tensor.element_type.is_string:
+        return _unpack_strings(tensor, prefix)
+    array: Array = np.frombuffer(tensor.data, tensor.element_type.storage_dtype)
+    if tensor.element_type.name == "bf16":
+        array = (array.view(np.uint16).astype(np.uint32) << _SHIFT).view(np.float32)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise binary_only(prefix, "has a value that is NaN or infinite")
+    return array
+
+
+def binary_only(prefix: str, what: str) -> ServingError:
+    """Say that an output exists and JSON cannot carry it."""
+    return invalid_input(f"{prefix} {what}, which JSON cannot carry; ask for it with the parameter binary_data: true")
+
+
+def json_kind(value: object) -> str:
+    """Name what a JSON value is."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case _:
+            return "an object"
+
+
+def _pack_integers(elements: list[object], element_type: ElementType, prefix: str) -> bytes:
+    limits = np.iinfo(element_type.storage_dtype)
+    low, high = int(limits.min), int(limits.max)
+    expected = f"an integer from {low} to {high} for {element_type.oip}"
+    _check_types(elements, (int,), expected, prefix)
+    numbers = cast("list[int]", elements)
+    if numbers and (min(numbers) < low or max(numbers) > high):
+        position = next(i for i, number in enumerate(numbers) if not low <= number <= high)
+        raise _unfit(elements, position, expected, prefix)
+    return np.array(numbers, element_type.storage_dtype).tobytes()
+
+
+def _pack_floats(elements: list[object], element_type: ElementType, prefix: str) -> bytes:
+    expected = f"a number that fits {element_type.oip}"
+    _check_types(elements, (float, int), expected, prefix)
+    is_bf16 = element_type.name == "bf16"
+    with np.errstate(over="ignore"):
+        values: Array = np.array(elements, np.float64).astype(np.float32 if is_bf16 else element_type.storage_dtype)
+    if is_bf16:
+        values = _round_to_bf16(values)
+    finite = np.isfinite((values.astype(np.uint32) << _SHIFT).view(np.float32) if is_bf16 else values)
+    if not finite.all():
+        raise _unfit(elements, int(np.argmin(finite)), expected, prefix)
+    return values.tobytes()
+
+
+def _round_to_bf16(values: Array) -> Array:
+    """Keep the upper half of each float's bits, rounded to the nearest, to even on a tie."""
+    bits = values.view(np.uint32)
+    return ((bits + np.uint32(0x7FFF) + ((bits >> _SHIFT) & np.uint32(1))) >> _SHIFT).astype(np.uint16)
+
+
+def _unpack_strings(tensor: Tensor, prefix: str) -> list[str]:
+    count = 1
+    for length in tensor.shape:
+        count *= length
+    try:
+        return [string.decode() for string in strings.unpack(tensor.data, count)]
+    except UnicodeDecodeError as error:
+        raise binary_only(prefix, "has bytes that are no UTF-8 text") from error
+
+
+def _check_types(elements: list[object], allowed: tuple[type, ...], expected: str, prefix: str) -> None:
+    if set(map(type, elements)).difference(allowed):
+        position = next(i for i, element in enumerate(elements) if type(element) not in allowed)
+        raise _unfit(elements, position, expected, prefix)
+
+
+def _unfit(elements: list[object], position: int, expected: str, prefix: str) -> ServingError:
+    element = elements[position]
+    shown = str(element).lower() if isinstance(element, bool | int | float) else json_kind(element)
+    return invalid_input(f"{prefix} has {shown} at position {position}, expected {expected}")

@@ -1,0 +1,153 @@
+"""The Open Inference Protocol's inference request: its JSON document, and tensors behind it.
+
+Turns bytes into an `OipRequest` and knows nothing of sockets. Whether the tensors fit the model is
+the service's to say; whether they are tensors at all is said here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import orjson
+
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.errors import invalid_input
+from inferwire_server.service.values import ServedModel
+from inferwire_server.transport import oip
+from inferwire_server.transport.rest.binary_extension import Tail
+from inferwire_server.transport.rest.json_elements import check_nesting, flatten, json_kind, pack
+
+Document: TypeAlias = dict[str, Any]
+
+_LONGEST_DIMENSION = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """How an answer is written: its id, and which of the wanted outputs are binary."""
+
+    request_id: str = ""
+    is_binary: bool = False
+    outputs: tuple[bool, ...] = ()
+
+    def is_binary_output(self, index: int) -> bool:
+        """Whether the answer's output of this position is binary."""
+        return self.outputs[index] if index < len(self.outputs) else self.is_binary
+
+
+@dataclass(frozen=True, slots=True)
+class OipRequest:
+    """An inference, and how its answer is written."""
+
+    call: oip.OipCall
+    form: AnswerForm
+
+
+def parse(document: bytes | memoryview, tail: Tail, model: ServedModel) -> OipRequest:
+    """Read a request.
+
+    Raises:
+        ServingError: INVALID_INPUT or UNIMPLEMENTED, for what is not as the protocol says.
+    """
+    request = _object(_load(document), "the request")
+    request_id = _text(request.get("id", ""), "the request's 'id'")
+    parameters = _parameters(request, "the request")
+    is_binary = _flag(parameters, "binary_data_output", default=False, what="the request")
+    inputs = tuple(_input(entry, tail, model) for entry in _inputs(request))
+    tail.finish()
+    outputs = [_output(entry, default=is_binary) for entry in _entries(request, "outputs")]
+    call = oip.OipCall(model.name, model.version, inputs, tuple(name for name, _ in outputs), parameters)
+    return OipRequest(call, AnswerForm(request_id, is_binary, tuple(binary for _, binary in outputs)))
+
+
+def _load(document: bytes | memoryview) -> object:
+    try:
+        return orjson.loads(document)
+    except orjson.JSONDecodeError as error:
+        raise invalid_input(f"the request is malformed JSON: {error}") from error
+
+
+def _inputs(request: Document) -> list[object]:
+    if "inputs" not in request:
+        raise invalid_input("the request has no 'inputs', expected an array of tensors")
+    return _entries(request, "inputs")
+
+
+def _entries(request: Document, key: str) -> list[object]:
+    entries: object = request.get(key, [])
+    if not isinstance(entries, list):
+        raise invalid_input(f"the request's '{key}' is {json_kind(entries)}, expected an array")
+    return cast("list[object]", entries)
+
+
+def _input(entry: object, tail: Tail, model: ServedModel) -> tuple[str, Tensor]:
+    tensor = _object(entry, "an input of the request")
+    name = _text(tensor.get("name"), "the 'name' of an input")
+    prefix = f"input '{name}' of model '{model.name}'"
+    datatype = _text(tensor.get("datatype"), f"the 'datatype' of {prefix}")
+    element_type = oip.input_type(datatype, name, model.name)
+    shape = _shape(tensor.get("shape"), prefix)
+    parameters = _parameters(tensor, prefix)
+    oip.refuse_shared_memory(parameters, "input", name)
+    if "binary_data_size" in parameters:
+        if "data" in tensor:
+            raise invalid_input(f"{prefix} has both 'data' and 'binary_data_size', expected one of them")
+        return name, Tensor(element_type, shape, tail.take(parameters["binary_data_size"], prefix))
+    if "data" not in tensor:
+        raise invalid_input(f"{prefix} has no 'data', expected an array, or 'binary_data_size' and bytes")
+    elements, lengths = flatten(tensor["data"], prefix)
+    oip.check_count(len(elements), shape, datatype, name, model.name)
+    check_nesting(lengths, shape, prefix)
+    return name, Tensor(element_type, shape, pack(elements, element_type, prefix))
+
+
+def _output(entry: object, *, default: bool) -> tuple[str, bool]:
+    output = _object(entry, "an output of the request")
+    name = _text(output.get("name"), "the 'name' of an output")
+    parameters = _parameters(output, f"output '{name}'")
+    oip.refuse_shared_memory(parameters, "output", name)
+    oip.refuse_classification(parameters, name)
+    return name, _flag(parameters, "binary_data", default=default, what=f"output '{name}'")
+
+
+def _object(value: object, what: str) -> Document:
+    if not isinstance(value, dict):
+        raise invalid_input(f"{what} is {json_kind(value)}, expected an object")
+    return cast("Document", value)
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise invalid_input(f"{what} is {json_kind(value)}, expected a string")
+    return value
+
+
+def _shape(value: object, prefix: str) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise invalid_input(f"the 'shape' of {prefix} is {json_kind(value)}, expected an array of integers")
+    shape = cast("list[object]", value)
+    for dimension in shape:
+        if type(dimension) is not int or not 0 <= dimension <= _LONGEST_DIMENSION:
+            shown = dimension if isinstance(dimension, int | float) else json_kind(dimension)
+            raise invalid_input(f"the 'shape' of {prefix} has {shown}, expected integers from 0 on")
+    return tuple(cast("list[int]", shape))
+
+
+def _parameters(owner: Document, what: str) -> oip.Parameters:
+    if "parameters" not in owner:
+        return {}
+    parameters = _object(owner["parameters"], f"the 'parameters' of {what}")
+    for name, value in parameters.items():
+        if not isinstance(value, bool | int | float | str):
+            raise invalid_input(
+                f"parameter '{name}' of {what} is {json_kind(value)}, expected a boolean, a number or a string"
+            )
+    return parameters
+
+
+def _flag(parameters: oip.Parameters, name: str, *, default: bool, what: str) -> bool:
+    value = parameters.get(name, default)
+    if not isinstance(value, bool):
+        raise invalid_input(f"parameter '{name}' of {what} is {json_kind(value)}, expected a boolean")
+    return value

@@ -1,0 +1,119 @@
+"""The Open Inference Protocol's REST calls: health, metadata and inference."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from inferwire_server.errors import ServingError
+from inferwire_server.service import Services
+from inferwire_server.transport import oip
+from inferwire_server.transport.rest import documentation as doc
+from inferwire_server.transport.rest.caller_watch import CallerWatch
+from inferwire_server.transport.rest.inference_answers import answer, named_model, read_request
+from inferwire_server.transport.rest.options import RestOptions
+from inferwire_server.transport.rest.responses import json_response
+from inferwire_server.transport.rest.routes import Route
+
+MODEL_PATHS = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
+TAG = "Open Inference Protocol"
+
+
+class OipRoutes:
+    """The protocol's endpoints. Statuses and bodies are those its clients expect."""
+
+    def __init__(self, services: Services, options: RestOptions) -> None:
+        self._services = services
+        self._options = options
+
+    def routes(self) -> list[Route]:
+        """List the endpoints, the one that is called most first."""
+        infer, ready = (tuple(f"{path}/{last}" for path in MODEL_PATHS) for last in ("infer", "ready"))
+        config = tuple(f"{path}/config" for path in MODEL_PATHS)
+        return [
+            Route("POST", infer, self.infer, TAG, "Run an inference", openapi=doc.INFER),
+            Route("GET", ready, self.model_ready, TAG, "Is a model ready?", openapi=doc.MODEL_READY),
+            Route("GET", MODEL_PATHS, self.model_metadata, TAG, "Describe a model", openapi=doc.MODEL_METADATA),
+            Route("GET", config, self.model_config, TAG, "A model's configuration", openapi=doc.MODEL_CONFIG),
+            Route("GET", ("/v2/health/live",), self.live, TAG, "Is the server alive?", openapi=doc.LIVE),
+            Route("GET", ("/v2/health/ready",), self.ready, TAG, "Is the server ready?", openapi=doc.READY),
+            Route(
+                "GET",
+                ("/v2",),
+                self.server_metadata,
+                TAG,
+                "Describe the server",
+                openapi=doc.SERVER_METADATA,
+                hidden=("/v2/",),
+            ),
+        ]
+
+    async def infer(self, request: Request) -> Response:
+        """Run one inference and give its outputs.
+
+        Tensors travel as JSON, nested or flat, or as bytes behind the JSON document: its length is then in
+        `Inference-Header-Content-Length`, each binary input has `binary_data_size` in its parameters, and
+        `binary_data` on an output, or `binary_data_output` on the request, asks for bytes in the answer. With a header
+        length of 0 the whole body is the tensor of a model with one input. The content type is not looked at.
+
+        The parameters `priority` (1 is the most urgent) and `timeout` (microseconds) are understood. Bodies may be
+        gzip- or deflate-encoded. A caller that closes its connection cancels its inference.
+        """
+        parsed = await read_request(self._services, request, self._options.max_body_bytes)
+        inference = parsed.call.inference()
+        async with CallerWatch(request.receive, self._options.watch_after_s):
+            job = await self._services.inference.infer(inference)
+        return await answer(request, self._services, parsed, job)
+
+    async def live(self, _request: Request) -> Response:
+        """Answer as long as the server runs."""
+        return json_response({"live": True})
+
+    async def ready(self, _request: Request) -> Response:
+        """Say whether the server takes inferences: 200 if it does, 503 while it starts or shuts down."""
+        is_ready = self._services.health.is_ready
+        return json_response({"ready": is_ready}, 200 if is_ready else 503)
+
+    async def model_ready(self, request: Request) -> Response:
+        """Say whether a model takes inferences: 200 if it does, else 400 with the reason."""
+        model = named_model(request)
+        try:
+            served = self._services.models.find(model.name, model.version)
+            served.require()
+        except ServingError as error:
+            not_ready = {"name": model.name, "ready": False, "error": error.message, "code": error.code.name}
+            return json_response(not_ready, 400)
+        return json_response({"name": model.name, "ready": True})
+
+    async def server_metadata(self, _request: Request) -> Response:
+        """Give the server's name, version and the protocol's extensions it offers."""
+        identity = self._services.health.identity
+        return json_response({"name": identity.name, "version": identity.version, "extensions": oip.EXTENSIONS})
+
+    async def model_metadata(self, request: Request) -> Response:
+        """Give a model's inputs and outputs; -1 stands for a dimension of any length."""
+        model = named_model(request)
+        return json_response(asdict(oip.metadata(self._services, model.name, model.version)))
+
+    async def model_config(self, request: Request) -> Response:
+        """Give what perf_analyzer and Triton's clients read of a model's configuration."""
+        model = named_model(request)
+        metadata = oip.metadata(self._services, model.name, model.version)
+        return json_response(
+            {
+                "name": metadata.name,
+                "platform": metadata.platform,
+                "backend": oip.PLATFORM,
+                "max_batch_size": 0,
+                "input": [_configured(tensor) for tensor in metadata.inputs],
+                "output": [_configured(tensor) for tensor in metadata.outputs],
+                "model_transaction_policy": {"decoupled": False},
+            }
+        )
+
+
+def _configured(tensor: oip.TensorMetadata) -> dict[str, object]:
+    datatype = "STRING" if tensor.datatype == "BYTES" else tensor.datatype
+    return {"name": tensor.name, "data_type": f"TYPE_{datatype}", "dims": tensor.shape}

@@ -1,0 +1,21 @@
+"""What an operator decides about REST."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RestOptions:
+    """Limits of the HTTP calls.
+
+    Attributes:
+        max_body_bytes: The largest body, as sent and as decompressed.
+        max_wait_s: The longest time one call may wait for a job.
+        watch_after_s: How long an inference runs before its caller's connection is watched.
+            Watching costs as much as a tiny inference, which is over before.
+    """
+
+    max_body_bytes: int = 64 * 1024 * 1024
+    max_wait_s: float = 60.0
+    watch_after_s: float = 0.005

@@ -1,0 +1,44 @@
+"""Answers as HTTP says them: JSON bodies, and errors with the status of their code.
+
+The one place that knows what an error looks like to an HTTP client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from secrets import token_hex
+
+import orjson
+import structlog
+from starlette.responses import Response
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
+
+log = structlog.stdlib.get_logger()
+
+JSON = "application/json"
+
+
+def json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Answer with a small JSON document."""
+    return Response(orjson.dumps(content), status, headers, JSON)
+
+
+def error_response(error: ServingError) -> Response:
+    """Answer with why a call was not served."""
+    headers = None if error.retry_after_s is None else {"retry-after": str(max(1, ceil(error.retry_after_s)))}
+    return problem(error.code.http, error.code, error.message, headers)
+
+
+def problem(status: int, code: Code, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Answer with a sentence and its code, under a status that need not be the code's own."""
+    return json_response({"error": message, "code": code.name}, status, headers)
+
+
+def bug_response(error: Exception, path: str) -> Response:
+    """Answer with an id that the log explains: a caller learns nothing of the server's inside."""
+    bug_id = token_hex(4)
+    log.error("bug in an HTTP call", id=bug_id, path=path, exc_info=error)
+    return error_response(ServingError(Code.INTERNAL, f"a bug in the server; its log has more under id {bug_id}"))

@@ -1,0 +1,87 @@
+"""Routes of raw endpoints: a request in, a response out, nothing of the framework between.
+
+FastAPI would solve dependencies and validate on every call. Here it only writes down, in the
+OpenAPI document, what the endpoints take and give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from inferwire_server.errors import ServingError
+from inferwire_server.transport.rest.documentation import ERRORS, PATH_PARAMETERS
+from inferwire_server.transport.rest.responses import bug_response, error_response
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One endpoint and how it is documented; its docstring is the description.
+
+    Attributes:
+        paths: Where it is reached.
+        status: The status of success.
+        openapi: What the OpenAPI document says beyond that, as OpenAPI writes it.
+        hidden: Paths that work alike and are not documented twice.
+    """
+
+    method: str
+    paths: tuple[str, ...]
+    endpoint: Endpoint
+    tag: str
+    summary: str
+    status: int = 200
+    openapi: dict[str, Any] = field(default_factory=dict[str, Any])
+    hidden: tuple[str, ...] = ()
+
+    def api_routes(self) -> list[APIRoute]:
+        """Give one route for each path."""
+        return [RawRoute(self, path) for path in (*self.paths, *self.hidden)]
+
+
+class RawRoute(APIRoute):
+    """A route that calls its endpoint and turns whatever it raises into an answer."""
+
+    def __init__(self, route: Route, path: str) -> None:
+        super().__init__(
+            path,
+            route.endpoint,
+            methods=[route.method],
+            tags=[route.tag],
+            summary=route.summary,
+            status_code=route.status,
+            response_class=Response,
+            response_model=None,
+            openapi_extra=_documented(route, path),
+            include_in_schema=path not in route.hidden,
+        )
+        self._call = route.endpoint
+        self.app = self._answer
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        try:
+            response = await self._call(request)
+        except ServingError as error:
+            response = error_response(error)
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 - logged there, and nothing but its id goes out
+            response = bug_response(error, request.url.path)
+        await response(scope, receive, send)
+
+
+def _documented(route: Route, path: str) -> dict[str, Any]:
+    """Add what follows from the path itself, and the errors every call can end in."""
+    in_path = [parameter for name, parameter in PATH_PARAMETERS.items() if f"{{{name}}}" in path]
+    parameters = [*in_path, *route.openapi.get("parameters", ())]
+    responses = {**route.openapi["responses"], **ERRORS}
+    return {**route.openapi, "responses": responses} | ({"parameters": parameters} if parameters else {})
