@@ -53,7 +53,7 @@ class Work:
     outputs: tuple[int, ...]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Job:
     """A submitted inference. The scheduler alone changes it."""
 
