@@ -37,3 +37,4 @@ def configure(settings: Settings) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the server says itself when it starts and stops

@@ -31,8 +31,58 @@ from inferwire_server.service import (
 from inferwire_server.service.health import Identity
 from inferwire_server.service.inference import NamedJob
 from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
+from inferwire_server.transport.rest.app import create_app
+from inferwire_server.transport.rest.http_server import http_server
+from inferwire_server.transport.rest.options import RestOptions
+from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 
 log = structlog.stdlib.get_logger()
+
+
+_FLUSH_S = 1.0
+"""How long after the grace the sockets stay, so that what was cancelled at its end is still answered."""
+
+
+async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> None:
+    """Serve until `stop` is set, then finish what runs within the grace period.
+
+    Raises:
+        ServingError: INVALID_INPUT for settings that cannot be served.
+        CannotListen: If a port cannot be opened.
+    """
+    rpc = GrpcOptions(settings.host, settings.grpc_port, settings.max_grpc_message_mb * MEBIBYTE)
+    rest = RestOptions(settings.max_http_body_mb * MEBIBYTE)
+    async with (
+        compose(settings, backend) as server,
+        GrpcServer(server.services, rpc) as grpc_server,
+        http_server(create_app(server.services, rest, server.metrics.text), settings.host, settings.http_port) as http,
+    ):
+        log.info(
+            "listening",
+            http=f"{settings.host}:{http.port}",
+            grpc=f"{settings.host}:{grpc_server.port}",
+            docs=f"http://{settings.host}:{http.port}/docs",
+        )
+        async with asyncio.TaskGroup() as tasks:
+            loading = tasks.create_task(_load(server, grpc_server))
+            await stop.wait()
+            loading.cancel()
+        server.services.health.end()
+        grace_s = settings.grace_s
+        cancelled, *_ = await asyncio.gather(
+            server.services.inference.drain(grace_s),
+            grpc_server.drain(grace_s + _FLUSH_S),
+            http.drain(grace_s + _FLUSH_S),
+        )
+        log.info("stopped", cancelled=cancelled)
+
+
+async def _load(server: Composition, grpc_server: GrpcServer) -> None:
+    """Load the repository, then take work."""
+    await server.catalogue.load(server.entries)
+    server.services.health.begin()
+    grpc_server.publish_readiness()
+    log.info("ready" if server.services.health.is_ready else "not ready", models=repr(server.catalogue))
 
 
 def new_id() -> str:

@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter, validators
 
+from inferwire_server.errors import invalid_input
+
 ENV_PREFIX = "INFERWIRE_"
 
 _SOCKETS = Group("Sockets", sort_key=1)
@@ -146,12 +148,12 @@ def parse_properties(pairs: tuple[str, ...]) -> dict[str, str]:
     """Read NAME=VALUE pairs.
 
     Raises:
-        ValueError: For one without a name or an equals sign.
+        ServingError: INVALID_INPUT for one without a name or an equals sign.
     """
     parsed: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
-            raise ValueError(f"property '{pair}' is not of the form NAME=VALUE")
+            raise invalid_input(f"--property is '{pair}', expected NAME=VALUE")
         parsed[name] = value
     return parsed

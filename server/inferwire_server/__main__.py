@@ -1,0 +1,61 @@
+"""Runs the server in this process: `python -m inferwire_server`, or the `inferwire serve` command."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from typing import cast
+
+import structlog
+import uvloop
+
+from inferwire_server import logs
+from inferwire_server.engine.openvino_backend import OpenVinoBackend
+from inferwire_server.errors import ServingError
+from inferwire_server.malloc import keep_big_blocks
+from inferwire_server.server import serve
+from inferwire_server.settings import ENV_PREFIX, Settings
+from inferwire_server.stop import stop_on_signals
+
+log = structlog.stdlib.get_logger()
+
+
+def run(settings: Settings) -> int:
+    """Serve until a signal ends it, and give the process's exit code."""
+    logs.configure(settings)
+    keep_big_blocks()
+
+    async def until_stopped() -> None:
+        with stop_on_signals() as stop:
+            await serve(settings, OpenVinoBackend(), stop)
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(until_stopped())
+    except Exception as error:
+        refusals = tuple(_leaves(error))
+        if not all(isinstance(refusal, ServingError | OSError) for refusal in refusals):
+            raise
+        for refusal in refusals:
+            log.error("cannot serve", reason=str(refusal))
+        return 1
+    return 0
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """Give what was raised, without the task groups it came through."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+if __name__ == "__main__":
+    from cyclopts import App
+    from cyclopts.config import Env
+
+    app = App(name="inferwire_server", config=Env(ENV_PREFIX, command=False))
+    app.default(run)
+    sys.exit(app())
