@@ -10,10 +10,11 @@ class CannotListen(OSError):
     """The server's address cannot be bound."""
 
     def __init__(self, protocol: str, host: str, port: int, reason: int | None) -> None:
-        super().__init__(reason, _sentence(protocol, host, port, reason))
+        self._sentence = _sentence(protocol, host, port, reason)
+        super().__init__(reason, self._sentence)
 
     def __str__(self) -> str:
-        return self.strerror
+        return self._sentence
 
 
 def _sentence(protocol: str, host: str, port: int, reason: int | None) -> str:

@@ -1,0 +1,44 @@
+"""DeviceService of inferwire.v1."""
+
+from __future__ import annotations
+
+from inferwire_proto.inferwire.v1 import devices_pb2 as pb
+from inferwire_server.service import Services
+from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.rpc.v1_descriptions import encode_property
+
+
+class DeviceCalls:
+    """Answers the calls of DeviceService."""
+
+    def __init__(self, services: Services) -> None:
+        self._devices = services.devices
+
+    async def list_devices(self, _request: pb.ListDevicesRequest, _: Context) -> pb.ListDevicesResponse:
+        """List the devices with the depth of their queues."""
+        devices = [
+            pb.Device(
+                name=device.name,
+                full_name=device.full_name,
+                running=device.load.running,
+                queued=device.load.queued,
+                queue_capacity=device.queue_capacity,
+            )
+            for device in await self._devices.list()
+        ]
+        return pb.ListDevicesResponse(devices=devices)
+
+    async def get_property(self, request: pb.GetPropertyRequest, _: Context) -> pb.GetPropertyResponse:
+        """Read one property of a device or of the runtime."""
+        value = await self._devices.get_property(request.device, request.name)
+        return pb.GetPropertyResponse(value=encode_property(request.name, value))
+
+    async def get_versions(self, request: pb.GetVersionsRequest, _: Context) -> pb.GetVersionsResponse:
+        """Read the versions of the plugins behind a device name."""
+        versions = await self._devices.get_versions(request.device)
+        return pb.GetVersionsResponse(
+            versions={
+                device: pb.PluginVersion(description=version.description, build_number=version.build_number)
+                for device, version in versions.items()
+            }
+        )

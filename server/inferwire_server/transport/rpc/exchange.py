@@ -1,0 +1,99 @@
+"""Both directions of one stream at once: a reader that takes messages in, a writer that sends what is ready."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import grpc
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
+from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.rpc.status import Context
+
+
+class Outgoing(Protocol):
+    """What a stream has to send."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is something to send now."""
+        ...
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is to be sent now, and nothing is on its way."""
+        ...
+
+    def take(self) -> bytes:
+        """Give the next message; there has to be something ready."""
+        ...
+
+    async def wait(self) -> None:
+        """Wait until there is something to send, or a wake."""
+        ...
+
+    def wake(self) -> None:
+        """End a wait though there is nothing to send."""
+        ...
+
+    async def has_room(self) -> None:
+        """Wait while too much waits to be sent."""
+        ...
+
+
+class Exchange:
+    """A stream's messages both ways.
+
+    It ends well when the peer has said all and has got all answers; at once when a message cannot
+    be taken; and when the server is draining, as soon as all answers are sent.
+    """
+
+    def __init__(self, context: Context, drain: Drain, outgoing: Outgoing, take_in: Callable[[bytes], None]) -> None:
+        self._context = context
+        self._drain = drain
+        self._outgoing = outgoing
+        self._take_in = take_in
+        self._failure: Exception | None = None
+        self._has_read_all = False
+
+    async def run(self) -> None:
+        """Carry messages until the stream is to end.
+
+        Raises:
+            Exception: Why this side ends it.
+        """
+        with self._drain.notifying(self._outgoing.wake):
+            async with asyncio.TaskGroup() as tasks:
+                reader = tasks.create_task(self._read())
+                await self._write()
+                reader.cancel()
+        if self._failure is not None:
+            raise self._failure
+        if not self._has_read_all:
+            raise ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
+
+    async def _write(self) -> None:
+        while not self._is_over:
+            if self._outgoing.is_ready:
+                await self._context.write(self._outgoing.take())
+            else:
+                await self._outgoing.wait()
+
+    @property
+    def _is_over(self) -> bool:
+        if self._failure is not None:
+            return True
+        return (self._has_read_all or self._drain.is_draining) and self._outgoing.has_ended
+
+    async def _read(self) -> None:
+        try:
+            while (data := await self._context.read()) is not grpc.aio.EOF:
+                self._take_in(data)
+                await self._outgoing.has_room()
+            self._has_read_all = True
+        except Exception as error:  # noqa: BLE001 - the stream ends with it, whatever it is
+            self._failure = error
+        self._outgoing.wake()

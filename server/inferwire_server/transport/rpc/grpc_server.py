@@ -1,0 +1,172 @@
+"""The gRPC port: which services answer on it, how it opens, and how it closes without losing calls."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
+from inferwire_server.service import Services
+from inferwire_server.transport.listening import CannotListen
+from inferwire_server.transport.oip_stubs import grpc_service_pb2
+from inferwire_server.transport.rpc import health_calls, inference_calls, oip_calls
+from inferwire_server.transport.rpc.device_calls import DeviceCalls
+from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.rpc.health_calls import HealthCalls
+from inferwire_server.transport.rpc.inference_calls import InferenceCalls
+from inferwire_server.transport.rpc.methods import Service, generic_handler
+from inferwire_server.transport.rpc.model_calls import ModelCalls
+from inferwire_server.transport.rpc.oip_calls import OipCalls
+
+_FLUSH_S = 1.0
+"""How long the last answers may take to leave once every call has ended."""
+
+
+_HEALTH: Any = health_pb2.DESCRIPTOR.services_by_name["Health"]
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcOptions:
+    """Where the server listens and how much it takes; port 0 picks a free one."""
+
+    host: str = "127.0.0.1"
+    port: int = 8001
+    max_message_bytes: int = 256 << 20
+
+
+class GrpcServer:
+    """The gRPC face of the services, open inside `async with`."""
+
+    def __init__(self, services: Services, options: GrpcOptions) -> None:
+        self._services = services
+        self._options = options
+        self._drain = Drain()
+        self._offered = _offered(services, self._drain, options)
+        self._health = HealthCalls(services.health, self._drain, [service.name for service in self._offered])
+        self._server: grpc.aio.Server | None = None
+        self.port = options.port
+
+    def __repr__(self) -> str:
+        return f"<GrpcServer {self._options.host}:{self.port}: {self._drain!r}>"
+
+    async def __aenter__(self) -> GrpcServer:
+        server = self._build()
+        self.port = self._bind(server)
+        await server.start()
+        self._server = server
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self._server is not None:
+            await self._server.stop(None)
+
+    def publish_readiness(self) -> None:
+        """Tell those who watch the health that it may have changed."""
+        self._health.publish()
+
+    async def drain(self, grace_s: float) -> int:
+        """Send callers away, wait for the calls that run, close the port; give how many were cut off."""
+        left = await self._drain.drain(grace_s)
+        if self._server is not None:
+            await self._server.stop(None if left else _FLUSH_S)
+        return left
+
+    def _build(self) -> grpc.aio.Server:
+        services = [*self._offered, Service(_HEALTH, self._health, unimplemented=health_calls.UNIMPLEMENTED)]
+        server = grpc.aio.server(options=_channel_options(self._options))
+        server.add_generic_rpc_handlers([generic_handler(service, self._drain) for service in services])
+        names = (*(service.name for service in services), reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server, pool=_reflected(services))
+        return server
+
+    def _bind(self, server: grpc.aio.Server) -> int:
+        host = self._options.host
+        authority = f"[{host}]" if ":" in host else host
+        try:
+            port = server.add_insecure_port(f"{authority}:{self._options.port}")
+        except RuntimeError as error:
+            raise self._cannot_listen() from error
+        if port == 0:
+            raise self._cannot_listen()
+        return port
+
+    def _cannot_listen(self) -> CannotListen:
+        """Ask the system why, which gRPC does not say."""
+        host, port = self._options.host, self._options.port
+        return CannotListen("gRPC", host, port, _reason_not_to_bind(host, port))
+
+
+def _offered(services: Services, drain: Drain, options: GrpcOptions) -> list[Service]:
+    limit = options.max_message_bytes
+    inference = InferenceCalls(services, drain, limit)
+    oip = OipCalls(services, drain, limit)
+    return [
+        Service(inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference, inference_calls.RAW_CALLS),
+        Service(models_pb2.DESCRIPTOR.services_by_name["ModelService"], ModelCalls(services)),
+        Service(devices_pb2.DESCRIPTOR.services_by_name["DeviceService"], DeviceCalls(services)),
+        Service(
+            grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"],
+            oip,
+            oip_calls.RAW_CALLS,
+            oip_calls.UNIMPLEMENTED,
+        ),
+    ]
+
+
+def _reason_not_to_bind(host: str, port: int) -> int | None:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with closing(socket.socket(family, kind, protocol)) as probe:
+            probe.bind(address)
+    except socket.gaierror:
+        return errno.EADDRNOTAVAIL
+    except OSError as error:
+        return error.errno
+    return None
+
+
+def _channel_options(options: GrpcOptions) -> tuple[tuple[str, int], ...]:
+    return (
+        ("grpc.max_receive_message_length", options.max_message_bytes),
+        ("grpc.max_send_message_length", -1),
+        # Two servers on one port would share its connections without a word.
+        ("grpc.so_reuseport", 0),
+        # Clients may ping as often as they like; a client whose machine has gone is noticed.
+        ("grpc.http2.min_ping_interval_without_data_ms", 1000),
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+    )
+
+
+def _reflected(services: list[Service]) -> DescriptorPool:
+    """Gather what reflection shows: the files of all services, from whatever pool they are in."""
+    pool = DescriptorPool()
+    seen: set[str] = set()
+    files: list[Any] = [service.descriptor.file for service in services]
+    for file in (*files, reflection_pb2.DESCRIPTOR):
+        for needed in _with_dependencies(file):
+            if needed.name not in seen:
+                seen.add(needed.name)
+                proto = FileDescriptorProto()
+                needed.CopyToProto(proto)
+                pool.Add(proto)
+    return pool
+
+
+def _with_dependencies(file: Any) -> Iterator[FileDescriptor]:
+    for dependency in file.dependencies:
+        yield from _with_dependencies(dependency)
+    yield file

@@ -1,0 +1,95 @@
+"""InferenceService of inferwire.v1: single inferences and named jobs. Its stream has a file of its own."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from inferwire_proto import framing
+from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_server.core.job import Job, JobState
+from inferwire_server.errors import invalid_input
+from inferwire_server.service import Services
+from inferwire_server.service.values import Inference
+from inferwire_server.transport.rpc.caller import named_session
+from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.rpc.session_stream import SessionStream
+from inferwire_server.transport.rpc.status import Context, too_large
+from inferwire_server.transport.rpc.v1_codec import decode_execution, encode_error, encode_result
+
+RAW_CALLS = frozenset({"Infer", "StartAsync", "GetResult", "Session"})
+"""The calls whose messages hold tensors."""
+
+_LONGEST_WAIT_S = 60.0
+
+_STATES = {
+    JobState.QUEUED: pb.JOB_STATE_QUEUED,
+    JobState.RUNNING: pb.JOB_STATE_RUNNING,
+    JobState.FINISHED: pb.JOB_STATE_FINISHED,
+    JobState.FAILED: pb.JOB_STATE_FAILED,
+    JobState.CANCELLED: pb.JOB_STATE_CANCELLED,
+    JobState.EXPIRED: pb.JOB_STATE_EXPIRED,
+}
+
+_Request: TypeAlias = type[pb.InferRequest] | type[pb.StartAsyncRequest]
+_Response: TypeAlias = type[pb.InferResponse] | type[pb.GetResultResponse]
+
+
+class InferenceCalls:
+    """Answers the calls of InferenceService."""
+
+    def __init__(self, services: Services, drain: Drain, max_message_bytes: int) -> None:
+        self._services = services
+        self._drain = drain
+        self._max_message_bytes = max_message_bytes
+
+    async def infer(self, data: bytes, context: Context) -> bytes:
+        """Run one inference and answer with its outputs."""
+        inference = self._inference(pb.InferRequest, data, context)
+        job = await self._services.inference.infer(inference)
+        return self._answer(pb.InferResponse, job)
+
+    async def start_async(self, data: bytes, context: Context) -> bytes:
+        """Start one inference and answer with its name."""
+        inference = self._inference(pb.StartAsyncRequest, data, context)
+        return pb.StartAsyncResponse(job_id=self._services.inference.start(inference)).SerializeToString()
+
+    async def wait(self, request: pb.WaitRequest, _: Context) -> pb.WaitResponse:
+        """Wait until a job has ended or the time is up."""
+        timeout_s = min(request.timeout_us / 1e6, _LONGEST_WAIT_S)
+        job = await self._services.inference.wait(request.job_id, timeout_s)
+        error = None if job.error is None else encode_error(job.error)
+        return pb.WaitResponse(state=_STATES[job.state], error=error)
+
+    async def get_result(self, data: bytes, _: Context) -> bytes:
+        """Give the outputs of an ended job."""
+        request = pb.GetResultRequest.FromString(data)
+        job = self._services.inference.result(request.job_id, release=request.release)
+        return self._answer(pb.GetResultResponse, job)
+
+    async def cancel(self, request: pb.CancelRequest, _: Context) -> pb.CancelResponse:
+        """Cancel a job."""
+        return pb.CancelResponse(state=_STATES[self._services.inference.cancel_named(request.job_id).state])
+
+    async def session(self, _: object, context: Context) -> None:
+        """Carry many executions on one stream."""
+        await SessionStream(self._services, self._drain, context, self._max_message_bytes).run()
+
+    def _inference(self, message_type: _Request, data: bytes, context: Context) -> Inference:
+        request, raw = framing.split(message_type, data, framing.RAW_FIELD)
+        if len(request.execution.ids) > 1:
+            raise invalid_input(
+                f"the execution is a stack of {len(request.execution.ids)}, expected one: stacks are for Session"
+            )
+        session = None
+        if request.execution.target.compiled:
+            session = named_session(self._services.sessions, context)
+        return decode_execution(request.execution, raw, session)
+
+    def _answer(self, message_type: _Response, job: Job) -> bytes:
+        job.result()
+        result, buffers = encode_result(job)
+        header = message_type(result=result).SerializeToString()
+        message = framing.join(header, buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+        if len(message) > self._max_message_bytes:
+            raise too_large(len(message), self._max_message_bytes)
+        return message

@@ -1,0 +1,108 @@
+"""gRPC methods made from service descriptors and plain objects with one coroutine per call.
+
+The descriptors say all that generated servicers would. A call that raises is answered from the
+error table here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError, bug
+from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.rpc.status import Context, abort, as_serving_error
+
+Call: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
+"""Takes the request and the context and gives the answer. One that streams requests gets an iterator of
+them; one that streams answers reads and writes through the context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service and the object that answers its calls.
+
+    Attributes:
+        descriptor: The service as the contract has it.
+        calls: Has a coroutine per call, named as the call is, in snake case.
+        raw: Calls that take and give messages' bytes, to keep tensors out of protobuf.
+        unimplemented: Calls that are not offered, each with a sentence that says so.
+    """
+
+    descriptor: ServiceDescriptor
+    calls: object
+    raw: frozenset[str] = frozenset()
+    unimplemented: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def name(self) -> str:
+        """The service's full name."""
+        return self.descriptor.full_name
+
+
+def generic_handler(service: Service, drain: Drain) -> grpc.GenericRpcHandler:
+    """Make what a gRPC server dispatches to."""
+    handlers = {method.name: _handler(service, method, drain) for method in service.descriptor.methods}
+    return grpc.method_handlers_generic_handler(service.name, handlers)
+
+
+def _handler(service: Service, method: MethodDescriptor, drain: Drain) -> grpc.RpcMethodHandler[Any, Any]:
+    call = _guarded(_call(service, method), drain)
+    is_raw = method.name in service.raw
+    parse = None if is_raw else GetMessageClass(method.input_type).FromString
+    serialize = None if is_raw else _serialize
+    match method.client_streaming, method.server_streaming:
+        case False, False:
+            return grpc.unary_unary_rpc_method_handler(call, parse, serialize)
+        case True, False:
+            return grpc.stream_unary_rpc_method_handler(call, parse, serialize)
+        case True, True:
+            return grpc.stream_stream_rpc_method_handler(call, parse, serialize)
+        case _:
+            return grpc.unary_stream_rpc_method_handler(call, parse, serialize)
+
+
+def _call(service: Service, method: MethodDescriptor) -> Call:
+    call = getattr(service.calls, _snake_case(method.name), None)
+    sentence = service.unimplemented.get(method.name)
+    if (call is None) == (sentence is None):
+        raise bug(f"call {method.full_name} has to be either answered or listed as unimplemented")
+    return call or _refusing(sentence or "")
+
+
+def _guarded(call: Call, drain: Drain) -> Call:
+    async def guarded(request: Any, context: Context) -> Any:
+        drain.enter()
+        try:
+            return await call(request, context)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong
+            return await abort(context, as_serving_error(error))
+        finally:
+            drain.leave()
+
+    return guarded
+
+
+def _refusing(sentence: str) -> Call:
+    async def refuse(request: Any, context: Context) -> Any:  # noqa: ARG001 - takes what every call takes
+        raise ServingError(Code.UNIMPLEMENTED, sentence)
+
+    return refuse
+
+
+def _serialize(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

@@ -1,0 +1,89 @@
+"""ModelService of inferwire.v1: what the repository serves, and what sessions upload and compile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from inferwire_proto.inferwire.v1 import models_pb2 as pb
+from inferwire_server.core.sessions import Session
+from inferwire_server.errors import invalid_input
+from inferwire_server.service import Services
+from inferwire_server.service.uploads import Compilation
+from inferwire_server.service.values import ServedModel
+from inferwire_server.transport.rpc.caller import session_of
+from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.rpc.v1_descriptions import decode_properties, decode_source, encode_model, encode_spec
+
+_STATES = {
+    "loading": pb.MODEL_STATE_LOADING,
+    "ready": pb.MODEL_STATE_READY,
+    "draining": pb.MODEL_STATE_DRAINING,
+    "unloaded": pb.MODEL_STATE_UNLOADED,
+    "failed": pb.MODEL_STATE_FAILED,
+}
+
+
+class ModelCalls:
+    """Answers the calls of ModelService."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def get_model(self, request: pb.GetModelRequest, _: Context) -> pb.GetModelResponse:
+        """Describe a served model."""
+        model = self._services.models.resolve(ServedModel(request.name, request.version))
+        return pb.GetModelResponse(model=await asyncio.to_thread(encode_model, model))
+
+    async def list_models(self, _request: pb.ListModelsRequest, _: Context) -> pb.ListModelsResponse:
+        """List every version of every served model."""
+        statuses = [
+            pb.ModelStatus(
+                name=served.name, version=served.version, state=_STATES[served.state.value], reason=served.reason
+            )
+            for served in self._services.models.statuses()
+        ]
+        return pb.ListModelsResponse(models=statuses)
+
+    async def has_blobs(self, request: pb.HasBlobsRequest, context: Context) -> pb.HasBlobsResponse:
+        """Say which blobs the session need not upload again."""
+        return pb.HasBlobsResponse(present=self._services.uploads.has_blobs(self._session(context), request.sha256))
+
+    async def upload(self, requests: AsyncIterator[pb.UploadRequest], context: Context) -> pb.UploadResponse:
+        """Take in one blob."""
+        session = self._session(context)
+        first = await anext(requests, None)
+        if first is None or not first.HasField("header"):
+            raise invalid_input("the upload's first message has no header, expected the blob's hash and size")
+        header = first.header
+        await self._services.uploads.upload(session, header.sha256, header.byte_size, _chunks(first, requests))
+        return pb.UploadResponse()
+
+    async def read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
+        """Read an uploaded model and describe it."""
+        spec = await self._services.uploads.read(self._session(context), decode_source(request.source))
+        return pb.ReadResponse(model=encode_spec(spec))
+
+    async def compile(self, request: pb.CompileRequest, context: Context) -> pb.CompileResponse:
+        """Compile an uploaded model."""
+        compilation = Compilation(request.device or "AUTO", decode_properties(request.properties))
+        source = decode_source(request.source)
+        compiled_id, model = await self._services.uploads.compile(self._session(context), source, compilation)
+        return pb.CompileResponse(compiled_id=compiled_id, model=await asyncio.to_thread(encode_model, model))
+
+    async def release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
+        """Free compiled models and blobs."""
+        await self._services.uploads.release(self._session(context), request.compiled_ids, request.sha256)
+        return pb.ReleaseResponse()
+
+    def _session(self, context: Context) -> Session:
+        return session_of(self._services.sessions, context)
+
+
+async def _chunks(first: pb.UploadRequest, requests: AsyncIterator[pb.UploadRequest]) -> AsyncIterator[bytes]:
+    """Yield an upload's content."""
+    yield first.chunk
+    async for request in requests:
+        if request.HasField("header"):
+            raise invalid_input("the upload has a second header, expected one in its first message only")
+        yield request.chunk

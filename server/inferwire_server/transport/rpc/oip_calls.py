@@ -1,0 +1,97 @@
+"""GRPCInferenceService of the Open Inference Protocol."""
+
+from __future__ import annotations
+
+from inferwire_server.service import Services
+from inferwire_server.service.values import ServedModel
+from inferwire_server.transport import oip
+from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.rpc.oip_codec import decode_call, encode_answer, split_request
+from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index_state, encode_metadata
+from inferwire_server.transport.rpc.oip_stream import OipStream
+from inferwire_server.transport.rpc.status import Context, too_large
+
+RAW_CALLS = frozenset({"ModelInfer", "ModelStreamInfer"})
+"""The calls whose messages hold tensors."""
+
+_SHARED_MEMORY = "this server does not offer shared memory; send tensors' bytes"
+
+UNIMPLEMENTED = {
+    "ModelStatistics": "this server does not offer statistics over this protocol; read /metrics over HTTP",
+    "RepositoryModelLoad": "explicit model load / unload is not offered by this server",
+    "RepositoryModelUnload": "explicit model load / unload is not offered by this server",
+    "SystemSharedMemoryStatus": _SHARED_MEMORY,
+    "SystemSharedMemoryRegister": _SHARED_MEMORY,
+    "SystemSharedMemoryUnregister": _SHARED_MEMORY,
+    "CudaSharedMemoryStatus": _SHARED_MEMORY,
+    "CudaSharedMemoryRegister": _SHARED_MEMORY,
+    "CudaSharedMemoryUnregister": _SHARED_MEMORY,
+    "TraceSetting": "this server does not offer trace settings",
+    "LogSettings": "this server does not offer log settings; start it with --log-level",
+}
+"""The calls that are not offered, and what their callers are told."""
+
+
+class OipCalls:
+    """Answers the calls of GRPCInferenceService."""
+
+    def __init__(self, services: Services, drain: Drain, max_message_bytes: int) -> None:
+        self._services = services
+        self._drain = drain
+        self._max_message_bytes = max_message_bytes
+
+    async def server_live(self, _request: pb.ServerLiveRequest, _: Context) -> pb.ServerLiveResponse:
+        """Say that the process answers."""
+        return pb.ServerLiveResponse(live=True)
+
+    async def server_ready(self, _request: pb.ServerReadyRequest, _: Context) -> pb.ServerReadyResponse:
+        """Say whether the server takes inferences."""
+        return pb.ServerReadyResponse(ready=self._services.health.is_ready)
+
+    async def model_ready(self, request: pb.ModelReadyRequest, _: Context) -> pb.ModelReadyResponse:
+        """Say whether a model takes inferences."""
+        return pb.ModelReadyResponse(ready=self._services.health.is_model_ready(request.name, request.version))
+
+    async def server_metadata(self, _request: pb.ServerMetadataRequest, _: Context) -> pb.ServerMetadataResponse:
+        """Name the server and its extensions."""
+        identity = self._services.health.identity
+        return pb.ServerMetadataResponse(name=identity.name, version=identity.version, extensions=oip.EXTENSIONS)
+
+    async def model_metadata(self, request: pb.ModelMetadataRequest, _: Context) -> pb.ModelMetadataResponse:
+        """Describe a model's ports."""
+        return encode_metadata(oip.metadata(self._services, request.name, request.version))
+
+    async def model_config(self, request: pb.ModelConfigRequest, _: Context) -> pb.ModelConfigResponse:
+        """Describe a model as its configuration."""
+        metadata = oip.metadata(self._services, request.name, request.version)
+        model = self._services.models.resolve(ServedModel(request.name, request.version))
+        return pb.ModelConfigResponse(config=encode_config(metadata, model))
+
+    async def repository_index(self, request: pb.RepositoryIndexRequest, _: Context) -> pb.RepositoryIndexResponse:
+        """List what the repository holds."""
+        models = [
+            pb.RepositoryIndexResponse.ModelIndex(
+                name=served.name,
+                version=served.version,
+                state=encode_index_state(served.state.value),
+                reason=served.reason,
+            )
+            for served in self._services.models.statuses()
+            if not request.ready or served.model is not None
+        ]
+        return pb.RepositoryIndexResponse(models=models)
+
+    async def model_infer(self, data: bytes, _: Context) -> bytes:
+        """Run one inference."""
+        request, raw = split_request(data)
+        call = decode_call(request, raw)
+        job = await self._services.inference.infer(call.inference())
+        message = encode_answer(oip.answer(self._services, call, job), request.id)
+        if len(message) > self._max_message_bytes:
+            raise too_large(len(message), self._max_message_bytes)
+        return message
+
+    async def model_stream_infer(self, _: object, context: Context) -> None:
+        """Run many inferences on one stream."""
+        await OipStream(self._services, self._drain, context, self._max_message_bytes).run()

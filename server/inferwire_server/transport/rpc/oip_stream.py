@@ -1,0 +1,124 @@
+"""ModelStreamInfer: many inferences on one stream, answered in the order they came in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from inferwire_server.core.job import Job
+from inferwire_server.errors import ServingError
+from inferwire_server.service import Services
+from inferwire_server.transport import oip
+from inferwire_server.transport.oip import OipCall
+from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.rpc.exchange import Exchange
+from inferwire_server.transport.rpc.oip_codec import (
+    decode_call,
+    encode_answer,
+    encode_streamed,
+    encode_streamed_error,
+    split_request,
+)
+from inferwire_server.transport.rpc.status import Context, as_serving_error, too_large
+
+_MOST_WAITING = 256
+"""How many requests may be on their way before the stream reads no more."""
+
+
+_Outcome: TypeAlias = tuple[OipCall, Job] | ServingError
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A request that is not answered yet: what it became, a job or the reason why not."""
+
+    request_id: str
+    outcome: _Outcome
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it can be answered."""
+        return isinstance(self.outcome, ServingError) or self.outcome[1].state.is_terminal
+
+
+class OipStream:
+    """One open stream. It is what its exchange takes outgoing messages from."""
+
+    def __init__(self, services: Services, drain: Drain, context: Context, max_message_bytes: int) -> None:
+        self._services = services
+        self._max_message_bytes = max_message_bytes
+        self._pending: deque[_Pending] = deque()
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+        self._exchange = Exchange(context, drain, self, self._receive)
+
+    def __repr__(self) -> str:
+        return f"<OipStream: {len(self._pending)} requests not answered>"
+
+    async def run(self) -> None:
+        """Serve the stream until either side ends it."""
+        try:
+            await self._exchange.run()
+        finally:
+            for pending in self._pending:
+                if not isinstance(pending.outcome, ServingError):
+                    self._services.inference.cancel(pending.outcome[1], "the stream has ended")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the oldest request can be answered."""
+        return bool(self._pending) and self._pending[0].has_ended
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether every request is answered."""
+        return not self._pending
+
+    def take(self) -> bytes:
+        """Answer the oldest request."""
+        pending = self._pending.popleft()
+        self._room.set()
+        try:
+            return self._answer(pending)
+        except Exception as error:  # noqa: BLE001 - one request's bug is no other's
+            return encode_streamed_error(as_serving_error(error).message, pending.request_id)
+
+    async def wait(self) -> None:
+        """Wait until a request has ended, or a wake."""
+        await self._changed.wait()
+        self._changed.clear()
+
+    def wake(self) -> None:
+        """End a wait though no request has ended."""
+        self._changed.set()
+
+    async def has_room(self) -> None:
+        """Wait while too many requests are not answered."""
+        while len(self._pending) >= _MOST_WAITING:
+            self._room.clear()
+            await self._room.wait()
+
+    def _receive(self, data: bytes) -> None:
+        request, raw = split_request(data)
+        self._pending.append(_Pending(request.id, self._start(request, raw)))
+        self.wake()
+
+    def _start(self, request: pb.ModelInferRequest, raw: Sequence[bytes | memoryview]) -> _Outcome:
+        try:
+            call = decode_call(request, raw)
+            return call, self._services.inference.submit(call.inference(), lambda _: self.wake())
+        except Exception as error:  # noqa: BLE001 - one request's bug is no other's
+            return as_serving_error(error)
+
+    def _answer(self, pending: _Pending) -> bytes:
+        if isinstance(pending.outcome, ServingError):
+            raise pending.outcome
+        answer = oip.answer(self._services, *pending.outcome)
+        message = encode_streamed(encode_answer(answer, pending.request_id, is_final=True))
+        if len(message) > self._max_message_bytes:
+            raise too_large(len(message), self._max_message_bytes)
+        return message

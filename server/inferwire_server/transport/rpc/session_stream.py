@@ -1,0 +1,123 @@
+"""One client's stream: executions in, results out, as many of either in a message as there are.
+
+What comes is admitted at once; what has ended waits in the outbox until it is sent. Whatever
+becomes of an execution is a result; only what cannot be read at all ends the stream.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import grpc
+
+from inferwire_proto import framing
+from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_server.core.sessions import Session
+from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.service import Services
+from inferwire_server.service.values import Inference
+from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.rpc.exchange import Exchange
+from inferwire_server.transport.rpc.outbox import Outbox
+from inferwire_server.transport.rpc.status import Context, as_serving_error
+from inferwire_server.transport.rpc.v1_codec import Raw, decode_stack
+
+
+class SessionStream:
+    """One open stream, from the hello to its end."""
+
+    def __init__(self, services: Services, drain: Drain, context: Context, max_message_bytes: int) -> None:
+        self._services = services
+        self._drain = drain
+        self._context = context
+        self._outbox = Outbox(max_message_bytes)
+        self._max_message_bytes = max_message_bytes
+        self._session: Session | None = None
+
+    def __repr__(self) -> str:
+        return f"<SessionStream of {self._session!r}: {self._outbox!r}>"
+
+    async def run(self) -> None:
+        """Serve the stream until either side ends it.
+
+        Raises:
+            ServingError: Why this side ended it.
+        """
+        data = await self._context.read()
+        if data is grpc.aio.EOF:
+            raise invalid_input("the stream ended before its first message, expected one with a hello")
+        message, raw = framing.split(pb.SessionRequest, data, framing.RAW_FIELD)
+        session = self._open(message)
+        try:
+            await self._context.write(self._welcome(session))
+            self._take(message, raw)
+            await Exchange(self._context, self._drain, self._outbox, self._receive).run()
+        finally:
+            for job in tuple(self._outbox.running.values()):
+                self._services.inference.cancel(job, "the session's stream has ended")
+            self._services.sessions.detach(session)
+
+    def _open(self, message: pb.SessionRequest) -> Session:
+        if not message.HasField("hello"):
+            raise invalid_input("the stream's first message has no hello")
+        hello = message.hello
+        message.ClearField("hello")
+        self._session = self._services.sessions.attach(hello.session_id, hello.client)
+        return self._session
+
+    def _welcome(self, session: Session) -> bytes:
+        identity = self._services.health.identity
+        welcome = pb.SessionWelcome(
+            server_epoch=identity.epoch,
+            session_id=session.id,
+            lease_s=self._services.sessions.lease_s,
+            max_message_bytes=self._max_message_bytes,
+            server=f"{identity.name} {identity.version}",
+        )
+        return pb.SessionResponse(welcome=welcome).SerializeToString()
+
+    def _receive(self, data: bytes) -> None:
+        self._take(*framing.split(pb.SessionRequest, data, framing.RAW_FIELD))
+
+    def _take(self, message: pb.SessionRequest, raw: Raw) -> None:
+        """Admit a message's executions, then carry out its cancels."""
+        if message.HasField("hello"):
+            raise invalid_input("the stream has a second hello, expected one in its first message only")
+        taken = 0
+        for execution in message.executions:
+            end = taken + len(execution.inputs)
+            if end > len(raw):
+                raise invalid_input(
+                    f"the message has bytes of {len(raw)} inputs, but its executions have {end} or more"
+                )
+            self._start(execution, raw[taken:end])
+            taken = end
+        if taken != len(raw):
+            raise invalid_input(f"the message has bytes of {len(raw)} inputs, but its executions have {taken}")
+        for execution_id in message.cancels:
+            if (job := self._outbox.running.get(execution_id)) is not None:
+                self._services.inference.cancel(job, "the client cancelled the execution")
+
+    def _start(self, execution: pb.Execution, raw: Raw) -> None:
+        """Start an execution, or each of a stack."""
+        ids = tuple(execution.ids)
+        if not ids:
+            raise invalid_input("an execution on the stream has no id, by which its result could be known")
+        if len(set(ids)) < len(ids) or not self._outbox.running.keys().isdisjoint(ids):
+            raise invalid_input(f"an id of executions {ids} is in use, expected ids that no running execution has")
+        try:
+            inferences = decode_stack(execution, raw, self._session)
+        except ServingError as error:
+            for execution_id in ids:
+                self._outbox.refuse(execution_id, error)
+            return
+        for execution_id, inference in zip(ids, inferences, strict=True):
+            self._submit(execution_id, inference)
+
+    def _submit(self, execution_id: int, inference: Inference) -> None:
+        try:
+            job = self._services.inference.submit(inference, partial(self._outbox.put, execution_id))
+        except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
+            self._outbox.refuse(execution_id, as_serving_error(error))
+        else:
+            self._outbox.running[execution_id] = job

@@ -1,0 +1,144 @@
+"""Executions of inferwire.v1 as inferences, and ended jobs as results.
+
+This is on the fast path: what it does per execution is counted in microseconds.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from math import prod
+from typing import TypeAlias
+
+from inferwire_proto.element_types import BY_WIRE, ElementType
+from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_proto.inferwire.v1 import types_pb2
+from inferwire_server.core.job import Job, Timings
+from inferwire_server.core.sessions import Session
+from inferwire_server.core.tensors import Tensor, describe
+from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.service.values import Inference, ServedModel, Target, UploadedModel
+
+Raw: TypeAlias = Sequence[bytes | memoryview]
+
+_LENGTH = struct.Struct("<I")
+
+
+def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None) -> Inference:
+    """Read one execution with its inputs' bytes.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    inputs = execution.inputs
+    if len(raw) != len(inputs):
+        raise invalid_input(f"the execution has {len(inputs)} inputs, but the message has bytes of {len(raw)}")
+    scheduling = execution.scheduling
+    timeout_us = scheduling.timeout_us
+    target = execution.target
+    return Inference(
+        _target(target, session),
+        tuple([(header.name or header.index, _tensor(header, data)) for header, data in zip(inputs, raw, strict=True)]),
+        tuple(execution.outputs),
+        scheduling.priority,
+        timeout_us / 1e6 if timeout_us else None,
+        target.signature,
+    )
+
+
+def decode_stack(execution: pb.Execution, raw: Raw, session: Session | None) -> list[Inference]:
+    """Read a stack of executions, each with its share of the inputs' bytes.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    count = len(execution.ids)
+    if count == 1:
+        return [decode_execution(execution, raw, session)]
+    columns = [_cut_column(header, memoryview(data), count) for header, data in zip(execution.inputs, raw, strict=True)]
+    return [decode_execution(execution, [column[index] for column in columns], session) for index in range(count)]
+
+
+def encode_result(job: Job) -> tuple[pb.ExecutionResult, list[bytes | memoryview]]:
+    """Write the result of an ended job, without ids, and its outputs' bytes."""
+    timings = encode_timings(job.timings)
+    if job.error is not None:
+        return pb.ExecutionResult(timings=timings, error=encode_error(job.error)), []
+    outputs = job.result()
+    headers = [
+        types_pb2.TensorHeader(
+            index=position,
+            element_type=types_pb2.ElementType.ValueType(tensor.element_type.wire),
+            shape=tensor.shape,
+        )
+        for position, tensor in zip(job.work.outputs, outputs, strict=True)
+    ]
+    return pb.ExecutionResult(outputs=headers, timings=timings), [tensor.data for tensor in outputs]
+
+
+def encode_timings(timings: Timings) -> types_pb2.Timings:
+    """Write where a job's time went."""
+    return types_pb2.Timings(
+        queue_us=round(timings.queue_s * 1e6),
+        inference_us=round(timings.inference_s * 1e6),
+        total_us=round(timings.total_s * 1e6),
+    )
+
+
+def encode_error(error: ServingError) -> types_pb2.Error:
+    """Write why there are no outputs."""
+    return types_pb2.Error(
+        code=types_pb2.ErrorCode.ValueType(error.code.wire),
+        message=error.message,
+        retry_after_s=error.retry_after_s or 0.0,
+    )
+
+
+def _target(target: pb.Target, session: Session | None) -> Target:
+    if target.served:
+        return ServedModel(target.served, target.version)
+    if target.compiled:
+        return UploadedModel(target.compiled, session)
+    raise invalid_input("the execution names no model, expected a served or a compiled one")
+
+
+def _tensor(header: types_pb2.TensorHeader, data: bytes | memoryview) -> Tensor:
+    return Tensor(_element_type(header), tuple(header.shape), data)
+
+
+def _element_type(header: types_pb2.TensorHeader) -> ElementType:
+    element_type = BY_WIRE.get(header.element_type)
+    if element_type is None:
+        name = f"'{header.name}'" if header.name else f"number {header.index}"
+        raise invalid_input(f"input {name} has element type {header.element_type}, expected 1 to {max(BY_WIRE)}")
+    return element_type
+
+
+def _cut_column(header: types_pb2.TensorHeader, data: memoryview, count: int) -> list[memoryview]:
+    """Cut one input's bytes into those of each execution of a stack."""
+    element_type, shape = _element_type(header), tuple(header.shape)
+    if element_type.is_string:
+        return _cut_strings(data, prod(shape), count)
+    size = element_type.byte_size(shape) if min(shape, default=0) >= 0 else 0
+    if data.nbytes != size * count:
+        raise invalid_input(
+            f"{count} tensors {describe(element_type, shape)} have {data.nbytes} bytes, expected {size * count}"
+        )
+    return [data[start : start + size] for start in range(0, size * count, size)] if size else [data] * count
+
+
+def _cut_strings(data: memoryview, length: int, count: int) -> list[memoryview]:
+    """Cut so many tensors of so many strings apart; what does not fit is left for the model's check to name."""
+    cut: list[memoryview] = []
+    start = 0
+    for _ in range(count):
+        end = start
+        for _ in range(length):
+            if end + _LENGTH.size > data.nbytes:
+                break
+            end += _LENGTH.size + int(_LENGTH.unpack_from(data, end)[0])
+        cut.append(data[start:end])
+        start = end
+    if start < data.nbytes:
+        raise invalid_input(f"{data.nbytes - start} bytes follow the strings of {count} executions, expected none")
+    return cut

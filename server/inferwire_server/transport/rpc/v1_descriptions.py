@@ -1,0 +1,100 @@
+"""Models, ports, sources and properties of inferwire.v1, between the server's values and the messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from inferwire_proto import properties
+from inferwire_proto.inferwire.v1 import models_pb2 as pb
+from inferwire_proto.inferwire.v1 import types_pb2
+from inferwire_proto.properties import PropertyValue
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
+from inferwire_server.errors import bug, invalid_input
+from inferwire_server.service.models import Model
+from inferwire_server.service.uploads import UploadedSource
+
+
+def encode_model(model: Model) -> pb.ModelInfo:
+    """Describe a compiled model."""
+    info = encode_spec(model.spec)
+    info.version = model.version
+    info.optimal_number_of_infer_requests = model.slots
+    info.execution_devices.extend(model.compiled.devices)
+    for name, value in model.properties.items():
+        info.properties[name].CopyFrom(encode_property(name, value))
+    return info
+
+
+def encode_spec(spec: ModelSpec) -> pb.ModelInfo:
+    """Describe a model that is not compiled."""
+    return pb.ModelInfo(
+        name=spec.name,
+        inputs=[_encode_port(port) for port in spec.inputs],
+        outputs=[_encode_port(port) for port in spec.outputs],
+        states=spec.states,
+        signature=spec.signature,
+    )
+
+
+def encode_property(name: str, value: PropertyValue) -> types_pb2.PropertyValue:
+    """Encode the value of a property the runtime gave."""
+    try:
+        return properties.to_wire(value)
+    except (TypeError, ValueError) as error:
+        raise bug(f"property {name} cannot travel: {error}") from error
+
+
+def decode_properties(values: Mapping[str, types_pb2.PropertyValue]) -> dict[str, PropertyValue]:
+    """Read the properties to compile a model with.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    try:
+        return properties.map_from_wire(values)
+    except ValueError as error:
+        raise invalid_input(f"the properties cannot be read: {error}") from error
+
+
+def decode_source(source: pb.ModelSource) -> UploadedSource:
+    """Read which blobs make a model.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    return UploadedSource(
+        model=source.model_sha256,
+        weights=source.weights_sha256 or None,
+        suffix=source.suffix,
+        reshape={name: _decode_shape(name, shape) for name, shape in source.reshape.items()},
+    )
+
+
+def _encode_port(port: PortSpec) -> types_pb2.Port:
+    return types_pb2.Port(
+        names=sorted(port.names),
+        element_type=types_pb2.ElementType.ValueType(port.element_type.wire),
+        partial_shape=_encode_shape(port.shape),
+        node_name=port.node_name,
+        node_type=port.node_type,
+        oip_name=port.oip_name,
+    )
+
+
+def _encode_shape(shape: Shape) -> types_pb2.PartialShape:
+    if shape is None:
+        return types_pb2.PartialShape(dynamic_rank=True)
+    dimensions = [types_pb2.Dimension(min=d.min, max=-1 if d.max is None else d.max) for d in shape]
+    return types_pb2.PartialShape(dimensions=dimensions)
+
+
+def _decode_shape(name: str, shape: types_pb2.PartialShape) -> Shape:
+    if shape.dynamic_rank:
+        return None
+    for dimension in shape.dimensions:
+        if not dimension.min >= 0 or not (dimension.max == -1 or dimension.max >= dimension.min):
+            raise invalid_input(
+                f"port '{name}' is to have a dimension of {dimension.min} to {dimension.max}, "
+                "expected 0 <= min <= max, or -1 for no largest length"
+            )
+    return tuple(Dimension(d.min, None if d.max == -1 else d.max) for d in shape.dimensions)
