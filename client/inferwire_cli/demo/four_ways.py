@@ -95,9 +95,10 @@ def post(connection: HTTPConnection, photo: Photo) -> Answer:
     described: dict[str, Any] = json.loads(body[:split])
     (output,) = described["outputs"]
     logits = np.frombuffer(body, np.float32, offset=split).reshape(output["shape"])
-    spent: dict[str, float] = described["parameters"]
-    queue_ms, inference_ms = spent["queue_us"] / 1000, spent["inference_us"] / 1000
-    return Answer(photo.name, logits, queue_ms, inference_ms, took_ms - spent["total_us"] / 1000)
+    queue_ms, inference_ms, server_ms = (
+        int(response.headers[f"inferwire-{part}-us"]) / 1000 for part in ("queue", "inference", "total")
+    )
+    return Answer(photo.name, logits, queue_ms, inference_ms, took_ms - server_ms)
 
 
 def rest_header(shape: Sequence[int], size: int) -> bytes:

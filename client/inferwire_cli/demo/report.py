@@ -38,7 +38,7 @@ class Report:
     def latencies(self, answers_by_way: dict[str, Sequence[Answer]]) -> None:
         """Show where the time went: the median over each way's requests."""
         heads = "".join(f"{column:>14}" for column in COLUMNS)
-        self._line(f"\n{'median latency':<{NAME_WIDTH}}{heads}")
+        self._line(f"\n{'median latency of':<{NAME_WIDTH}}{heads}")
         for name, answers in answers_by_way.items():
             columns = (
                 median(answer.queue_ms for answer in answers),

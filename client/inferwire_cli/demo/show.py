@@ -18,8 +18,9 @@ from inferwire_cli.server_process import ServerProcess, ServerProcessError, runn
 
 FAILED = 1
 INTERRUPTED = 130
-QUEUE_REQUESTS = 64
-"""How many requests the queue gets; the other ways take each photo once."""
+REQUESTS = {"AsyncInferQueue": 64}
+"""How many requests a way makes, taking the photos in turns; `FEW_REQUESTS` where it stands not here."""
+FEW_REQUESTS = 16
 
 
 def show(models: Path, photo_folder: Path) -> int:
@@ -59,9 +60,8 @@ def classify(
 ) -> dict[str, Sequence[Answer]]:
     """Take every way once, say what it saw, and return its answers by the way's name."""
     answers_by_way: dict[str, Sequence[Answer]] = {}
-    many = list(islice(cycle(photos), QUEUE_REQUESTS))
     for name, way in four_ways(server.grpc_address, server.host, server.http_port):
-        answers = way(many if name == "AsyncInferQueue" else photos)
+        answers = way(list(islice(cycle(photos), REQUESTS.get(name, FEW_REQUESTS))))
         report.way(name, guesses_by_photo(answers, labels))
         answers_by_way[name] = answers
     return answers_by_way

@@ -1,0 +1,95 @@
+"""The demo as a person runs it: it sees what is in the photos, and leaves nothing running however it ends."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from socket import create_connection
+
+import pytest
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+WAYS = ["infer", "start_async + wait", "AsyncInferQueue", "REST"]
+READY = re.compile(r"ready after .* at 127\.0\.0\.1:(\d+)")
+
+
+def command(models: Path = DEPLOY / "models", photos: Path = DEPLOY / "images") -> list[str]:
+    """Name the demo's command line."""
+    return [sys.executable, "-m", "inferwire_cli", "demo", "--models", str(models), "--photos", str(photos)]
+
+
+def is_closed(port: int) -> bool:
+    """Whether nobody listens on a port of this machine."""
+    try:
+        create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def finished() -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(), capture_output=True, text=True, check=False)
+
+
+def test_it_succeeds(finished: subprocess.CompletedProcess[str]) -> None:
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert finished.stderr == ""
+
+
+def test_every_way_sees_an_espresso_and_a_cat(finished: subprocess.CompletedProcess[str]) -> None:
+    seen = re.findall(
+        r"^([A-Za-z].*)\n  chelsea\.png +Egyptian Mau 0\.3.*\n  coffee\.png +espresso 0\.9",
+        finished.stdout,
+        re.MULTILINE,
+    )
+    assert seen == WAYS
+
+
+def test_every_way_says_where_the_time_went(finished: subprocess.CompletedProcess[str]) -> None:
+    rows = re.findall(r"^(\w.*?) {2,}(\d+) +(\d+\.\d\d) +(\d+\.\d\d) +(\d+\.\d\d)$", finished.stdout, re.MULTILINE)
+    assert [row[0] for row in rows] == WAYS
+    assert all(float(inference_ms) > 0 for _, _, _, inference_ms, _ in rows)
+
+
+def test_it_leaves_nothing_running(finished: subprocess.CompletedProcess[str]) -> None:
+    (port,) = READY.findall(finished.stdout)
+    assert is_closed(int(port))
+
+
+@contextmanager
+def demo_with_its_server_ready() -> Generator[tuple[subprocess.Popen[str], int]]:
+    """Start the demo and give it, with its server's port, as soon as it has one."""
+    with subprocess.Popen(command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
+        assert demo.stdout is not None
+        ready = READY.search(demo.stdout.readline())
+        assert ready is not None
+        yield demo, int(ready[1])
+
+
+@pytest.mark.parametrize("interrupt", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupted_it_still_ends_its_server(interrupt: signal.Signals) -> None:
+    with demo_with_its_server_ready() as (demo, port):
+        demo.send_signal(interrupt)
+        rest, _ = demo.communicate()
+    assert demo.returncode == 130, rest
+    assert rest.endswith("interrupted; the server has ended\n")
+    assert is_closed(port)
+
+
+def test_a_model_repository_without_the_classes_is_named(tmp_path: Path) -> None:
+    done = subprocess.run(command(models=tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert str(tmp_path / "efficientnet_lite0" / "labels.txt") in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_without_photos_is_named(tmp_path: Path) -> None:
+    done = subprocess.run(command(photos=tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"no PNG photos in {tmp_path}" in done.stderr
