@@ -15,6 +15,8 @@ import pytest
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 WAYS = ["infer", "start_async + wait", "AsyncInferQueue", "REST"]
+SEEN = re.compile(r"^(\w.*)\n  chelsea\.png +Egyptian Mau 0\.3.*\n  coffee\.png +espresso 0\.9", re.MULTILINE)
+ROW = re.compile(r"^(\w.*?) {2,}(\d+) +(\d+\.\d\d) +(\d+\.\d\d) +(\d+\.\d\d)$", re.MULTILINE)
 READY = re.compile(r"ready after .* at 127\.0\.0\.1:(\d+)")
 
 
@@ -43,16 +45,12 @@ def test_it_succeeds(finished: subprocess.CompletedProcess[str]) -> None:
 
 
 def test_every_way_sees_an_espresso_and_a_cat(finished: subprocess.CompletedProcess[str]) -> None:
-    seen = re.findall(
-        r"^([A-Za-z].*)\n  chelsea\.png +Egyptian Mau 0\.3.*\n  coffee\.png +espresso 0\.9",
-        finished.stdout,
-        re.MULTILINE,
-    )
+    seen = SEEN.findall(finished.stdout)
     assert seen == WAYS
 
 
 def test_every_way_says_where_the_time_went(finished: subprocess.CompletedProcess[str]) -> None:
-    rows = re.findall(r"^(\w.*?) {2,}(\d+) +(\d+\.\d\d) +(\d+\.\d\d) +(\d+\.\d\d)$", finished.stdout, re.MULTILINE)
+    rows = ROW.findall(finished.stdout)
     assert [row[0] for row in rows] == WAYS
     assert all(float(inference_ms) > 0 for _, _, _, inference_ms, _ in rows)
 
