@@ -121,6 +121,10 @@ class Device:
         """Cancel every job, queued or running."""
         for job in self._scheduler.jobs:
             self.cancel(job, reason)
+        # One that was cancelled a moment before its inference began runs on: stop that too.
+        for slots in self._slots.values():
+            for slot in slots:
+                slot.cancel()
 
     def close(self) -> None:
         """Let the threads go. Jobs must have ended before."""
@@ -165,13 +169,10 @@ class Device:
 
     def _start(self, job: Job, slot: int) -> None:
         model, work, runner = job.model, job.work, self._slots[job.model][slot]
-        if job.error is not None:
-            # It was cancelled while its start was on its way; there is nothing left to run.
-            self._apply(self._scheduler.report(model, slot, job.error, self._clock()))
-            return
 
         def run() -> None:
-            outcome = _run(runner, work)
+            # A job that was cancelled while its start was on its way has nothing left to run.
+            outcome = _run(runner, work) if job.error is None else job.error
             self._loop.call_soon_threadsafe(self._report, model, slot, outcome)
 
         self._threads.run(run)

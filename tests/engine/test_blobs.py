@@ -1,0 +1,149 @@
+"""Uploaded files: kept by hash for as long as somebody holds them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from inferwire_proto.errors import Code
+from inferwire_server.engine.blobs import BlobStore
+from inferwire_server.errors import ServingError
+
+CONTENT = b"0123456789"
+DIGEST = sha256(CONTENT).digest()
+
+
+@pytest.fixture
+def blobs() -> Generator[BlobStore, None, None]:
+    store = BlobStore(max_bytes=10)
+    yield store
+    store.close()
+
+
+def folder_of(blobs: BlobStore) -> Path:
+    return Path(repr(blobs).rpartition(" ")[2].rstrip(">"))
+
+
+def files_of(blobs: BlobStore) -> list[str]:
+    return sorted(path.name for path in folder_of(blobs).rglob("*"))
+
+
+async def chunks(*parts: bytes) -> AsyncGenerator[bytes, None]:
+    for part in parts:
+        yield part
+
+
+async def put(blobs: BlobStore, content: bytes = CONTENT) -> bytes:
+    digest = sha256(content).digest()
+    await blobs.put(digest, len(content), chunks(content))
+    return digest
+
+
+async def refusal(blobs: BlobStore, digest: bytes, byte_size: int, *parts: bytes) -> ServingError:
+    with pytest.raises(ServingError) as caught:
+        await blobs.put(digest, byte_size, chunks(*parts))
+    assert files_of(blobs) == []
+    return caught.value
+
+
+async def test_a_blob_is_its_chunks_in_a_row(blobs: BlobStore) -> None:
+    await blobs.put(DIGEST, 10, chunks(b"01234", b"", b"56789"))
+    assert files_of(blobs) == [DIGEST.hex()]
+    assert (folder_of(blobs) / DIGEST.hex()).read_bytes() == CONTENT
+    assert repr(blobs) == f"<BlobStore: 1 blobs in {folder_of(blobs)}>"
+
+
+async def test_an_empty_blob_is_one(blobs: BlobStore) -> None:
+    await blobs.put(sha256(b"").digest(), 0, chunks())
+    assert len(files_of(blobs)) == 1
+
+
+async def test_too_large_a_blob_is_refused_before_a_byte_is_read(blobs: BlobStore) -> None:
+    error = await refusal(blobs, DIGEST, 11)
+    assert (error.code, error.message) == (Code.TOO_LARGE, "the upload has 11 bytes, at most 10 are allowed")
+
+
+@pytest.mark.parametrize(
+    ("digest", "byte_size", "parts", "message"),
+    [
+        (b"short", 10, (CONTENT,), "the blob's hash has 5 bytes, expected the 32 of a SHA-256"),
+        (DIGEST, 10, (b"01234",), "the upload has 5 bytes, expected the 10 it announced"),
+        (DIGEST, 5, (b"0123", b"456", b"789"), "the upload has more than the 5 bytes it announced"),
+        (bytes(32), 10, (CONTENT,), f"the upload has hash {DIGEST.hex()}, expected {bytes(32).hex()}"),
+    ],
+)
+async def test_an_upload_is_what_it_announced(
+    blobs: BlobStore, digest: bytes, byte_size: int, parts: tuple[bytes, ...], message: str
+) -> None:
+    error = await refusal(blobs, digest, byte_size, *parts)
+    assert (error.code, error.message) == (Code.INVALID_INPUT, message)
+
+
+async def test_an_upload_that_breaks_off_leaves_nothing(blobs: BlobStore) -> None:
+    async def breaking() -> AsyncGenerator[bytes, None]:
+        yield b"01234"
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        await blobs.put(DIGEST, 10, breaking())
+    assert files_of(blobs) == []
+
+
+async def test_a_blob_goes_with_its_last_holder(blobs: BlobStore) -> None:
+    await put(blobs)
+    await put(blobs)
+    blobs.drop(DIGEST)
+    assert files_of(blobs) == [DIGEST.hex()]
+    blobs.drop(DIGEST)
+    assert files_of(blobs) == []
+
+
+async def test_a_file_that_somebody_cleaned_away_is_no_error(blobs: BlobStore) -> None:
+    await put(blobs)
+    (folder_of(blobs) / DIGEST.hex()).unlink()
+    blobs.drop(DIGEST)
+    assert repr(blobs).startswith("<BlobStore: 0 blobs")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "names"), [(".xml", ["model.bin", "model.xml"]), (".pdmodel", ["model.pdiparams", "model.pdmodel"])]
+)
+async def test_blobs_are_laid_out_as_a_runtime_looks_for_them(blobs: BlobStore, suffix: str, names: list[str]) -> None:
+    model, weights = await put(blobs, b"model"), await put(blobs, b"weights")
+    folder, path = blobs.lay_out(model, weights, suffix)
+    assert sorted(child.name for child in folder.iterdir()) == names
+    assert path.read_bytes() == b"model"
+    assert (folder / names[0]).read_bytes() == b"weights"
+
+
+async def test_a_model_without_weights_is_laid_out_alone_and_outlives_its_blob(blobs: BlobStore) -> None:
+    model = await put(blobs, b"model")
+    folder, path = blobs.lay_out(model, None, ".onnx")
+    blobs.drop(model)
+    assert [child.name for child in folder.iterdir()] == ["model.onnx"]
+    assert path.read_bytes() == b"model"
+
+
+@pytest.mark.parametrize("suffix", ["", "onnx", ".", ".bin", "./../x", ".so", "." + "x" * 300])
+async def test_an_ending_of_no_model_is_refused_and_leaves_nothing(blobs: BlobStore, suffix: str) -> None:
+    model = await put(blobs)
+    before = files_of(blobs)
+    with pytest.raises(ServingError) as caught:
+        blobs.lay_out(model, model, suffix)
+    assert caught.value.code is Code.INVALID_INPUT
+    assert caught.value.message == (
+        f"the model file's ending is '{suffix}', expected one of .xml .onnx .tflite .pdmodel .pb .pbtxt"
+    )
+    assert files_of(blobs) == before
+
+
+async def test_closing_removes_the_folder() -> None:
+    store = BlobStore(max_bytes=10)
+    folder = folder_of(store)
+    await put(store)
+    assert folder.is_dir()
+    store.close()
+    assert not folder.exists()

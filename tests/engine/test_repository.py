@@ -1,0 +1,132 @@
+"""Which files are models, under which names and versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inferwire_proto.errors import Code
+from inferwire_server.engine.repository import Entry, Repository, latest
+from inferwire_server.errors import ServingError
+
+
+def lay_out(root: Path, *files: str) -> Repository:
+    for file in files:
+        path = root / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return Repository(root)
+
+
+def found(root: Path, *files: str) -> list[tuple[str, str, str]]:
+    """Name, version and model file of every entry, as the scan finds them."""
+    return [
+        (entry.name, entry.version, entry.model_file().relative_to(root).as_posix())
+        for entry in lay_out(root, *files).scan()
+    ]
+
+
+def failure(entry: Entry) -> str:
+    with pytest.raises(ServingError) as caught:
+        entry.model_file()
+    assert caught.value.code is Code.MODEL_FAILED
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("m/1/model.xml", ("m", "1", "m/1/model.xml")),
+        ("m/12/other.onnx", ("m", "12", "m/12/other.onnx")),
+        ("m/model.tflite", ("m", "1", "m/model.tflite")),
+        ("m.onnx", ("m", "1", "m.onnx")),
+        ("m.v2.onnx", ("m.v2", "1", "m.v2.onnx")),
+        ("m/01/inference.pdmodel", ("m", "1", "m/01/inference.pdmodel")),
+        ("m/1/frozen.pb", ("m", "1", "m/1/frozen.pb")),
+        ("m/1/saved_model.pb", ("m", "1", "m/1")),
+    ],
+)
+def test_a_model_is_a_file_or_a_folder_of_versions(tmp_path: Path, file: str, expected: tuple[str, str, str]) -> None:
+    assert found(tmp_path, file) == [expected]
+
+
+def test_models_come_by_name_and_versions_by_number(tmp_path: Path) -> None:
+    entries = found(tmp_path, "b/10/m.xml", "b/9/m.xml", "a.onnx", "b/2/m.xml")
+    assert [entry[:2] for entry in entries] == [("a", "1"), ("b", "2"), ("b", "9"), ("b", "10")]
+
+
+def test_what_is_no_model_is_passed_over(tmp_path: Path) -> None:
+    files = ("README.md", "m/1/m.xml", "m/1/m.bin", "m/labels.txt", "m/drafts/m.xml", "docs/guide.md", "empty/x/y")
+    assert [entry[:2] for entry in found(tmp_path, *files)] == [("m", "1")]
+
+
+def test_hidden_files_and_folders_are_passed_over(tmp_path: Path) -> None:
+    files = (".git/1/m.xml", ".hidden.onnx", "m/1/m.xml", "m/1/._m.xml", "m/.cache/m.xml")
+    assert found(tmp_path, *files) == [("m", "1", "m/1/m.xml")]
+
+
+def test_a_link_to_nothing_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    assert found(tmp_path, "m.onnx") == [("m", "1", "m.onnx")]
+
+
+def test_a_saved_model_is_its_folder_whatever_tensorflow_puts_beside_it(tmp_path: Path) -> None:
+    files = ("m/1/saved_model.pb", "m/1/fingerprint.pb", "m/1/keras_metadata.pb", "m/1/variables/variables.index")
+    assert found(tmp_path, *files) == [("m", "1", "m/1")]
+
+
+def test_the_folder_of_one_model_is_a_repository_of_one(tmp_path: Path) -> None:
+    lay_out(tmp_path, "m/1/m.xml", "m/2/m.xml")
+    assert [(entry.name, entry.version) for entry in Repository(tmp_path / "m").scan()] == [("m", "1"), ("m", "2")]
+
+
+def test_one_model_file_is_a_repository(tmp_path: Path) -> None:
+    lay_out(tmp_path, "m.onnx", "other.onnx")
+    assert Repository(tmp_path / "m.onnx").scan() == [Entry("m", "1", tmp_path / "m.onnx")]
+
+
+def test_an_empty_folder_has_no_models(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
+
+
+def test_a_repository_that_is_not_there_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere"
+    with pytest.raises(ServingError) as caught:
+        Repository(missing).scan()
+    assert caught.value.code is Code.INVALID_INPUT
+    assert caught.value.message == f"the model repository '{missing}' is no folder and no model file"
+    assert repr(Repository(missing)) == f"<Repository {missing}>"
+
+
+@pytest.mark.parametrize(
+    ("files", "listed"),
+    [(("m/1/a.xml", "m/1/b.onnx"), "a.xml, b.onnx"), (("m/1/notes.txt",), "none")],
+)
+def test_a_version_holds_exactly_one_model(tmp_path: Path, files: tuple[str, ...], listed: str) -> None:
+    (entry,) = lay_out(tmp_path, *files).scan()
+    assert failure(entry) == (
+        f"version 1 of model 'm' has to hold one model file (.xml .onnx .tflite .pdmodel .pb .pbtxt), found {listed}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "pair"),
+    [
+        (("m.onnx", "m.xml"), "m.onnx and m.xml"),
+        (("m/1/m.xml", "m.onnx"), "m and m.onnx"),
+        (("m/01/m.xml", "m/1/m.xml"), "01 and 1"),
+    ],
+)
+def test_a_model_that_is_there_twice_is_neither(tmp_path: Path, files: tuple[str, ...], pair: str) -> None:
+    entries = lay_out(tmp_path, *files, "fine.onnx").scan()
+    assert [entry.name for entry in entries] == ["fine", "m"]
+    message = failure(entries[1])
+    assert message.startswith("version 1 of model 'm' is in the repository twice: ")
+    assert set(message.partition("twice: ")[2].split(" and ")) <= {*pair.split(" and "), "1"}
+
+
+def test_the_latest_version_is_the_highest_number(tmp_path: Path) -> None:
+    entries = lay_out(tmp_path, "a/9/m.xml", "a/10/m.xml", "b.onnx").scan()
+    assert [(entry.name, entry.version) for entry in latest(entries)] == [("a", "10"), ("b", "1")]
+    assert [(entry.name, entry.version) for entry in latest(entries[::-1])] == [("b", "1"), ("a", "10")]
