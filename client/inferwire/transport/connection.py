@@ -25,6 +25,9 @@ _OPTIONS = (
     ("grpc.max_send_message_length", MOST_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
     ("grpc.use_local_subchannel_pool", 1),
+    # A server whose machine or network has gone is noticed, and what waits for it fails.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
 )
 
 
