@@ -127,6 +127,9 @@ class OpenVinoSlot:
         try:
             for index, view in enumerate(views):
                 request.set_input_tensor(index, view)
+            if self._spec.states:
+                # The slot has served other callers: nobody may see what they left behind.
+                request.reset_state()
             # A completion callback would miss failures and cancels; wait() sees them all.
             request.start_async()
             request.wait()
@@ -162,7 +165,8 @@ def to_runtime(tensor: Tensor) -> ov.Tensor:
 def from_runtime(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
     """Copy a tensor's bytes out of OpenVINO's memory."""
     if element_type.is_string:
-        data = strings.pack(bytes(string) for string in tensor.bytes_data.reshape(-1))
+        # Reading no strings at all divides by zero in OpenVINO, which ends the process.
+        data = strings.pack(bytes(string) for string in tensor.bytes_data.reshape(-1)) if tensor.size else b""
         return Tensor(element_type, tuple(tensor.shape), data)
     array = tensor.data
     # numpy knows the shape far sooner than OpenVINO's Shape gives its items; packed types are flat there.
