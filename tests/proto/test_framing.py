@@ -1,0 +1,66 @@
+"""Joining and splitting messages gives what protobuf alone would have given."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferwire_proto import framing
+from inferwire_proto.framing import ALIGNMENT, PADDING_FIELD, RAW_FIELD, SMALL_MESSAGE, MalformedMessage
+from inferwire_proto.inferwire.v1.inference_pb2 import Execution, InferRequest, Target
+
+LARGE = b"\x01" * (SMALL_MESSAGE + 1)
+HEADER = InferRequest(execution=Execution(ids=[7], target=Target(served="m")))
+
+buffers = st.lists(st.binary(max_size=40) | st.just(LARGE), max_size=4)
+
+
+def join(parts: list[bytes], padding: int | None = PADDING_FIELD) -> bytes:
+    return framing.join(HEADER.SerializeToString(), parts, RAW_FIELD, padding)
+
+
+@given(buffers, st.sampled_from([None, PADDING_FIELD]))
+def test_what_is_joined_is_a_message_like_any_other(parts: list[bytes], padding: int | None) -> None:
+    message = InferRequest.FromString(join(parts, padding))
+    assert list(message.raw) == parts
+    assert message.execution == HEADER.execution
+
+
+@given(buffers)
+def test_what_protobuf_wrote_is_split(parts: list[bytes]) -> None:
+    whole = InferRequest(execution=HEADER.execution, raw=parts).SerializeToString()
+    header, raw = framing.split(InferRequest, whole, RAW_FIELD)
+    assert [bytes(part) for part in raw] == parts
+    assert header.execution == HEADER.execution
+
+
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=6))
+def test_every_buffer_starts_aligned(parts: list[bytes]) -> None:
+    marked = [bytes([index]) * 3 + b"tensor" + part for index, part in enumerate(parts)]
+    message = join(marked)
+    at = 0
+    for part in marked:
+        at = message.index(part, at)
+        assert at % ALIGNMENT == 0
+
+
+def test_a_large_buffer_is_a_view_of_the_message() -> None:
+    message = join([LARGE])
+    _, (raw,) = framing.split(InferRequest, message, RAW_FIELD)
+    assert isinstance(raw, memoryview)
+    assert raw.obj is message
+
+
+@pytest.mark.parametrize("size", [10, SMALL_MESSAGE])
+def test_a_message_cut_short_is_malformed(size: int) -> None:
+    with pytest.raises(MalformedMessage, match=r"are not a message of type inferwire\.v1\.InferRequest"):
+        framing.split(InferRequest, join([b"\0" * size])[:-1], RAW_FIELD)
+
+
+@given(st.binary(max_size=60), st.booleans())
+def test_bytes_are_a_message_or_malformed(data: bytes, is_large: bool) -> None:
+    try:
+        framing.split(InferRequest, data + (LARGE if is_large else b""), RAW_FIELD)
+    except MalformedMessage as error:
+        assert "bytes received" in str(error)  # noqa: PT017 - either outcome is right
