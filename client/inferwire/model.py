@@ -6,13 +6,13 @@ compilation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from inferwire.arguments import as_size, incompatible
 from inferwire.model_files import ModelFiles, sha256_of
 from inferwire.partial_shape import PartialShape
-from inferwire.ports import ConstOutput
+from inferwire.ports import ConstOutput, PortDescription
 from inferwire.transport.protocol import ModelDescription, ModelSource, Transport
 
 
@@ -21,6 +21,10 @@ class Output(ConstOutput):
 
     def __repr__(self) -> str:
         return super().__repr__().replace("ConstOutput", "Output", 1)
+
+    def follow(self, description: PortDescription) -> None:
+        """Become what the server now says of the port; for the SDK's own use, not in openvino."""
+        self._description = description
 
 
 class Model:
@@ -42,6 +46,8 @@ class Model:
         self._files = files
         self._reshape: dict[str, PartialShape] = {}
         self._name: str | None = None
+        self._inputs: list[Output] = []
+        self._outputs: list[Output] = []
         self._describe({})
 
     def __repr__(self) -> str:
@@ -138,8 +144,8 @@ class Model:
         description = self._transport.read(self._source(reshape))
         self._description: ModelDescription = description
         self._reshape = dict(reshape)
-        self._inputs = [Output(port) for port in description.inputs]
-        self._outputs = [Output(port) for port in description.outputs]
+        self._inputs = _following(self._inputs, description.inputs)
+        self._outputs = _following(self._outputs, description.outputs)
 
     def _source(self, reshape: Mapping[str, PartialShape]) -> ModelSource:
         self._transport.upload(self._files.blobs)
@@ -171,6 +177,15 @@ class Model:
         if index >= len(ports):
             raise IndexError(f"vector::_M_range_check: __n (which is {index}) >= this->size() (which is {len(ports)})")
         return ports[index]
+
+
+def _following(ports: list[Output], descriptions: Sequence[PortDescription]) -> list[Output]:
+    """Keep the ports that users may hold, with what is said of them now."""
+    if not ports:
+        return [Output(description) for description in descriptions]
+    for port, description in zip(ports, descriptions, strict=True):
+        port.follow(description)
+    return ports
 
 
 def _named(title: str, ports: list[Output], name: str) -> Output:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import cast
 
-from inferwire.memory import allocate
+from inferwire.memory import Dense, allocate
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.ports import ConstOutput
 from inferwire.tensor import Tensor
@@ -53,6 +53,7 @@ class RequestTensors:
         Raises:
             RuntimeError: If its type or shape does not fit.
         """
+        tensor = _as_row_of_one(port, tensor)
         if port.is_input:
             _check_input(port, tensor)
             self._inputs[port.index] = tensor
@@ -120,6 +121,14 @@ def _first_tensor(port: ModelPort) -> Tensor:
     if not port.row.is_string:
         memory.array.fill(0)
     return Tensor.over(memory)
+
+
+def _as_row_of_one(port: ModelPort, tensor: Tensor) -> Tensor:
+    """Give a scalar the shape of a port whose every dimension is 1; it keeps its memory."""
+    memory = tensor.memory
+    if memory.shape or not port.is_static or prod(port.first_shape) != 1:
+        return tensor
+    return Tensor.over(Dense(memory.row, port.first_shape, memory.array.reshape(-1), own=False))
 
 
 def _to_read(kind: str, ports: Sequence[ModelPort], index: int | None) -> ModelPort:

@@ -84,7 +84,8 @@ def _parameter(name: str, shape: Any, element_type: Any = np.float32) -> Any:
 def _model(inputs: Sequence[Any], outputs: Mapping[str, Any]) -> openvino.Model:
     for name, node in outputs.items():
         node.output(0).get_tensor().set_names({name})
-    return openvino.Model([op.result(node) for node in outputs.values()], list(inputs), "mirrored")
+    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
+    return make([op.result(node) for node in outputs.values()], list(inputs), "mirrored")
 
 
 def _relu(shape: Any, element_type: Any = np.float32) -> openvino.Model:

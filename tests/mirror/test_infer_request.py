@@ -89,7 +89,7 @@ BUSY_CALLS: dict[str, Callable[[Any, Any], object]] = {
     "set_tensor": lambda request, ov: request.set_tensor("data", ov.Tensor(np.ones(1, np.float32))),
     "set_input_tensor": lambda request, ov: request.set_input_tensor(ov.Tensor(np.ones(1, np.float32))),
     "set_output_tensor": lambda request, ov: request.set_output_tensor(ov.Tensor(np.ones(1, np.float32))),
-    "set_callback": lambda request, ov: request.set_callback(lambda userdata: None, None),
+    "set_callback": lambda request, ov: request.set_callback(print, None),
     "query_state": lambda request, ov: request.query_state(),
     "reset_state": lambda request, ov: request.reset_state(),
     "get_profiling_info": lambda request, ov: request.get_profiling_info(),
@@ -266,26 +266,34 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], object], type[Exception], str]] = 
     "input of another shape": (
         lambda r, t: r.set_input_tensor(t(np.ones((2, 3), np.float32))),
         RuntimeError,
-        r"Can't set the input tensor with index: 0, because the model input \(shape=\[1,3\]\) "
-        r"and the tensor \(shape=\(2.3\)\) are incompatible",
+        (
+            r"Can't set the input tensor with index: 0, because the model input \(shape=\[1,3\]\) "
+            r"and the tensor \(shape=\(2.3\)\) are incompatible"
+        ),
     ),
     "input of another type": (
         lambda r, t: r.set_tensor("data", t(np.ones((1, 3)))),
         RuntimeError,
-        "ParameterMismatch: Failed to set tensor for input with precision: f64, "
-        "since the model input tensor precision is: f32",
+        (
+            "ParameterMismatch: Failed to set tensor for input with precision: f64, "
+            "since the model input tensor precision is: f32"
+        ),
     ),
     "output of another shape": (
         lambda r, t: r.set_tensor("out", t(np.ones((2, 3), np.float32))),
         RuntimeError,
-        r"Can't set the output tensor with index: 0, because the model output tensor \(shape=\[1,3\]\) "
-        r"and the current tensor \(shape=\(2.3\)\) are incompatible",
+        (
+            r"Can't set the output tensor with index: 0, because the model output tensor \(shape=\[1,3\]\) "
+            r"and the current tensor \(shape=\(2.3\)\) are incompatible"
+        ),
     ),
     "output of another type": (
         lambda r, t: r.set_output_tensor(t(np.ones((1, 3)))),
         RuntimeError,
-        "ParameterMismatch: Failed to set tensor for output with precision: f64, "
-        "if model output tensor precision is: f32",
+        (
+            "ParameterMismatch: Failed to set tensor for output with precision: f64, "
+            "if model output tensor precision is: f32"
+        ),
     ),
     "set_input_tensors by name": (
         lambda r, t: r.set_input_tensors({"data": t(np.ones((1, 3), np.float32))}),
@@ -358,7 +366,11 @@ def test_several_tensors_at_once(runtime: Any) -> None:
 
 def test_the_callback_gets_userdata_and_may_read_results(request_: Any) -> None:
     seen: list[Any] = []
-    request_.set_callback(lambda userdata: seen.append((userdata, request_.results[0].tolist())), "first")
+
+    def callback(userdata: Any) -> None:
+        seen.append((userdata, request_.results[0].tolist()))
+
+    request_.set_callback(callback, "first")
     for userdata in (None, "second", None):
         request_.start_async(X, userdata)
         request_.wait()

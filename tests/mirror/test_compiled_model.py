@@ -1,0 +1,287 @@
+"""Compiled models, cores and models that were read behave as openvino's."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+X: NDArray[np.float32] = np.array([[1, -2, 3]], np.float32)
+RELU_X = [[1, 0, 3]]
+
+
+def test_a_call_runs_the_model(runtime: Any) -> None:
+    compiled = runtime.compile("relu")
+    assert compiled(X.copy())[0].tolist() == RELU_X
+    assert compiled({"data": X * 2}, share_inputs=False)["out"].tolist() == [[2, 0, 6]]
+    assert compiled.infer_new_request({0: X})[0].tolist() == RELU_X
+    with pytest.raises(TypeError):
+        compiled.infer_new_request(X, share_inputs=True)
+
+
+def test_a_call_shares_inputs_unless_told_otherwise(runtime: Any) -> None:
+    compiled = runtime.compile("relu")
+    array = X.copy()
+    compiled(array)
+    array[:] = 4
+    assert compiled()[0].tolist() == [[4, 4, 4]]
+
+
+def test_ports(runtime: Any) -> None:
+    compiled = runtime.compile("two")
+    assert repr(compiled.inputs) == (
+        "[<ConstOutput: names[a] shape[1,3] type: f32>, <ConstOutput: names[b] shape[1,3] type: f32>]"
+    )
+    assert compiled.inputs[0] is compiled.inputs[0]
+    assert compiled.input(1) == compiled.input("b") == compiled.inputs[1]
+    assert compiled.output("difference") == compiled.outputs[1]
+    assert compiled.input("a") != runtime.compile("two").input("a")
+    assert compiled.input(0).node.friendly_name == "a"
+    assert compiled.input(0).node.get_type_name() == "Parameter"
+    assert compiled.output(0).node.get_type_name() == "Result"
+    assert runtime.compile("relu").input().any_name == "data"
+    assert runtime.compile("relu").output().any_name == "out"
+
+
+def test_repr(runtime: Any) -> None:
+    assert repr(runtime.compile("relu")) == (
+        "<CompiledModel:\ninputs[\n<ConstOutput: names[data] shape[1,3] type: f32>\n]\n"
+        "outputs[\n<ConstOutput: names[out] shape[1,3] type: f32>\n]>"
+    )
+
+
+def test_a_dynamic_port_has_no_shape(runtime: Any) -> None:
+    port = runtime.compile("dynamic").input()
+    assert repr(port) == "<ConstOutput: names[data] shape[?,3] type: f32>"
+    with pytest.raises(RuntimeError, match="to_shape was called on a dynamic shape"):
+        _ = port.shape
+    assert repr(runtime.compile("bounded").input().partial_shape) == "<PartialShape: [1..4,3]>"
+
+
+NO_PORT: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
+    "input past the end": (lambda c: c.input(5), RuntimeError, "Cannot get input for index: 5 inputs size is 2"),
+    "output past the end": (lambda c: c.output(5), RuntimeError, "Cannot get output for index: 5 outputs size is 2"),
+    "input unknown": (lambda c: c.input("x"), RuntimeError, "Input for tensor name 'x' is not found."),
+    "output unknown": (lambda c: c.output("x"), RuntimeError, "Output for tensor name 'x' is not found."),
+    "one of two inputs": (
+        lambda c: c.input(),
+        RuntimeError,
+        r"CompiledModel::input\(\) must be called on a compiled model with exactly one parameter.",
+    ),
+    "one of two outputs": (
+        lambda c: c.output(),
+        RuntimeError,
+        r"CompiledModel::output\(\) must be called on a compiled model with exactly one",
+    ),
+    "input negative": (lambda c: c.input(-1), TypeError, r"input\(\): incompatible function arguments"),
+    "output of a float": (lambda c: c.output(1.5), TypeError, r"output\(\): incompatible function arguments"),
+}
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), NO_PORT.values(), ids=NO_PORT.keys())
+def test_a_port_that_is_not_there(
+    runtime: Any, call: Callable[[Any], object], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=text):
+        call(runtime.compile("two"))
+
+
+def test_results_are_read_by_port_name_and_position(runtime: Any) -> None:
+    compiled = runtime.compile("two")
+    results = compiled([X, X])
+    assert list(results) == compiled.outputs
+    assert results["sum"] is results[0] is results[-2] is results[compiled.output(0)]
+    assert results.names() == ({"sum"}, {"difference"})
+    assert [array.tolist() for array in results.to_tuple()] == [(X * 2).tolist(), [[0, 0, 0]]]
+    assert "sum" in results
+    for key, kind in ((7, KeyError), ("zz", KeyError), (compiled.input(0), KeyError), (0.5, TypeError)):
+        with pytest.raises(kind):
+            results[key]
+
+
+def test_properties(runtime: Any) -> None:
+    compiled = runtime.compile("relu", PERFORMANCE_HINT="THROUGHPUT")
+    properties = runtime.ov.properties
+    assert compiled.get_property("NETWORK_NAME") == compiled.get_property(properties.model_name) == "mirrored"
+    assert compiled.get_property("INFERENCE_PRECISION_HINT") == runtime.ov.Type.f32
+    assert compiled.get_property("EXECUTION_MODE_HINT") == properties.hint.ExecutionMode.PERFORMANCE
+    assert compiled.get_property("EXECUTION_DEVICES") == ["CPU"]
+    assert compiled.get_property("SUPPORTED_PROPERTIES")["NETWORK_NAME"] == "RO"
+    assert isinstance(compiled.get_property("ENABLE_CPU_PINNING"), bool)
+    with pytest.raises(RuntimeError, match="Unsupported property: NOPE"):
+        compiled.get_property("NOPE")
+    with pytest.raises(RuntimeError, match="It's not possible to set property of an already compiled model"):
+        compiled.set_property({"NUM_STREAMS": 1})
+
+
+def test_properties_to_compile_with(runtime: Any, models: dict[str, Path]) -> None:
+    hint = runtime.ov.properties.hint
+    config = {hint.performance_mode: hint.PerformanceMode.THROUGHPUT, hint.inference_precision: runtime.ov.Type.f32}
+    compiled = runtime.core.compile_model(models["relu"], "CPU", config)
+    assert compiled.get_property(hint.performance_mode) == "THROUGHPUT"
+    assert compiled.get_property(hint.inference_precision) == runtime.ov.Type.f32
+    pairs = dict([runtime.ov.properties.inference_num_threads(1), hint.inference_precision(runtime.ov.Type.f32)])
+    assert runtime.core.compile_model(models["relu"], "CPU", pairs).get_property("INFERENCE_NUM_THREADS") == 1
+
+
+@pytest.mark.parametrize("device", [None, "CPU", "AUTO", "AUTO:CPU", "HETERO:CPU", "MULTI:CPU", "BATCH:CPU(4)"])
+def test_devices(runtime: Any, models: dict[str, Path], device: str | None) -> None:
+    compiled = runtime.core.compile_model(models["relu"], device)
+    assert compiled(X)[0].tolist() == RELU_X
+
+
+def test_ways_to_give_a_model(runtime: Any, models: dict[str, Path]) -> None:
+    xml, weights = models["relu"], models["relu"].with_suffix(".bin")
+    core = runtime.core
+    for compiled in (
+        core.compile_model(xml, "CPU"),
+        core.compile_model(str(xml), "CPU"),
+        core.compile_model(core.read_model(xml), "CPU"),
+        core.compile_model(core.read_model(str(xml), str(weights)), "CPU"),
+        core.compile_model(core.read_model(xml.read_bytes(), weights.read_bytes()), "CPU"),
+        core.compile_model(xml.read_text(), "CPU", weights=weights.read_bytes()),
+    ):
+        assert compiled(X)[0].tolist() == RELU_X
+
+
+REFUSED: dict[str, tuple[Callable[[Any, Path], object], type[Exception], str]] = {
+    "a number to compile": (
+        lambda core, xml: core.compile_model(3),
+        RuntimeError,
+        "Path: '3' does not exist. Please provide valid model's path either as a string, bytes or pathlib.Path",
+    ),
+    "a number to read": (
+        lambda core, xml: core.read_model(3),
+        TypeError,
+        "Provided python object type <class 'int'> isn't supported as 'model' argument.",
+    ),
+    "a file that is not there": (
+        lambda core, xml: core.read_model("/nowhere/model.xml"),
+        RuntimeError,
+        'Could not open the file: "/nowhere/model.xml"',
+    ),
+    "no model": (
+        lambda core, xml: core.read_model(b"garbage"),
+        RuntimeError,
+        "Unable to read the model",
+    ),
+    "an unknown device": (
+        lambda core, xml: core.compile_model(xml, "XPU"),
+        RuntimeError,
+        'Device with "XPU" name is not registered in the OpenVINO Runtime',
+    ),
+    "an unknown property": (
+        lambda core, xml: core.compile_model(xml, "CPU", {"NOPE": 1}),
+        RuntimeError,
+        "Unsupported property NOPE by CPU plugin.",
+    ),
+    "a property of no device": (
+        lambda core, xml: core.get_property("CPU", "NOPE"),
+        RuntimeError,
+        "Cannot get unsupported property: NOPE",
+    ),
+    "a property of an unknown device": (
+        lambda core, xml: core.get_property("XPU", "NOPE"),
+        RuntimeError,
+        'Device with "XPU" name is not registered in the OpenVINO Runtime',
+    ),
+    "properties that are a number": (
+        lambda core, xml: core.set_property(3),
+        TypeError,
+        r"set_property\(\): incompatible function arguments",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_a_core_refuses(
+    runtime: Any,
+    models: dict[str, Path],
+    call: Callable[[Any, Path], object],
+    kind: type[Exception],
+    text: str,
+) -> None:
+    with pytest.raises(kind, match=text):
+        call(runtime.core, models["relu"])
+
+
+def test_devices_and_versions(runtime: Any) -> None:
+    core = runtime.core
+    assert "CPU" in core.available_devices
+    assert core.get_available_devices() == core.available_devices
+    version = core.get_versions("CPU")["CPU"]
+    assert version.description == "openvino_intel_cpu_plugin"
+    assert (version.major, version.minor) >= (2026, 4)
+    assert repr(version) == f"<Version: {version.build_number} {version.description}>"
+    assert core.get_versions("XPU") == {}
+    assert "CPU" in core.get_property("CPU", "FULL_DEVICE_NAME") or core.get_property("CPU", "FULL_DEVICE_NAME")
+    assert runtime.ov.properties.device.Capability.FP32 in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
+def test_a_cores_properties_go_with_its_compilations(
+    runtime: Any, models: dict[str, Path], request: pytest.FixtureRequest
+) -> None:
+    ov = runtime.ov
+    core = ov.Core(request.getfixturevalue("server_address")) if runtime.is_remote else ov.Core()
+    core.set_property("CPU", {"INFERENCE_NUM_THREADS": 1})
+    core.set_property("CPU", ov.properties.hint.inference_precision(ov.Type.f32))
+    assert core.get_property("CPU", "INFERENCE_NUM_THREADS") == 1
+    compiled = core.compile_model(models["relu"], "CPU")
+    assert compiled.get_property("INFERENCE_NUM_THREADS") == 1
+    assert compiled.get_property("INFERENCE_PRECISION_HINT") == ov.Type.f32
+
+
+def test_a_model_that_was_read(runtime: Any, models: dict[str, Path]) -> None:
+    model = runtime.core.read_model(models["dynamic"])
+    assert repr(model.inputs) == "[<Output: names[data] shape[?,3] type: f32>]"
+    assert model.friendly_name == model.get_friendly_name() == "mirrored"
+    assert model.is_dynamic()
+    assert model.dynamic
+    assert model.input().any_name == model.input(0).any_name == model.input("data").any_name == "data"
+    assert model.output("out").any_name == "out"
+    for call, kind, text in (
+        (lambda: model.input(5), IndexError, r"vector::_M_range_check: __n \(which is 5\)"),
+        (lambda: model.input("zz"), RuntimeError, "Input for tensor name 'zz' is not found."),
+        (lambda: model.output("zz"), RuntimeError, "Output for tensor name 'zz' is not found."),
+        (
+            lambda: runtime.core.read_model(models["two"]).input(),
+            RuntimeError,
+            r"input\(\) must be called on a Model with exactly one parameter.",
+        ),
+    ):
+        with pytest.raises(kind, match=text):
+            call()
+
+
+def test_reshape(runtime: Any, models: dict[str, Path]) -> None:
+    model = runtime.core.read_model(models["dynamic"])
+    for shape, text in (
+        ([2, 3], "[2,3]"),
+        ({"data": [4, 3]}, "[4,3]"),
+        ({0: [5, 3]}, "[5,3]"),
+        ({model.input(): runtime.ov.PartialShape([-1, 3])}, "[?,3]"),
+        ([(1, 8), 3], "[1..8,3]"),
+        ([2, 3], "[2,3]"),
+    ):
+        model.reshape(shape)
+        assert str(model.input().partial_shape) == str(model.output().partial_shape) == text
+    with pytest.raises(RuntimeError, match="'zz' is not found"):
+        model.reshape({"zz": [2, 3]})
+    compiled = runtime.core.compile_model(model, "CPU")
+    assert list(compiled.input().shape) == [2, 3]
+    assert compiled(np.ones((2, 3), np.float32))[0].shape == (2, 3)
+
+
+def test_nothing_can_be_pickled(runtime: Any) -> None:
+    compiled = runtime.compile("relu")
+    for thing in (compiled, compiled.create_infer_request(), runtime.core):
+        with pytest.raises(TypeError):
+            pickle.dumps(thing)
+        with pytest.raises(TypeError):
+            copy.deepcopy(thing)
