@@ -111,7 +111,7 @@ class OpenVinoSlot:
     def __init__(self, request: ov.InferRequest, spec: ModelSpec) -> None:
         self._request = request
         self._spec = spec
-        self._own_inputs = [request.get_input_tensor(index) for index in range(len(spec.inputs))]
+        self._own_inputs = [_own_input(request, index) for index in range(len(spec.inputs))]
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
         """Run an inference and give copies of the outputs asked for."""
@@ -140,6 +140,14 @@ class OpenVinoSlot:
         finally:
             for index, own in enumerate(self._own_inputs):
                 request.set_input_tensor(index, own)
+
+
+def _own_input(request: ov.InferRequest, index: int) -> ov.Tensor:
+    """Give a tensor that an input can always be set back to: OpenVINO's first one of a bounded shape does not fit."""
+    port = request.model_inputs[index]
+    if port.partial_shape.is_static:
+        return request.get_input_tensor(index)
+    return ov.Tensor(port.element_type, port.partial_shape.get_min_shape())
 
 
 def to_runtime(tensor: Tensor) -> ov.Tensor:
