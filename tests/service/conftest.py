@@ -1,0 +1,63 @@
+"""The whole server without sockets, on a loop whose time a test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel
+from inferwire_server.server import Composition, compose
+from inferwire_server.settings import Settings
+
+ComposeFakes = Callable[..., AbstractAsyncContextManager[Composition]]
+
+
+class LeapingLoop(asyncio.SelectorEventLoop):
+    """A loop whose time jumps when it is told to."""
+
+    leapt_s = 0.0
+
+    def time(self) -> float:
+        """Give the time with all leaps."""
+        return super().time() + self.leapt_s
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run the tests of this folder on such a loop."""
+    return {"leaping": LeapingLoop}
+
+
+@pytest.fixture
+async def leap() -> Callable[[float], None]:
+    """Move the loop's time on."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, LeapingLoop)
+
+    def move(seconds: float) -> None:
+        loop.leapt_s += seconds
+
+    return move
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> ComposeFakes:
+    """Compose a server of fake models, loaded and ready."""
+
+    @asynccontextmanager
+    async def composed(
+        *models: FakeModel, broken: tuple[str, ...] = (), **settings: object
+    ) -> AsyncGenerator[Composition, None]:
+        for name in (*(model.spec.name for model in models), *broken):
+            (tmp_path / f"{name}.onnx").touch()
+        backend = FakeBackend({model.spec.name: model for model in models})
+        chosen = Settings(model_repository=tmp_path, **settings)  # pyright: ignore[reportArgumentType]
+        async with compose(chosen, backend) as composition:
+            await composition.catalogue.load(composition.entries)
+            composition.services.health.begin()
+            yield composition
+
+    return composed

@@ -1,0 +1,181 @@
+"""Inferences: at once, or as jobs with a name; cancelled, timed out, kept and drained."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import Job, JobState
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.errors import ServingError
+from inferwire_server.server import Composition
+from inferwire_server.service.values import Inference, ServedModel
+
+Serving = Callable[..., AbstractAsyncContextManager[Composition]]
+Leap = Callable[[float], None]
+
+ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
+
+
+def a_model(*, is_open: bool = True) -> FakeModel:
+    return FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), optimal_slots=1)
+
+
+def an_inference(**changes: Any) -> Inference:
+    fields: dict[str, Any] = {"target": ServedModel("m"), "inputs": (("x", ROW),)}
+    return Inference(**(fields | changes))
+
+
+async def test_an_inference_ends_with_its_outputs(serving: Serving) -> None:
+    async with serving(a_model()) as server:
+        job = await server.services.inference.infer(an_inference())
+        assert job.result() == (ROW,)
+        assert server.services.models.of(job).name == "m"
+
+
+async def test_a_caller_that_goes_cancels_its_inference(serving: Serving) -> None:
+    model = a_model(is_open=False)
+    async with serving(model) as server:
+        inference = server.services.inference
+        call = asyncio.ensure_future(inference.infer(an_inference()))
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        assert repr(inference) == "<InferenceService: open, 1 in flight, 0 named jobs>"
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert repr(inference) == "<InferenceService: open, 0 in flight, 0 named jobs>"
+        model.gate.open()
+        assert (await inference.infer(an_inference())).state is JobState.FINISHED
+
+
+@pytest.mark.parametrize("timeout_s", [-1.0, math.nan])
+async def test_a_time_limit_that_is_no_time_is_refused(serving: Serving, timeout_s: float) -> None:
+    async with serving(a_model()) as server:
+        with pytest.raises(ServingError, match="seconds, expected 0 or more") as caught:
+            server.services.inference.start(an_inference(timeout_s=timeout_s))
+        assert caught.value.code is Code.INVALID_INPUT
+
+
+async def test_an_inference_out_of_time_has_expired(serving: Serving) -> None:
+    async with serving(a_model(is_open=False)) as server:
+        job = await server.services.inference.infer(an_inference(timeout_s=0.0))
+        assert job.state is JobState.EXPIRED
+
+
+async def test_a_caller_that_knows_other_ports_is_refused(serving: Serving) -> None:
+    async with serving(a_model()) as server:
+        signature = server.services.models.resolve(ServedModel("m")).spec.signature
+        assert (await server.services.inference.infer(an_inference(signature=signature))).state is JobState.FINISHED
+        with pytest.raises(ServingError, match="of model 'm' are no longer those the caller knows") as caught:
+            await server.services.inference.infer(an_inference(signature=signature + 1))
+        assert caught.value.code is Code.INVALID_INPUT
+
+
+async def test_a_named_job_is_waited_for_and_its_result_kept_until_released(serving: Serving) -> None:
+    model = a_model(is_open=False)
+    async with serving(model) as server:
+        inference = server.services.inference
+        job_id = inference.start(an_inference())
+        assert (await inference.wait(job_id, 0.0)).state is JobState.RUNNING
+        assert (await inference.wait(job_id, 0.001)).state is JobState.RUNNING
+        with pytest.raises(ServingError) as caught:
+            inference.result(job_id)
+        assert caught.value.message == f"job '{job_id}' is running, expected one that has ended: wait for it"
+        model.gate.open()
+        assert (await inference.wait(job_id, math.inf)).state is JobState.FINISHED
+        assert inference.result(job_id).result() == (ROW,)
+        assert inference.result(job_id, release=True).result() == (ROW,)
+        await is_forgotten(server, job_id)
+
+
+async def is_forgotten(server: Composition, job_id: str) -> None:
+    inference = server.services.inference
+    for call in (inference.result, inference.cancel_named):
+        with pytest.raises(ServingError) as caught:
+            call(job_id)
+        assert caught.value.code is Code.JOB_NOT_FOUND
+    with pytest.raises(ServingError, match="is not known"):
+        await inference.wait(job_id, 1.0)
+
+
+async def test_a_named_job_is_cancelled_by_its_name(serving: Serving) -> None:
+    async with serving(a_model(is_open=False)) as server:
+        inference = server.services.inference
+        running, queued = inference.start(an_inference()), inference.start(an_inference())
+        for job_id in (queued, running):
+            assert inference.cancel_named(job_id).state is JobState.CANCELLED
+            assert (await inference.wait(job_id, 10.0)).state is JobState.CANCELLED
+            with pytest.raises(ServingError, match="the job was cancelled"):
+                inference.result(job_id).result()
+        assert inference.cancel_named(queued).state is JobState.CANCELLED
+
+
+async def test_an_ended_job_is_kept_for_its_time_and_then_forgotten(serving: Serving, leap: Leap) -> None:
+    async with serving(a_model(), keep_jobs_s=60.0) as server:
+        inference = server.services.inference
+        job_id = inference.start(an_inference())
+        await inference.wait(job_id, math.inf)
+        leap(59.0)
+        await asyncio.to_thread(int)
+        assert inference.result(job_id).state is JobState.FINISHED
+        leap(1.0)
+        await asyncio.to_thread(int)
+        await is_forgotten(server, job_id)
+
+
+async def test_a_running_job_is_not_forgotten(serving: Serving, leap: Leap) -> None:
+    async with serving(a_model(is_open=False), keep_jobs_s=1.0) as server:
+        job_id = server.services.inference.start(an_inference())
+        leap(1000.0)
+        await asyncio.to_thread(int)
+        assert (await server.services.inference.wait(job_id, 0.0)).state is JobState.RUNNING
+
+
+async def test_the_end_is_told_after_submit_has_returned(serving: Serving) -> None:
+    async with serving(a_model()) as server:
+        end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        job = server.services.inference.submit(an_inference(), end.set_result)
+        assert not end.done()
+        assert await end is job
+
+
+async def test_draining_waits_for_what_runs_and_admits_nothing(serving: Serving) -> None:
+    model = a_model(is_open=False)
+    async with serving(model) as server:
+        inference = server.services.inference
+        job_id = inference.start(an_inference())
+        draining = asyncio.ensure_future(inference.drain(1000.0))
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        assert inference.is_draining
+        with pytest.raises(ServingError) as caught:
+            inference.start(an_inference())
+        assert caught.value.code is Code.SHUTTING_DOWN
+        model.gate.open()
+        assert await draining == 0
+        assert inference.result(job_id).state is JobState.FINISHED
+
+
+async def test_draining_cancels_what_is_left_after_the_grace(serving: Serving, leap: Leap) -> None:
+    model = a_model(is_open=False)
+    async with serving(model) as server:
+        inference = server.services.inference
+        jobs = [inference.start(an_inference()) for _ in range(3)]
+        draining = asyncio.ensure_future(inference.drain(30.0))
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        leap(30.0)
+        assert await draining == 3
+        assert {inference.result(job_id).state for job_id in jobs} == {JobState.CANCELLED}
+        assert repr(inference) == "<InferenceService: draining, 0 in flight, 3 named jobs>"
+
+
+async def test_an_idle_server_is_drained_at_once(serving: Serving) -> None:
+    async with serving(a_model()) as server:
+        assert await server.services.inference.drain(1000.0) == 0

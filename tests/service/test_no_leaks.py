@@ -1,0 +1,118 @@
+"""Bad inputs between good ones: no slot, no job and no count is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import JobState
+from inferwire_server.core.scheduler import Load
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.fake_backend import FakeModel, echo_spec
+from inferwire_server.errors import ServingError
+from inferwire_server.server import Composition
+from inferwire_server.service.values import Inference, ServedModel, UploadedModel
+
+Serving = Callable[..., AbstractAsyncContextManager[Composition]]
+
+ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
+POISON = Tensor(BY_NAME["f32"], (1, 4), b"poison".ljust(16))
+
+REFUSED: list[tuple[dict[str, Any], Code]] = [
+    ({"target": ServedModel("x")}, Code.MODEL_NOT_FOUND),
+    ({"target": ServedModel("m", "2")}, Code.MODEL_NOT_FOUND),
+    ({"target": ServedModel("m", "two")}, Code.INVALID_INPUT),
+    ({"target": UploadedModel("x", None)}, Code.MODEL_NOT_FOUND),
+    ({"inputs": ()}, Code.INVALID_INPUT),
+    ({"inputs": (("x", ROW), (0, ROW))}, Code.INVALID_INPUT),
+    ({"inputs": (("z", ROW),)}, Code.INVALID_INPUT),
+    ({"inputs": (("x", Tensor(BY_NAME["f64"], (1, 4), bytes(32))),)}, Code.INVALID_INPUT),
+    ({"inputs": (("x", Tensor(BY_NAME["f32"], (1, 5), bytes(20))),)}, Code.INVALID_INPUT),
+    ({"inputs": (("x", Tensor(BY_NAME["f32"], (4,), bytes(16))),)}, Code.INVALID_INPUT),
+    ({"inputs": (("x", Tensor(BY_NAME["f32"], (1, 4), bytes(15))),)}, Code.INVALID_INPUT),
+    ({"outputs": ("z",)}, Code.INVALID_INPUT),
+    ({"outputs": ("y", "y")}, Code.INVALID_INPUT),
+    ({"signature": 1}, Code.INVALID_INPUT),
+    ({"timeout_s": -1.0}, Code.INVALID_INPUT),
+]
+
+ENDED: list[tuple[dict[str, Any], JobState]] = [
+    ({}, JobState.FINISHED),
+    ({"inputs": (("x", POISON),)}, JobState.FAILED),
+    ({"timeout_s": 0.0}, JobState.EXPIRED),
+]
+
+
+def outcomes(server: Composition) -> dict[str, int]:
+    families = text_string_to_metric_families(server.metrics.text().decode())
+    samples = [sample for family in families for sample in family.samples if sample.name == "inferwire_jobs_total"]
+    return {sample.labels["outcome"]: int(sample.value) for sample in samples}
+
+
+def choke(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    if any(tensor == POISON for tensor in inputs):
+        raise ServingError(Code.INFERENCE_FAILED, "poison")
+    return tuple(inputs)
+
+
+def an_inference(changes: dict[str, Any]) -> Inference:
+    fields: dict[str, Any] = {"target": ServedModel("m"), "inputs": (("x", ROW),)}
+    return Inference(**(fields | changes))
+
+
+async def test_bad_inputs_between_good_ones_lose_nothing(serving: Serving) -> None:
+    model = FakeModel(echo_spec("m"), compute=choke, optimal_slots=1)
+    async with serving(model, queue_capacity=1) as server:
+        inference, submitted = server.services.inference, dict.fromkeys([state.value for state in JobState], 0)
+        device = server.services.models.resolve(ServedModel("m")).device
+
+        async def good_one() -> None:
+            job = await inference.infer(an_inference({}))
+            submitted[job.state.value] += 1
+            assert job.result() == (ROW,)
+            assert device.load == Load(running=0, slots=1, queued=0)
+            assert repr(inference) == "<InferenceService: open, 0 in flight, 0 named jobs>"
+            assert outcomes(server) == {name: count for name, count in submitted.items() if count}
+
+        for changes, code in REFUSED:
+            with pytest.raises(ServingError) as caught:
+                await inference.infer(an_inference(changes))
+            assert caught.value.code is code
+            await good_one()
+        for changes, state in ENDED:
+            model.gate.close() if state is JobState.EXPIRED else model.gate.open()
+            job = await inference.infer(an_inference(changes))
+            assert job.state is state
+            submitted[state.value] += 1
+            model.gate.open()
+            await good_one()
+
+
+async def test_refused_and_cancelled_jobs_are_counted_as_such(serving: Serving) -> None:
+    model = FakeModel(echo_spec("m"), optimal_slots=2)
+    async with serving(model, queue_capacity=1) as server:
+        inference = server.services.inference
+        model.gate.close()
+        jobs = [inference.start(an_inference({})) for _ in range(3)]
+        for _ in range(4):
+            with pytest.raises(ServingError, match="the device's queue is full"):
+                inference.start(an_inference({}))
+        inference.cancel_named(jobs[0])
+        inference.cancel_named(jobs[2])
+        model.gate.open()
+        await inference.wait(jobs[1], 1000.0)
+        assert outcomes(server) == {"refused": 4, "cancelled": 2, "finished": 1}
+        model.gate.close()
+        again = [inference.start(an_inference({})) for _ in range(2)]
+        await asyncio.to_thread(model.gate.wait_held, 2)
+        assert server.services.models.resolve(ServedModel("m")).device.load == Load(2, 2, 0)
+        model.gate.open()
+        for job_id in again:
+            assert (await inference.wait(job_id, 1000.0)).state is JobState.FINISHED

@@ -1,0 +1,180 @@
+"""What sessions upload and compile: theirs alone, within limits, and freed with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_proto.properties import Properties
+from inferwire_server.core.job import JobState
+from inferwire_server.core.sessions import Session
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.errors import ServingError
+from inferwire_server.server import Composition
+from inferwire_server.service.uploads import Compilation, UploadedSource
+from inferwire_server.service.values import Inference, UploadedModel
+
+Serving = Callable[..., AbstractAsyncContextManager[Composition]]
+Leap = Callable[[float], None]
+
+CONTENT = b"a model"
+DIGEST = sha256(CONTENT).digest()
+SOURCE = UploadedSource(DIGEST, None, ".onnx")
+ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
+
+
+def the_uploaded(*, is_open: bool = True) -> FakeModel:
+    """Give the model that the fake runtime finds for an uploaded file, which is called model.onnx."""
+    return FakeModel(echo_spec("model"), gate=Gate(is_open=is_open))
+
+
+async def upload(server: Composition, session: Session) -> None:
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        yield CONTENT
+
+    await server.services.uploads.upload(session, DIGEST, len(CONTENT), chunks())
+
+
+async def compile_uploaded(server: Composition, session: Session) -> UploadedModel:
+    await upload(server, session)
+    compiled_id, _ = await server.services.uploads.compile(session, SOURCE, Compilation("CPU"))
+    return UploadedModel(compiled_id, session)
+
+
+def an_inference(target: UploadedModel) -> Inference:
+    return Inference(target, (("x", ROW),))
+
+
+async def refused(call: Any) -> ServingError:
+    with pytest.raises(ServingError) as caught:
+        await call
+    return caught.value
+
+
+async def test_uploading_is_off_unless_allowed(serving: Serving) -> None:
+    async with serving() as server:
+        uploads, session = server.services.uploads, server.services.sessions.attach("", "c")
+        for call in (upload(server, session), uploads.read(session, SOURCE),
+                     uploads.compile(session, SOURCE, Compilation("CPU"))):  # fmt: skip
+            error = await refused(call)
+            assert error.code is Code.PERMISSION_DENIED
+            assert "--allow-uploads" in error.message
+        with pytest.raises(ServingError, match="uploading models is off"):
+            uploads.has_blobs(session, [DIGEST])
+        assert repr(uploads) == "<UploadService: off>"
+
+
+async def test_an_uploaded_model_is_read_compiled_run_and_released(serving: Serving) -> None:
+    async with serving(the_uploaded(), allow_uploads=True) as server:
+        uploads, session = server.services.uploads, server.services.sessions.attach("", "c")
+        target = await compile_uploaded(server, session)
+        assert (await uploads.read(session, SOURCE)).name == "model"
+        assert (await server.services.inference.infer(an_inference(target))).result() == (ROW,)
+        assert repr(uploads) == "<UploadService: 1 compiled models>"
+        await uploads.release(session, [target.compiled_id, "unknown"], [DIGEST, bytes(32)])
+        assert repr(uploads) == "<UploadService: 0 compiled models>"
+        assert uploads.has_blobs(session, [DIGEST]) == [False]
+        assert (await refused(server.services.inference.infer(an_inference(target)))).code is Code.MODEL_NOT_FOUND
+
+
+async def test_nothing_of_one_session_is_anothers(serving: Serving) -> None:
+    async with serving(the_uploaded(), allow_uploads=True) as server:
+        uploads = server.services.uploads
+        mine, other = (server.services.sessions.attach("", "c") for _ in range(2))
+        target = await compile_uploaded(server, mine)
+        assert uploads.has_blobs(other, [DIGEST]) == [False]
+        error = await refused(uploads.compile(other, SOURCE, Compilation("CPU")))
+        assert error.message == f"blob {DIGEST.hex()} is not uploaded in this session"
+        for session in (other, None):
+            stolen = an_inference(UploadedModel(target.compiled_id, session))
+            assert (await refused(server.services.inference.infer(stolen))).code is Code.MODEL_NOT_FOUND
+        await uploads.release(other, [target.compiled_id], [DIGEST])
+        assert uploads.has_blobs(mine, [DIGEST]) == [True]
+        assert (await server.services.inference.infer(an_inference(target))).state is JobState.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("properties", "name"),
+    [
+        ({"CACHE_DIR": "/x"}, "CACHE_DIR"),
+        ({"NPUW_CACHE_DIR": "/x"}, "CACHE_DIR"),
+        ({"DEVICE_PROPERTIES": {"CPU": {"WEIGHTS_PATH": "/x"}}}, "WEIGHTS_PATH"),
+        ({"DEVICE_PROPERTIES": "{CPU:{CACHE_DIR:/x}}"}, "CACHE_DIR"),
+        ({"LOG_LEVEL": "LOG_TRACE"}, "LOG_LEVEL"),
+    ],
+)
+async def test_properties_that_are_the_operators_are_refused(
+    serving: Serving, properties: Properties, name: str
+) -> None:
+    async with serving(the_uploaded(), allow_uploads=True) as server:
+        session = server.services.sessions.attach("", "c")
+        await upload(server, session)
+        error = await refused(server.services.uploads.compile(session, SOURCE, Compilation("CPU", properties)))
+        assert error.code is Code.PERMISSION_DENIED
+        assert error.message == f"property {name} is for the server's operator to set"
+        allowed = Compilation("CPU", {"PERFORMANCE_HINT": "LATENCY", "DEVICE_PROPERTIES": {"CPU": {"NUM_STREAMS": 1}}})
+        await server.services.uploads.compile(session, SOURCE, allowed)
+
+
+async def test_one_upload_twice_is_held_once(serving: Serving) -> None:
+    async with serving(the_uploaded(), allow_uploads=True) as server:
+        uploads, session = server.services.uploads, server.services.sessions.attach("", "c")
+        await upload(server, session)
+        await upload(server, session)
+        await uploads.release(session, [], [DIGEST])
+        assert uploads.has_blobs(session, [DIGEST]) == [False]
+        assert "blob" in (await refused(uploads.read(session, SOURCE))).message
+
+
+async def left(server: Composition, session: Session, leap: Leap) -> None:
+    """Leave a session, and let its grace pass until it has ended."""
+    server.services.sessions.detach(session)
+    await asyncio.to_thread(int)
+    leap(server.services.sessions.lease_s)
+    while not session.has_ended:
+        await asyncio.to_thread(int)
+    await asyncio.to_thread(int)
+
+
+async def test_what_a_session_owned_goes_with_it(serving: Serving, leap: Leap) -> None:
+    async with serving(the_uploaded(), allow_uploads=True) as server:
+        services, session = server.services, server.services.sessions.attach("", "c")
+        target = await compile_uploaded(server, session)
+        await left(server, session, leap)
+        assert repr(services.sessions) == "<SessionService: 0 sessions>"
+        assert repr(services.uploads) == "<UploadService: 0 compiled models>"
+        assert (session.compiled, session.blobs) == (set(), set())
+        assert (await refused(services.inference.infer(an_inference(target)))).code is Code.MODEL_NOT_FOUND
+        with pytest.raises(ServingError, match="is not open here"):
+            services.sessions.get(session.id)
+
+
+async def test_a_session_that_is_resumed_in_its_grace_keeps_what_it_owns(serving: Serving, leap: Leap) -> None:
+    async with serving(the_uploaded(), allow_uploads=True) as server:
+        services, session = server.services, server.services.sessions.attach("", "c")
+        target = await compile_uploaded(server, session)
+        services.sessions.detach(session)
+        assert services.sessions.attach(session.id, "c") is session
+        leap(1000.0)
+        await asyncio.to_thread(int)
+        assert (await services.inference.infer(an_inference(target))).state is JobState.FINISHED
+
+
+async def test_what_arrives_after_a_sessions_end_is_not_kept(serving: Serving) -> None:
+    async with serving(the_uploaded(), allow_uploads=True) as server:
+        uploads, session = server.services.uploads, server.services.sessions.attach("", "c")
+        await upload(server, session)
+        compiling = asyncio.ensure_future(uploads.compile(session, SOURCE, Compilation("CPU")))
+        session.has_ended = True
+        assert (await refused(compiling)).code is Code.SESSION_EXPIRED
+        assert (await refused(upload(server, session))).code is Code.SESSION_EXPIRED
+        assert repr(uploads) == "<UploadService: 0 compiled models>"
+        assert session.compiled == set()
