@@ -14,13 +14,15 @@ ARG PIP_INDEX_URL
 # The final image has no pip: the one outside installs into this environment.
 RUN python3 -m venv --without-pip /opt/inferwire
 
-# Dependencies before sources, so that a changed line does not download OpenVINO again.
+# Dependencies before sources, so that a changed line does not download OpenVINO again. OpenVINO runs without its
+# usage reporting, which would write files and call out from wherever the image is deployed.
 WORKDIR /src
 COPY pyproject.toml ./
 RUN python3 -c "import pathlib, tomllib; \
 p = tomllib.loads(pathlib.Path('pyproject.toml').read_text())['project']; \
 print(*p['dependencies'], *p['optional-dependencies']['server'], sep='\n')" > requirements.txt \
-    && python3 -m pip --python /opt/inferwire/bin/python install --no-cache-dir --no-compile --requirement requirements.txt
+    && python3 -m pip --python /opt/inferwire/bin/python install --no-cache-dir --no-compile --requirement requirements.txt \
+    && python3 -m pip --python /opt/inferwire/bin/python uninstall --yes openvino-telemetry
 
 COPY README.md LICENSE NOTICE ./
 COPY proto/inferwire_proto proto/inferwire_proto
