@@ -75,6 +75,9 @@ class Rig:
         await asyncio.gather(*self.ends)
         for _ in range(2 * slots):
             await self.submit()[1]
+        async with asyncio.timeout(10.0):
+            while self.device.load.running:
+                await asyncio.to_thread(int)
         self.model.gate.close()
         jobs = [self.submit() for _ in range(slots)]
         await self.held(slots)

@@ -109,10 +109,14 @@ async def test_refused_and_cancelled_jobs_are_counted_as_such(serving: Serving) 
         model.gate.open()
         await inference.wait(jobs[1], 1000.0)
         assert outcomes(server) == {"refused": 4, "cancelled": 2, "finished": 1}
+        device = server.services.models.resolve(ServedModel("m")).device
+        async with asyncio.timeout(10.0):
+            while device.load.running:
+                await asyncio.to_thread(int)
         model.gate.close()
         again = [inference.start(an_inference({})) for _ in range(2)]
         await asyncio.to_thread(model.gate.wait_held, 2)
-        assert server.services.models.resolve(ServedModel("m")).device.load == Load(2, 2, 0)
+        assert device.load == Load(2, 2, 0)
         model.gate.open()
         for job_id in again:
             assert (await inference.wait(job_id, 1000.0)).state is JobState.FINISHED
