@@ -1,0 +1,43 @@
+"""What is taken for an address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inferwire.transport.address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE, Address, parse_address
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("host:9", Address("host:9")),
+        ("host", Address("host:8001")),
+        ("grpc://host:9", Address("host:9")),
+        ("grpcs://host:9", Address("host:9", is_secure=True)),
+        ("grpcs://host", Address("host:8001", is_secure=True)),
+        ("[::1]:9", Address("[::1]:9")),
+        ("[::1]", Address("[::1]:8001")),
+        ("unix:/run/inferwire.sock", Address("unix:/run/inferwire.sock")),
+        (Path("host:9"), Address("host:9")),
+    ],
+)
+def test_addresses(given: str, expected: Address) -> None:
+    assert parse_address(given) == expected
+
+
+@pytest.mark.parametrize(
+    "given", ["unix:", "host:", "host:x", "host:0", "host:65536", ":9", "::1", "::1:9", "http://host:9", "host:9/x"]
+)
+def test_what_is_no_address(given: str) -> None:
+    with pytest.raises(ValueError, match=r"address '.*' (is not|has)"):
+        parse_address(given)
+
+
+def test_without_one_the_environment_says_or_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
+    assert str(parse_address()) == DEFAULT_ADDRESS
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, "grpcs://elsewhere:1")
+    assert str(parse_address()) == str(parse_address("")) == "grpcs://elsewhere:1"
+    assert str(parse_address("here:2")) == "here:2"

@@ -1,0 +1,144 @@
+"""What a core and a compiled model say to the server, and when."""
+
+from __future__ import annotations
+
+import gc
+import io
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import inferwire as ov
+from inferwire.errors import error_of
+from inferwire.transport.fake_transport import FakeTransport
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_proto.properties import EnumValue
+
+XML, WEIGHTS = b"<net/>", b"weights"
+
+
+@pytest.fixture
+def core(transport: FakeTransport) -> ov.Core:
+    return ov.Core(transport=transport)
+
+
+def save(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).write_bytes(XML if name.endswith((".xml", ".onnx", ".pdmodel")) else WEIGHTS)
+    return folder / names[0]
+
+
+@pytest.mark.parametrize(
+    ("names", "suffix"),
+    [
+        (("model.xml", "model.bin"), ".xml"),
+        (("model.pdmodel", "model.pdiparams"), ".pdmodel"),
+        (("model.onnx",), ".onnx"),
+    ],
+)
+def test_a_models_files_are_uploaded_by_their_hashes(
+    transport: FakeTransport, core: ov.Core, tmp_path: Path, names: tuple[str, ...], suffix: str
+) -> None:
+    core.compile_model(save(tmp_path, *names), "CPU")
+    source, device, properties = transport.compiles[0]
+    assert (source.suffix, device, properties) == (suffix, "CPU", {})
+    assert transport.uploads[source.model] == XML
+    assert source.model == sha256(XML).digest()
+    assert source.weights == (sha256(WEIGHTS).digest() if len(names) == 2 else b"")
+
+
+def test_a_model_in_memory(transport: FakeTransport, core: ov.Core) -> None:
+    for model, weights in ((XML, WEIGHTS), (io.BytesIO(XML), io.BytesIO(WEIGHTS)), (XML.decode(), WEIGHTS)):
+        core.compile_model(model, weights=weights)
+        source, device, _ = transport.compiles[-1]
+        assert (source.suffix, device) == (".xml", "AUTO")
+        assert source.weights == sha256(WEIGHTS).digest()
+    core.compile_model(b"\x08\x07onnx")
+    assert transport.compiles[-1][0].suffix == ".onnx"
+
+
+def test_properties_travel_with_their_types(transport: FakeTransport, core: ov.Core) -> None:
+    hint = ov.properties.hint
+    core.set_property({"NUM_STREAMS": 1, "CACHE_DIR": Path("cache")})
+    core.set_property("CPU", hint.inference_precision(ov.Type.f32))
+    core.set_property("GPU", {"NUM_STREAMS": 8})
+    config = {hint.performance_mode: hint.PerformanceMode.LATENCY, "NUM_STREAMS": 2}
+    core.compile_model(XML, "CPU", config)
+    assert transport.compiles[0][2] == {
+        "NUM_STREAMS": 2,
+        "CACHE_DIR": "cache",
+        "INFERENCE_PRECISION_HINT": BY_NAME["f32"],
+        "PERFORMANCE_HINT": EnumValue("hint.PerformanceMode", "LATENCY"),
+    }
+
+
+def test_a_property_of_a_type_that_none_has(core: ov.Core) -> None:
+    with pytest.raises(TypeError, match="a property's value cannot be of type object"):
+        core.compile_model(XML, "CPU", {"NUM_STREAMS": object()})
+
+
+def test_properties_of_a_device_come_with_openvinos_types(transport: FakeTransport, core: ov.Core) -> None:
+    transport.properties["CPU", "MODE"] = EnumValue("hint.PerformanceMode", "LATENCY")
+    transport.properties["CPU", "NEWER"] = EnumValue("hint.Unheard", "OF")
+    assert core.get_property("CPU", "MODE") is ov.properties.hint.PerformanceMode.LATENCY
+    assert core.get_property("CPU", "NEWER") == "OF"
+
+
+def test_a_compiled_model_is_freed_once_nothing_uses_it(transport: FakeTransport, core: ov.Core) -> None:
+    compiled = core.compile_model(XML, "CPU")
+    request = compiled.create_infer_request()
+    del compiled
+    gc.collect()
+    assert not transport.released
+    del request
+    gc.collect()
+    assert transport.released == ["compiled-1"]
+
+
+def test_a_served_model_is_never_freed(transport: FakeTransport, core: ov.Core) -> None:
+    core.served_model("double")
+    gc.collect()
+    assert not transport.released
+
+
+def test_a_served_model_is_addressed_by_name_version_and_ports(transport: FakeTransport, core: ov.Core) -> None:
+    core.served_model("double", 3).create_infer_request().start_async(np.ones((1, 3), np.float32))
+    target = transport.executions[0].header.target
+    assert (target.name, target.is_served, target.version, target.signature) == ("double", True, "3", 7)
+
+
+def test_what_is_not_offered_says_so(core: ov.Core) -> None:
+    compiled = core.served_model("double")
+    request = compiled.create_infer_request()
+    for call in (
+        compiled.export_model,
+        compiled.get_runtime_model,
+        compiled.query_state,
+        compiled.reset_state,
+        request.query_state,
+        request.reset_state,
+        request.get_profiling_info,
+        lambda: request.set_input_tensors([]),  # pyright: ignore[reportArgumentType]
+    ):
+        with pytest.raises(RuntimeError, match="is not offered by this version of inferwire"):
+            call()
+
+
+def test_closing_a_core_closes_its_connection(transport: FakeTransport, core: ov.Core) -> None:
+    core.close()
+    assert transport.is_closed
+
+
+def test_reprs(core: ov.Core) -> None:
+    assert repr(core) == "<Core: server fake>"
+    assert repr(ov.Core("host:9")) == "<Core: server host:9>"
+
+
+@pytest.mark.parametrize("code", Code)
+def test_every_code_has_an_exception(code: Code) -> None:
+    error = error_of(code, "because", 0.5)
+    assert isinstance(error, RuntimeError)
+    assert (error.code, str(error), error.retry_after_s) == (code, "because", 0.5)
