@@ -9,6 +9,7 @@ from inferwire_proto import strings
 from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.transport import oip
 
 HEADER_LENGTH = "inference-header-content-length"
 """The HTTP header with the length of the JSON document."""
@@ -73,7 +74,8 @@ def raw_input(spec: ModelSpec, body: bytes) -> tuple[str, Tensor]:
     """Take a whole body as the one input of a model.
 
     Raises:
-        ServingError: INVALID_INPUT if the model has several, or the size does not tell the shape.
+        ServingError: INVALID_INPUT if the model has several, or the size does not tell the shape,
+            or the protocol has no such type.
     """
     if len(spec.inputs) != 1:
         raise invalid_input(
@@ -81,6 +83,7 @@ def raw_input(spec: ModelSpec, body: bytes) -> tuple[str, Tensor]:
             f"model '{spec.name}' has {len(spec.inputs)}"
         )
     port = spec.inputs[0]
+    oip.input_type(oip.datatype_of(port.element_type), port.oip_name, spec.name)
     shape = _raw_shape(spec, port, len(body))
     data = strings.pack([body]) if port.element_type.is_string else memoryview(body)
     return port.oip_name, Tensor(port.element_type, shape, data)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -32,6 +35,12 @@ class HttpProtocol(HttpToolsProtocol):
     _is_in_head = True
     _head_size = 0
     _received = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Take a connection. An answer is written in two parts: the second must not wait for an acknowledgement."""
+        super().connection_made(transport)
+        peer: socket.socket = transport.get_extra_info("socket")
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes, unless they are more of a head that is too long already."""

@@ -30,8 +30,13 @@ class HttpServer:
         self._serving = serving
 
     def __repr__(self) -> str:
-        state = "closed" if self._serving.done() else f"{len(self._server.server_state.connections)} connections"
+        state = "closed" if self._serving.done() else f"{len(self.connections)} connections"
         return f"<HttpServer {self.host}:{self.port}: {state}>"
+
+    @property
+    def connections(self) -> tuple[HttpProtocol, ...]:
+        """The connections that are open."""
+        return tuple(c for c in self._server.server_state.connections if isinstance(c, HttpProtocol))
 
     async def drain(self, grace_s: float) -> None:
         """Accept nothing more, let calls in flight finish, and cancel what is left after the grace.

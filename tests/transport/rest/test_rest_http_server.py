@@ -1,0 +1,153 @@
+"""The HTTP socket: binding, draining, limits, and callers that go away."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+
+import httpx
+import pytest
+from tests.transport.rest.conftest import Rest, X
+
+from inferwire_server.transport.listening import CannotListen
+from inferwire_server.transport.rest.http_protocol import LONGEST_HEAD
+from inferwire_server.transport.rest.http_server import http_server
+
+
+async def held(rest: Rest, count: int = 1) -> None:
+    await asyncio.to_thread(rest.models["gated"].gate.wait_held, count)
+
+
+async def accepts(client: httpx.AsyncClient, rest: Rest) -> bool:
+    try:
+        await client.get(f"http://{rest.address}/v2", headers={"connection": "close"})
+    except httpx.ConnectError:
+        return False
+    return True
+
+
+async def test_a_port_in_use_is_one_sentence(rest: Rest) -> None:
+    with pytest.raises(CannotListen) as caught:
+        async with http_server(rest.app, "127.0.0.1", rest.server.port):
+            raise AssertionError("two servers on one port")
+    assert str(caught.value) == (
+        f"cannot listen for HTTP on 127.0.0.1:{rest.server.port}: another process uses the port; "
+        "stop it, or choose another port with --http-port"
+    )
+
+
+async def test_a_host_that_is_not_ours_is_one_sentence(rest: Rest) -> None:
+    with pytest.raises(CannotListen, match=r"cannot listen for HTTP on 192\.0\.2\.1:0: .*--host"):
+        async with http_server(rest.app, "192.0.2.1", 0):
+            raise AssertionError("somebody else's address")
+
+
+async def test_the_signals_stay_with_the_process(rest: Rest) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    async with http_server(rest.app, "127.0.0.1", 0):
+        assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+async def test_answers_say_when_and_not_by_what(rest: Rest) -> None:
+    headers = (await rest.client.get("/v2")).headers
+    assert "date" in headers
+    assert "server" not in headers
+
+
+async def test_answers_are_sent_at_once(rest: Rest) -> None:
+    await rest.client.get("/v2")
+    (connection,) = rest.server.connections
+    peer: socket.socket = connection.transport.get_extra_info("socket")
+    assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+
+
+async def test_a_drain_lets_calls_in_flight_finish_and_turns_new_ones_away(rest: Rest) -> None:
+    await rest.client.get("/v2")
+    running = asyncio.ensure_future(rest.infer("gated", X))
+    await held(rest)
+    draining = asyncio.ensure_future(rest.server.drain(30))
+    async with httpx.AsyncClient() as other, asyncio.timeout(10):
+        while await accepts(other, rest):
+            pass
+    assert not draining.done()
+    rest.models["gated"].gate.open()
+    response = await running
+    assert (response.status_code, response.headers["connection"]) == (200, "close")
+    await draining
+    assert repr(rest.server) == f"<HttpServer {rest.address}: closed>"
+
+
+async def test_a_drain_cancels_what_is_left_after_the_grace(rest: Rest) -> None:
+    running = asyncio.ensure_future(rest.infer("gated", X))
+    await held(rest)
+    await rest.server.drain(0)
+    await held(rest, 0)
+    await rest.reaches(running=0, queued=0)
+    with pytest.raises(httpx.HTTPError):
+        (await running).raise_for_status()
+
+
+async def test_a_caller_that_goes_takes_its_inference_along(rest: Rest) -> None:
+    running = asyncio.ensure_future(rest.infer("gated", X))
+    await held(rest)
+    queued = asyncio.ensure_future(rest.infer("gated", X))
+    await rest.reaches(running=1, queued=1)
+    for call in (queued, running):
+        call.cancel()
+    await held(rest, 0)
+    await rest.reaches(running=0, queued=0)
+    rest.models["gated"].gate.open()
+    assert (await rest.infer("gated", X)).status_code == 200
+
+
+async def test_a_caller_that_stops_waiting_leaves_the_job_alone(rest: Rest) -> None:
+    started = await rest.client.post("/inferwire/v1/models/gated/jobs", json={"inputs": [X]})
+    path = started.headers["location"]
+    waiting = asyncio.ensure_future(rest.client.get(f"{path}?wait_s=60"))
+    await held(rest)
+    waiting.cancel()
+    rest.models["gated"].gate.open()
+    assert (await rest.client.get(f"{path}?wait_s=60")).json()["state"] == "finished"
+
+
+async def test_a_caller_that_goes_in_the_middle_of_its_body_leaves_nothing(rest: Rest) -> None:
+    _, writer = await asyncio.open_connection("127.0.0.1", rest.server.port)
+    writer.write(b"POST /v2/models/echo/infer HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+    await writer.drain()
+    writer.close()
+    await writer.wait_closed()
+    async with asyncio.timeout(10):
+        while rest.server.connections:
+            await rest.load()
+    assert (await rest.infer("echo", X)).status_code == 200
+
+
+async def raw(rest: Rest, *parts: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", rest.server.port)
+    for part in parts:
+        writer.write(part)
+        await writer.drain()
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_a_head_without_end_is_refused(rest: Rest) -> None:
+    chunk = b"x" * (LONGEST_HEAD // 4)
+    answer = await raw(rest, b"GET /v2 HTTP/1.1\r\nhost: x\r\nlong: ", chunk, chunk, chunk, chunk, b"x")
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert b'"code":"TOO_LARGE"' in answer
+
+
+async def test_a_long_body_is_not_taken_for_the_next_head(rest: Rest) -> None:
+    for _ in range(3):
+        assert (await rest.post("echo", b"x" * (LONGEST_HEAD * 3))).status_code == 400
+        assert (await rest.client.get("/v2")).status_code == 200
+    assert len(rest.server.connections) == 1
+
+
+async def test_what_is_no_http_is_refused_in_json(rest: Rest) -> None:
+    answer = await raw(rest, b"\x16\x03\x01 hello\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b'"error":"what arrived is no HTTP/1.1 request"' in answer

@@ -1,0 +1,151 @@
+"""Health, metadata, the docs and everything that describes the server."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from tests.transport.rest.conftest import Rest
+
+from inferwire_proto.errors import Code
+from inferwire_server.transport.rest.routes import RawRoute
+
+
+async def test_health_has_bodies(rest: Rest) -> None:
+    live, ready = await rest.client.get("/v2/health/live"), await rest.client.get("/v2/health/ready")
+    assert (live.status_code, live.json()) == (200, {"live": True})
+    assert (ready.status_code, ready.json()) == (200, {"ready": True})
+    rest.services.health.end()
+    live, ready = await rest.client.get("/v2/health/live"), await rest.client.get("/v2/health/ready")
+    assert (live.status_code, ready.status_code, ready.json()) == (200, 503, {"ready": False})
+
+
+async def test_a_model_is_ready_or_says_why_not(rest: Rest) -> None:
+    for path in ("/v2/models/echo/ready", "/v2/models/echo/versions/1/ready"):
+        response = await rest.client.get(path)
+        assert (response.status_code, response.json()) == (200, {"name": "echo", "ready": True})
+    for name, code in (("broken", "MODEL_FAILED"), ("nope", "MODEL_NOT_FOUND")):
+        response = await rest.client.get(f"/v2/models/{name}/ready")
+        body = response.json()
+        assert (response.status_code, body["name"], body["ready"], body["code"]) == (400, name, False, code)
+        assert f"'{name}'" in body["error"]
+
+
+async def test_the_server_describes_itself_with_and_without_a_slash(rest: Rest) -> None:
+    identity = rest.services.health.identity
+    for path in ("/v2", "/v2/"):
+        body = (await rest.client.get(path)).json()
+        assert (body["name"], body["version"]) == (identity.name, identity.version)
+        assert "binary_tensor_data" in body["extensions"]
+
+
+async def test_a_model_describes_its_ports(rest: Rest) -> None:
+    for path in ("/v2/models/echo", "/v2/models/echo/versions/1"):
+        assert (await rest.client.get(path)).json() == {
+            "name": "echo",
+            "versions": ["1"],
+            "platform": "openvino",
+            "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}],
+            "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 4]}],
+        }
+
+
+async def test_a_model_has_a_configuration(rest: Rest) -> None:
+    config = (await rest.client.get("/v2/models/string/config")).json()
+    assert config["input"] == [{"name": "x", "data_type": "TYPE_STRING", "dims": [-1]}]
+    assert (config["max_batch_size"], config["model_transaction_policy"]) == (0, {"decoupled": False})
+
+
+async def test_the_landing_page_links_to_what_is_there(rest: Rest) -> None:
+    body = (await rest.client.get("/")).json()
+    assert body["name"] == "inferwire"
+    for path in body["links"].values():
+        assert (await rest.client.get(path)).status_code == 200, path
+
+
+async def test_metrics_are_prometheus_text(rest: Rest) -> None:
+    response = await rest.client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert "# TYPE inferwire_jobs_total counter" in response.text or "inferwire_jobs" in response.text
+
+
+async def test_devices_and_models_are_listed(rest: Rest) -> None:
+    (device,) = (await rest.client.get("/inferwire/v1/devices")).json()["devices"]
+    assert device.items() >= {"name": "CPU", "running": 0, "queued": 0, "queue_capacity": 256}.items()
+    models = {model["name"]: model for model in (await rest.client.get("/inferwire/v1/models")).json()["models"]}
+    assert models["echo"] == {"name": "echo", "version": "1", "state": "ready"}
+    assert models["broken"]["state"] == "failed"
+    assert models["broken"]["reason"] == "the fake runtime has no model 'broken'"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "expected"),
+    [
+        ("GET", "/nothing", 404, "GET /nothing is not offered here, see /docs"),
+        ("GET", "/v2/models/echo/", 404, "is not offered here"),
+        ("GET", "/v2/models/echo/infer", 405, "GET /v2/models/echo/infer is not offered here, expected POST"),
+        ("POST", "/v2", 405, "expected GET"),
+    ],
+)
+async def test_paths_and_methods_that_are_not_there(
+    rest: Rest, method: str, path: str, status: int, expected: str
+) -> None:
+    response = await rest.client.request(method, path)
+    assert response.status_code == status
+    assert set(response.json()) == {"error", "code"}
+    assert response.json()["code"] == Code.UNIMPLEMENTED.name
+    assert expected in response.json()["error"]
+    assert ("allow" in response.headers) == (status == 405)
+
+
+async def test_every_answer_has_a_request_id(rest: Rest) -> None:
+    for path in ("/v2", "/nothing", "/v2/models/nope"):
+        given = await rest.client.get(path, headers={"x-request-id": "mine-1"})
+        assert given.headers["x-request-id"] == "mine-1"
+        ids = {(await rest.client.get(path)).headers["x-request-id"] for _ in range(2)}
+        assert len(ids) == 2
+    for odd in ("x" * 129, "caf\u00e9"):
+        answered = await rest.client.get("/v2", headers=[(b"x-request-id", odd.encode("latin-1"))])
+        assert re.fullmatch("[0-9a-f]{16}", answered.headers["x-request-id"])
+
+
+async def test_the_document_lists_every_route_with_words_and_answers(rest: Rest) -> None:
+    document = (await rest.client.get("/openapi.json")).json()
+    routes = [route for route in rest.app.router.routes if isinstance(route, RawRoute)]
+    listed = {(path, method.upper()) for path, item in document["paths"].items() for method in item}
+    served = {(route.path, method) for route in routes for method in route.methods or ()}
+    assert served - listed == {("/v2/", "GET")}
+    assert listed <= served
+    tags = {tag["name"] for tag in document["tags"]}
+    for path, item in document["paths"].items():
+        for operation in item.values():
+            assert operation["summary"], path
+            assert operation["description"], path
+            assert set(operation["tags"]) <= tags, path
+            assert any(status.startswith("2") for status in operation["responses"]), path
+            in_path = {parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "path"}
+            assert in_path == set(re.findall(r"{(\w+)}", path)), path
+
+
+async def test_every_reference_of_the_document_leads_somewhere(rest: Rest) -> None:
+    document = (await rest.client.get("/openapi.json")).json()
+    schemas = document["components"]["schemas"]
+    assert schemas["Error"]["properties"]["code"]["enum"] == [code.name for code in Code]
+    references = set(_references(document))
+    assert references
+    assert references <= {f"#/components/schemas/{name}" for name in schemas}
+
+
+async def test_the_docs_are_a_page(rest: Rest) -> None:
+    response = await rest.client.get("/docs")
+    assert response.headers["content-type"].startswith("text/html")
+
+
+def _references(node: Any) -> list[str]:
+    if isinstance(node, dict):
+        own = [node["$ref"]] if "$ref" in node else []
+        return own + [found for value in node.values() for found in _references(value)]
+    if isinstance(node, list):
+        return [found for value in node for found in _references(value)]
+    return []
