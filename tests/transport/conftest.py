@@ -1,0 +1,92 @@
+"""A whole server behind real sockets in the test's own loop, over models the test controls."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import pytest_asyncio
+
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
+from inferwire_server.server import Composition, compose
+from inferwire_server.service import Services
+from inferwire_server.settings import Settings
+from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+
+Models = dict[str, FakeModel]
+
+
+@pytest.fixture
+def models() -> Models:
+    """What the repository serves: `echo` gives y = x of f32[?,4]. Tests override or change them."""
+    return {"echo": FakeModel(echo_spec("echo"))}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """What the server is started with."""
+    return Settings(model_repository=tmp_path / "models", allow_uploads=True, session_grace_s=0.0)
+
+
+@pytest_asyncio.fixture
+async def composition(models: Models, settings: Settings) -> AsyncIterator[Composition]:
+    """The server without its sockets, with every model loaded."""
+    assert settings.model_repository is not None
+    for name in models:
+        (settings.model_repository / name / "1").mkdir(parents=True)
+        (settings.model_repository / name / "1" / "model.onnx").touch()
+    async with compose(settings, FakeBackend(models)) as composed:
+        await composed.catalogue.load(composed.entries)
+        composed.services.health.begin()
+        yield composed
+        for model in models.values():
+            model.gate.open()
+
+
+@pytest.fixture
+def services(composition: Composition) -> Services:
+    """The services behind the sockets."""
+    return composition.services
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a device is doing."""
+
+    running: int
+    queued: int
+
+
+@pytest.fixture
+def load(services: Services) -> Callable[[], Any]:
+    """Ask how busy the one device is."""
+
+    async def ask() -> Load:
+        (device,) = await services.devices.list()
+        return Load(device.load.running, device.load.queued)
+
+    return ask
+
+
+@pytest.fixture
+def grpc_options() -> GrpcOptions:
+    """Where gRPC listens."""
+    return GrpcOptions(port=0)
+
+
+@pytest_asyncio.fixture
+async def grpc_server(services: Services, grpc_options: GrpcOptions) -> AsyncIterator[GrpcServer]:
+    """The gRPC port, open."""
+    async with GrpcServer(services, grpc_options) as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def channel(grpc_server: GrpcServer) -> AsyncIterator[grpc.aio.Channel]:
+    """A client's channel to it."""
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{grpc_server.port}") as opened:
+        yield opened

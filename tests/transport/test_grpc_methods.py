@@ -1,0 +1,100 @@
+"""Calls are made from descriptors, and what they raise is answered from the error table."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from inferwire_proto.errors import CODE_METADATA, Code
+from inferwire_proto.inferwire.v1 import devices_pb2 as pb
+from inferwire_server.errors import ServingError
+from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.rpc.methods import Service, generic_handler
+from inferwire_server.transport.rpc.status import RETRY_AFTER_METADATA
+
+DESCRIPTOR: Any = pb.DESCRIPTOR.services_by_name["DeviceService"]
+UNIMPLEMENTED = {"GetProperty": "no properties here", "GetVersions": "no versions here"}
+
+
+class Calls:
+    """Raises what it is given."""
+
+    def __init__(self, raised: Exception) -> None:
+        self._raised = raised
+
+    async def list_devices(self, request: pb.ListDevicesRequest, context: object) -> pb.ListDevicesResponse:
+        raise self._raised
+
+
+@asynccontextmanager
+async def served(raised: Exception) -> AsyncGenerator[Callable[[str], Any], None]:
+    """Serve calls that raise, and give what calls them."""
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(
+        [generic_handler(Service(DESCRIPTOR, Calls(raised), unimplemented=UNIMPLEMENTED), Drain())]
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+
+        def call(name: str) -> Any:
+            return channel.unary_unary(f"/inferwire.v1.DeviceService/{name}")(b"")
+
+        yield call
+    await server.stop(None)
+
+
+async def failure(call: Any) -> grpc.aio.AioRpcError:
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call
+    return raised.value
+
+
+@pytest.mark.parametrize("code", Code, ids=lambda code: code.name)
+async def test_a_code_is_its_status_its_sentence_and_its_name(code: Code) -> None:
+    async with served(ServingError(code, "why, and what was expected", retry_after_s=1.5)) as call:
+        error = await failure(call("ListDevices"))
+    assert error.code() is grpc.StatusCode[code.grpc]
+    assert error.details() == "why, and what was expected"
+    trailers = dict(error.trailing_metadata())
+    assert (trailers[CODE_METADATA], trailers[RETRY_AFTER_METADATA]) == (code.name, "1.5")
+
+
+async def test_a_bug_is_an_id_that_the_log_explains() -> None:
+    with capture_logs() as logged:
+        async with served(ZeroDivisionError("secret detail")) as call:
+            error = await failure(call("ListDevices"))
+    assert error.code() is grpc.StatusCode.INTERNAL
+    details = error.details() or ""
+    assert "secret" not in details
+    (event,) = logged
+    assert event["id"] in details
+    assert isinstance(event["exc_info"], ZeroDivisionError)
+
+
+async def test_a_long_sentence_still_arrives() -> None:
+    async with served(ServingError(Code.MODEL_FAILED, "ö" * 100_000)) as call:
+        error = await failure(call("ListDevices"))
+    assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert (error.details() or "").endswith("öö...")
+
+
+async def test_a_call_that_is_not_offered_says_so() -> None:
+    async with served(ZeroDivisionError()) as call:
+        error = await failure(call("GetVersions"))
+    assert (error.code(), error.details()) == (grpc.StatusCode.UNIMPLEMENTED, "no versions here")
+
+
+@pytest.mark.parametrize(
+    "unimplemented",
+    [{"GetProperty": "no"}, {**UNIMPLEMENTED, "ListDevices": "answered all the same"}],
+    ids=["forgotten", "both"],
+)
+def test_a_call_is_answered_or_listed_as_unimplemented(unimplemented: dict[str, str]) -> None:
+    with pytest.raises(AssertionError, match="either answered or listed as unimplemented; this is a bug"):
+        generic_handler(Service(DESCRIPTOR, Calls(ValueError()), unimplemented=unimplemented), Drain())

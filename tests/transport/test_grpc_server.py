@@ -1,0 +1,142 @@
+"""The gRPC port: how it opens, what it shows, and how it closes."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import closing
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+
+from inferwire_server.engine.fake_backend import FakeModel
+from inferwire_server.service import Services
+from inferwire_server.transport.listening import CannotListen
+from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+
+SERVICES = {
+    "inferwire.v1.InferenceService",
+    "inferwire.v1.ModelService",
+    "inferwire.v1.DeviceService",
+    "inference.GRPCInferenceService",
+}
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+async def check(channel: grpc.aio.Channel, service: str) -> int:
+    call: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
+    request = health_pb2.HealthCheckRequest(service=service).SerializeToString()
+    return health_pb2.HealthCheckResponse.FromString(await call(request)).status
+
+
+async def test_a_second_server_cannot_share_the_port(services: Services, grpc_server: GrpcServer) -> None:
+    port = grpc_server.port
+    with pytest.raises(CannotListen) as raised:
+        async with GrpcServer(services, GrpcOptions(port=port)):
+            pass
+    assert str(raised.value) == (
+        f"cannot listen for gRPC on 127.0.0.1:{port}: another process uses the port; "
+        "stop it, or choose another port with --grpc-port"
+    )
+
+
+async def test_an_address_of_another_machine_is_named(services: Services) -> None:
+    with pytest.raises(OSError, match=r"cannot listen for gRPC on 192\.0\.2\.1:0: .*--host"):
+        async with GrpcServer(services, GrpcOptions(host="192.0.2.1", port=0)):
+            pass
+
+
+async def test_a_closed_server_frees_its_port(services: Services) -> None:
+    async with GrpcServer(services, GrpcOptions(port=0)) as server:
+        port = server.port
+    with closing(socket.socket()) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
+
+
+async def test_the_repr_says_where_it_listens(grpc_server: GrpcServer) -> None:
+    assert repr(grpc_server) == f"<GrpcServer 127.0.0.1:{grpc_server.port}: <Drain: serving, 0 calls>>"
+
+
+@pytest.mark.parametrize("service", ["", *sorted(SERVICES)])
+async def test_the_health_is_the_servers_readiness(channel: grpc.aio.Channel, services: Services, service: str) -> None:
+    assert await check(channel, service) == SERVING
+    services.health.end()
+    assert await check(channel, service) == NOT_SERVING
+
+
+async def test_the_health_of_a_service_nobody_knows_is_not_found(channel: grpc.aio.Channel) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await check(channel, "nope")
+    assert raised.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_watchers_hear_of_every_change_and_of_the_end(
+    channel: grpc.aio.Channel, services: Services, grpc_server: GrpcServer
+) -> None:
+    call: Any = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"")
+
+    async def heard() -> int:
+        return health_pb2.HealthCheckResponse.FromString(await call.read()).status
+
+    assert await heard() == SERVING
+    services.health.end()
+    grpc_server.publish_readiness()
+    assert await heard() == NOT_SERVING
+    services.health.begin()
+    grpc_server.publish_readiness()
+    assert await heard() == SERVING
+    drain = asyncio.ensure_future(grpc_server.drain(10))
+    assert await heard() == NOT_SERVING
+    assert await call.read() is grpc.aio.EOF
+    assert await drain == 0
+
+
+async def test_reflection_shows_both_contracts(channel: grpc.aio.Channel) -> None:
+    call: Any = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")()
+
+    async def ask(**question: Any) -> reflection_pb2.ServerReflectionResponse:
+        await call.write(reflection_pb2.ServerReflectionRequest(**question).SerializeToString())
+        return reflection_pb2.ServerReflectionResponse.FromString(await call.read())
+
+    listed = (await ask(list_services="")).list_services_response.service
+    assert {service.name for service in listed} == SERVICES | {
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1alpha.ServerReflection",
+    }
+    for service in listed:
+        described = await ask(file_containing_symbol=service.name)
+        assert described.file_descriptor_response.file_descriptor_proto, service.name
+    await call.done_writing()
+
+
+async def test_a_message_over_the_limit_is_refused_and_the_next_is_served(services: Services) -> None:
+    async with (
+        GrpcServer(services, GrpcOptions(port=0, max_message_bytes=1000)) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        call: Any = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await call(bytes(2000))
+        assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert pb.ServerLiveResponse.FromString(await call(b"")).live
+
+
+async def test_a_drain_whose_time_is_up_counts_what_it_cuts_off(
+    channel: grpc.aio.Channel, grpc_server: GrpcServer, models: dict[str, FakeModel]
+) -> None:
+    gate = models["echo"].gate
+    gate.close()
+    message = pb.ModelInferRequest(model_name="echo", raw_input_contents=[bytes(16)])
+    message.inputs.add(name="x", datatype="FP32", shape=[1, 4])
+    call: Any = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")(message.SerializeToString())
+    await asyncio.to_thread(gate.wait_held, 1)
+    assert await grpc_server.drain(0) == 1
+    with pytest.raises(grpc.aio.AioRpcError):
+        await call
+    await asyncio.to_thread(gate.wait_held, 0)

@@ -1,0 +1,303 @@
+"""The session's stream: what comes together is answered, whatever becomes of each execution."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import count
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from inferwire_proto import framing, strings
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import CODE_METADATA
+from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_proto.inferwire.v1 import types_pb2
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
+from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.service import Services
+from inferwire_server.transport.rpc.grpc_server import GrpcServer
+
+Models = dict[str, FakeModel]
+
+
+@pytest.fixture
+def models() -> Models:
+    words = ModelSpec(
+        "words",
+        (PortSpec(frozenset({"x"}), "x", BY_NAME["string"], (Dimension(2, 2),), "x", "Parameter"),),
+        (PortSpec(frozenset({"y"}), "y", BY_NAME["string"], (Dimension(2, 2),), "y", "Result"),),
+    )
+    slow = FakeModel(echo_spec("slow"), gate=Gate(is_open=False), optimal_slots=1)
+    return {"echo": FakeModel(echo_spec("echo")), "slow": slow, "words": FakeModel(words)}
+
+
+class Stream:
+    """A client's end of a stream."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.call: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")()
+
+    async def open(self, session_id: str = "") -> pb.SessionWelcome:
+        """Say hello."""
+        await self.send(pb.SessionRequest(hello=pb.SessionHello(client="test", session_id=session_id)))
+        return pb.SessionResponse.FromString(await self.call.read()).welcome
+
+    async def send(self, message: pb.SessionRequest, raw: Sequence[bytes] = ()) -> None:
+        """Send one message."""
+        await self.call.write(framing.join(message.SerializeToString(), raw, framing.RAW_FIELD, framing.PADDING_FIELD))
+
+    async def results(self, number: int) -> dict[int, tuple[pb.ExecutionResult, list[bytes]]]:
+        """Read so many results, by id."""
+        found: dict[int, tuple[pb.ExecutionResult, list[bytes]]] = {}
+        while len(found) < number:
+            data = await self.call.read()
+            assert data is not grpc.aio.EOF, await self.call.details()
+            message = pb.SessionResponse.FromString(data)
+            raw = list(message.raw)
+            for result in message.results:
+                taken, raw = raw[: len(result.outputs)], raw[len(result.outputs) :]
+                (execution_id,) = result.ids
+                found[execution_id] = (result, taken)
+            assert raw == []
+        return found
+
+
+@pytest_asyncio.fixture
+async def stream(channel: grpc.aio.Channel) -> AsyncIterator[Stream]:
+    opened = Stream(channel)
+    await opened.open()
+    yield opened
+    opened.call.cancel()
+
+
+def execution(*ids: int, model: str = "echo", shape: Sequence[int] = (1, 4), **target: Any) -> pb.Execution:
+    header = types_pb2.TensorHeader(name="x", element_type=types_pb2.ELEMENT_TYPE_F32, shape=shape)
+    return pb.Execution(ids=ids, target=pb.Target(served=model, **target), inputs=[header])
+
+
+def row(value: float) -> bytes:
+    return np.full((1, 4), value, np.float32).tobytes()
+
+
+async def error_of(call: Any) -> tuple[grpc.StatusCode, str, str]:
+    trailers = dict(await call.trailing_metadata())
+    return await call.code(), await call.details(), trailers.get(CODE_METADATA, "")
+
+
+async def test_the_welcome_says_who_the_server_is(channel: grpc.aio.Channel, services: Services) -> None:
+    welcome = await Stream(channel).open()
+    assert welcome.session_id
+    assert welcome.server_epoch == services.health.identity.epoch
+    assert welcome.max_message_bytes == 256 << 20
+    assert welcome.server.startswith("inferwire ")
+
+
+async def test_executions_of_one_message_are_each_answered(stream: Stream) -> None:
+    ids = range(1, 17)
+    await stream.send(pb.SessionRequest(executions=[execution(i) for i in ids]), [row(i) for i in ids])
+    results = await stream.results(16)
+    assert {i: raw for i, (_, raw) in results.items()} == {i: [row(i)] for i in ids}
+    first, _ = results[1]
+    assert list(first.outputs) == [types_pb2.TensorHeader(element_type=types_pb2.ELEMENT_TYPE_F32, shape=[1, 4])]
+    assert first.timings.total_us >= first.timings.inference_us > 0
+
+
+async def test_a_stack_is_answered_one_by_one(stream: Stream) -> None:
+    await stream.send(pb.SessionRequest(executions=[execution(1, 2, 3)]), [row(1) + row(2) + row(3)])
+    results = await stream.results(3)
+    assert [results[i][1] for i in (1, 2, 3)] == [[row(1)], [row(2)], [row(3)]]
+
+
+async def test_a_stack_of_strings_is_cut_where_the_strings_end(stream: Stream) -> None:
+    stacked = execution(1, 2, model="words", shape=[2])
+    stacked.inputs[0].element_type = types_pb2.ELEMENT_TYPE_STRING
+    first, second = strings.pack([b"a", b""]), strings.pack([b"bcd", b"e"])
+    await stream.send(pb.SessionRequest(executions=[stacked]), [first + second])
+    results = await stream.results(2)
+    assert (results[1][1], results[2][1]) == ([first], [second])
+
+
+BAD = [
+    (execution(5, model="nope"), row(0), "MODEL_NOT_FOUND", "Request for unknown model: 'nope' is not found"),
+    (execution(5, shape=(1, 5)), row(0), "INVALID_INPUT", "has shape [1,5], expected [?,4]"),
+    (execution(5), row(0)[:-1], "INVALID_INPUT", "has 15 bytes, expected 16 for f32[1,4]"),
+    (execution(5, signature=1), row(0), "INVALID_INPUT", "no longer those the caller knows"),
+    (execution(5, version="9"), row(0), "MODEL_NOT_FOUND", "'echo' version 9 is not found"),
+    (pb.Execution(ids=[5], inputs=execution(5).inputs), row(0), "INVALID_INPUT", "names no model"),
+]
+
+
+@pytest.mark.parametrize(("bad", "raw", "code", "sentence"), BAD, ids=[case[2] + str(i) for i, case in enumerate(BAD)])
+async def test_what_does_not_fit_is_a_result_between_good_ones(
+    stream: Stream, load: Callable[[], Any], bad: pb.Execution, raw: bytes, code: str, sentence: str
+) -> None:
+    before = await load()
+    await stream.send(pb.SessionRequest(executions=[execution(1), bad, execution(2)]), [row(1), raw, row(2)])
+    results = await stream.results(3)
+    assert (results[1][1], results[2][1]) == ([row(1)], [row(2)])
+    error = results[5][0].error
+    assert types_pb2.ErrorCode.Name(error.code) == f"ERROR_CODE_{code}"
+    assert sentence in error.message
+    assert await load() == before
+
+
+async def test_a_bad_stack_is_refused_id_by_id(stream: Stream) -> None:
+    await stream.send(pb.SessionRequest(executions=[execution(1, 2), execution(3)]), [row(1), row(3)])
+    results = await stream.results(3)
+    assert results[3][1] == [row(3)]
+    assert {results[1][0].error.message, results[2][0].error.message} == {
+        "2 tensors f32[1,4] have 16 bytes, expected 32"
+    }
+
+
+async def test_an_unknown_element_type_is_named(stream: Stream) -> None:
+    strange = execution(1)
+    strange.inputs[0].element_type = types_pb2.ElementType.ValueType(77)
+    await stream.send(pb.SessionRequest(executions=[strange]), [row(1)])
+    assert (await stream.results(1))[1][0].error.message == "input 'x' has element type 77, expected 1 to 25"
+
+
+async def test_a_cancel_ends_a_running_execution(stream: Stream, models: Models, load: Callable[[], Any]) -> None:
+    await stream.send(pb.SessionRequest(executions=[execution(1, model="slow"), execution(2)]), [row(1), row(2)])
+    await asyncio.to_thread(models["slow"].gate.wait_held, 1)
+    assert list(await stream.results(1)) == [2]
+    await stream.send(pb.SessionRequest(cancels=[1, 99]))
+    result, _ = (await stream.results(1))[1]
+    assert result.error.code == types_pb2.ERROR_CODE_CANCELLED
+    await asyncio.to_thread(models["slow"].gate.wait_held, 0)
+    models["slow"].gate.open()
+    await stream.send(pb.SessionRequest(executions=[execution(3, model="slow")]), [row(3)])
+    assert (await stream.results(1))[3][1] == [row(3)]
+    assert (await load()).running == 0
+
+
+async def test_a_deadline_ends_a_running_execution(stream: Stream) -> None:
+    hurried = execution(1, model="slow")
+    hurried.scheduling.timeout_us = 1000
+    await stream.send(pb.SessionRequest(executions=[hurried]), [row(1)])
+    assert (await stream.results(1))[1][0].error.code == types_pb2.ERROR_CODE_DEADLINE_EXCEEDED
+
+
+async def test_a_client_that_goes_leaves_nothing_running(
+    channel: grpc.aio.Channel, services: Services, models: Models, load: Callable[[], Any]
+) -> None:
+    gone = Stream(channel)
+    await gone.open()
+    await gone.send(
+        pb.SessionRequest(executions=[execution(1, model="slow"), execution(2, model="slow")]), [row(1), row(2)]
+    )
+    await asyncio.to_thread(models["slow"].gate.wait_held, 1)
+    gone.call.cancel()
+    await asyncio.to_thread(models["slow"].gate.wait_held, 0)
+    models["slow"].gate.open()
+    stream = Stream(channel)
+    await stream.open()
+    await stream.send(pb.SessionRequest(executions=[execution(3, model="slow")]), [row(3)])
+    assert (await stream.results(1))[3][1] == [row(3)]
+    after = await load()
+    assert (after.running, after.queued) == (0, 0)
+    stream.call.cancel()
+
+
+async def test_a_client_that_has_said_all_still_gets_its_results(stream: Stream, models: Models) -> None:
+    await stream.send(pb.SessionRequest(executions=[execution(1, model="slow")]), [row(1)])
+    await stream.call.done_writing()
+    await asyncio.to_thread(models["slow"].gate.wait_held, 1)
+    models["slow"].gate.open()
+    assert (await stream.results(1))[1][1] == [row(1)]
+    assert await stream.call.read() is grpc.aio.EOF
+    assert await stream.call.code() is grpc.StatusCode.OK
+
+
+MALFORMED = [
+    (b"\xff\xff", "are not a message of type inferwire.v1.SessionRequest"),
+    (pb.SessionRequest(hello=pb.SessionHello()).SerializeToString(), "second hello"),
+    (pb.SessionRequest(executions=[execution(1)]).SerializeToString(), "executions have 1 or more"),
+    (pb.SessionRequest(raw=[b""]).SerializeToString(), "bytes of 1 inputs, but its executions have 0"),
+    (pb.SessionRequest(executions=[execution()], raw=[b""]).SerializeToString(), "has no id"),
+    (pb.SessionRequest(executions=[execution(1, 1)], raw=[b""]).SerializeToString(), "is in use"),
+]
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"), MALFORMED, ids=[case[1].split()[0] + str(len(case[0])) for case in MALFORMED]
+)
+async def test_what_cannot_be_read_ends_the_stream(
+    stream: Stream, models: Models, load: Callable[[], Any], data: bytes, sentence: str
+) -> None:
+    await stream.send(pb.SessionRequest(executions=[execution(7, model="slow")]), [row(1)])
+    await asyncio.to_thread(models["slow"].gate.wait_held, 1)
+    await stream.call.write(data)
+    status, details, code = await error_of(stream.call)
+    assert (status, code) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_INPUT")
+    assert sentence in details
+    await asyncio.to_thread(models["slow"].gate.wait_held, 0)
+
+
+async def test_a_stream_begins_with_a_hello(channel: grpc.aio.Channel) -> None:
+    stream = Stream(channel)
+    await stream.send(pb.SessionRequest(executions=[execution(1)]), [row(1)])
+    assert (await error_of(stream.call))[:2] == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "the stream's first message has no hello",
+    )
+
+
+async def test_a_session_is_resumed_while_a_stream_holds_it(channel: grpc.aio.Channel) -> None:
+    first, second = Stream(channel), Stream(channel)
+    welcome = await first.open()
+    assert (await second.open(welcome.session_id)).session_id == welcome.session_id
+    first.call.cancel()
+    second.call.cancel()
+
+
+async def test_a_session_that_is_gone_cannot_be_resumed(channel: grpc.aio.Channel) -> None:
+    stream = Stream(channel)
+    await stream.send(pb.SessionRequest(hello=pb.SessionHello(session_id="gone")))
+    status, details, code = await error_of(stream.call)
+    assert (status, code) == (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_EXPIRED")
+    assert "'gone'" in details
+
+
+async def test_a_full_queue_is_a_result(stream: Stream, models: Models) -> None:
+    number = 1 + 256 + 3
+    ids = range(1, number + 1)
+    await stream.send(pb.SessionRequest(executions=[execution(i, model="slow") for i in ids]), [row(i) for i in ids])
+    refused = await stream.results(3)
+    assert {result.error.code for result, _ in refused.values()} == {types_pb2.ERROR_CODE_QUEUE_FULL}
+    assert {result.error.retry_after_s for result, _ in refused.values()} == {1.0}
+    models["slow"].gate.open()
+    assert len(await stream.results(number - 3)) == number - 3
+
+
+async def test_a_drain_answers_what_runs_and_then_ends_the_stream(
+    stream: Stream, grpc_server: GrpcServer, services: Services, models: Models
+) -> None:
+    await stream.send(pb.SessionRequest(executions=[execution(1, model="slow")]), [row(1)])
+    await asyncio.to_thread(models["slow"].gate.wait_held, 1)
+    drain = asyncio.gather(services.inference.drain(10), grpc_server.drain(10))
+    await stream.send(pb.SessionRequest(executions=[execution(2)]), [row(2)])
+    refused, _ = (await stream.results(1))[2]
+    assert refused.error.code == types_pb2.ERROR_CODE_SHUTTING_DOWN
+    models["slow"].gate.open()
+    assert (await stream.results(1))[1][1] == [row(1)]
+    assert await error_of(stream.call) == (
+        grpc.StatusCode.UNAVAILABLE,
+        "the server is shutting down",
+        "SHUTTING_DOWN",
+    )
+    assert await drain == [0, 0]
+
+
+async def test_many_messages_in_flight_are_answered_once_each(stream: Stream) -> None:
+    ids = count(1)
+    for _ in range(20):
+        batch = [next(ids) for _ in range(5)]
+        await stream.send(pb.SessionRequest(executions=[execution(i) for i in batch]), [row(i) for i in batch])
+    results = await stream.results(100)
+    assert {i: raw for i, (_, raw) in results.items()} == {i: [row(i)] for i in range(1, 101)}
