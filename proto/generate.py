@@ -38,9 +38,7 @@ class Contract:
 
 def in_common_pool(stub: str) -> str:
     """Make inferwire's own stubs import each other from the contract's package."""
-    return re.sub(
-        r"^from inferwire\.v1 import", "from inferwire_proto.inferwire.v1 import", stub, flags=re.MULTILINE
-    )
+    return re.sub(r"^from inferwire\.v1 import", "from inferwire_proto.inferwire.v1 import", stub, flags=re.MULTILINE)
 
 
 def in_private_pool(stub: str) -> str:
@@ -53,9 +51,7 @@ def in_private_pool(stub: str) -> str:
 
 CONTRACTS = (
     Contract(ROOT / "proto/inferwire_proto", ROOT / "proto/inferwire_proto", in_common_pool),
-    Contract(
-        ROOT / "proto/open_inference", ROOT / "server/inferwire_server/transport/oip_stubs", in_private_pool
-    ),
+    Contract(ROOT / "proto/open_inference", ROOT / "server/inferwire_server/transport/oip_stubs", in_private_pool),
 )
 
 

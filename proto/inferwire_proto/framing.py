@@ -35,9 +35,7 @@ class MalformedMessage(ValueError):
     """The bytes are not the protobuf message they should be."""
 
 
-def join(
-    header: bytes, buffers: Iterable[memoryview | bytes], raw_field: int, padding_field: int | None
-) -> bytes:
+def join(header: bytes, buffers: Iterable[memoryview | bytes], raw_field: int, padding_field: int | None) -> bytes:
     """Join a serialised header and tensors' bytes into one message, copying each buffer once.
 
     Args:
