@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 import zlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,6 +16,8 @@ from tests.transport.rest.conftest import BODY_LIMIT, Rest, X, sentence, tensor
 
 from inferwire_proto import strings
 from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
+from inferwire_server.transport.rest.bodies import decompress
 
 ROW = np.array([1.5, np.nan, np.inf, -0.0], np.float32)
 
@@ -169,6 +172,17 @@ async def test_a_body_over_the_limit_is_refused_however_it_comes(rest: Rest) -> 
     assert f"the body has more than {BODY_LIMIT} bytes, expected" in sentence(chunked, Code.TOO_LARGE)
     assert "when decompressed" in sentence(bomb, Code.TOO_LARGE)
     assert (await rest.infer("echo", X)).status_code == 200
+
+
+def test_a_bomb_is_not_decompressed_beyond_the_limit() -> None:
+    bomb = gzip.compress(bytes(50 * BODY_LIMIT))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ServingError, match="when decompressed"):
+            decompress(bomb, "gzip", BODY_LIMIT)
+        assert tracemalloc.get_traced_memory()[1] < 4 * BODY_LIMIT
+    finally:
+        tracemalloc.stop()
 
 
 async def test_a_chunked_body_is_put_together(rest: Rest) -> None:

@@ -8,8 +8,9 @@ import socket
 
 import httpx
 import pytest
-from tests.transport.rest.conftest import Rest, X
+from tests.transport.rest.conftest import Rest, X, sentence
 
+from inferwire_proto.errors import Code
 from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.rest.http_protocol import LONGEST_HEAD
 from inferwire_server.transport.rest.http_server import http_server
@@ -84,8 +85,7 @@ async def test_a_drain_cancels_what_is_left_after_the_grace(rest: Rest) -> None:
     await rest.server.drain(0)
     await held(rest, 0)
     await rest.reaches(running=0, queued=0)
-    with pytest.raises(httpx.HTTPError):
-        (await running).raise_for_status()
+    assert sentence(await running, Code.SHUTTING_DOWN) == "the server is shutting down"
 
 
 async def test_a_caller_that_goes_takes_its_inference_along(rest: Rest) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from secrets import token_hex
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,13 +16,16 @@ class RequestIds:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        # Asking the system for randomness each time costs as much as parsing a request.
+        self._prefix = token_hex(4).encode()
+        self._numbers = count()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _given(scope["headers"]) or token_hex(8).encode()
+        request_id = _given(scope["headers"]) or b"%b%08x" % (self._prefix, next(self._numbers))
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -6,6 +6,7 @@ OpenAPI document, what the endpoints take and give.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -15,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.rest.documentation import ERRORS, PATH_PARAMETERS
 from inferwire_server.transport.rest.responses import bug_response, error_response
@@ -74,6 +76,9 @@ class RawRoute(APIRoute):
             response = error_response(error)
         except ClientDisconnect:
             return
+        except asyncio.CancelledError:
+            # The grace of a drain is over. The task ends here either way, and its caller is told.
+            response = error_response(ServingError(Code.SHUTTING_DOWN, "the server is shutting down"))
         except Exception as error:  # noqa: BLE001 - logged there, and nothing but its id goes out
             response = bug_response(error, request.url.path)
         await response(scope, receive, send)
