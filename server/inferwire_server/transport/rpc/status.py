@@ -21,8 +21,11 @@ Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 RETRY_AFTER_METADATA = "retry-after"
 """The trailing metadata entry that says when a retry makes sense, in seconds."""
 
-_LONGEST_DETAILS = 2000
-"""A status travels in a header; peers refuse headers of more than 8 KiB."""
+_MOST_DETAILS_BYTES = 6000
+"""What a sentence may take in a header, where bytes beyond ASCII take three each; peers begin to refuse
+headers of more than 8 KiB in all."""
+
+_MOST_BYTES_PER_CHARACTER = 12
 
 
 def status_of(code: Code) -> grpc.StatusCode:
@@ -66,4 +69,12 @@ async def abort(context: Context, error: ServingError) -> NoReturn:
 
 def clipped(message: str) -> str:
     """Keep the beginning of a sentence that is too long for a header."""
-    return message if len(message) <= _LONGEST_DETAILS else message[:_LONGEST_DETAILS] + "..."
+    room = _MOST_DETAILS_BYTES
+    if len(message) * _MOST_BYTES_PER_CHARACTER <= room:
+        return message
+    for index, character in enumerate(message):
+        is_plain = " " <= character <= "~" and character != "%"
+        room -= 1 if is_plain else 3 * len(character.encode("utf-8", "surrogatepass"))
+        if room < 0:
+            return message[:index] + "..."
+    return message

@@ -128,10 +128,10 @@ def _cut_column(header: types_pb2.TensorHeader, data: memoryview, count: int) ->
 
 
 def _cut_strings(data: memoryview, length: int, count: int) -> list[memoryview]:
-    """Cut so many tensors of so many strings apart; what does not fit is left for the model's check to name."""
+    """Cut so many tensors of so many strings apart. The last gets what is left: its check names what is wrong."""
     cut: list[memoryview] = []
     start = 0
-    for _ in range(count):
+    for _ in range(count - 1):
         end = start
         for _ in range(length):
             if end + _LENGTH.size > data.nbytes:
@@ -139,6 +139,4 @@ def _cut_strings(data: memoryview, length: int, count: int) -> list[memoryview]:
             end += _LENGTH.size + int(_LENGTH.unpack_from(data, end)[0])
         cut.append(data[start:end])
         start = end
-    if start < data.nbytes:
-        raise invalid_input(f"{data.nbytes - start} bytes follow the strings of {count} executions, expected none")
-    return cut
+    return [*cut, data[start:]]
