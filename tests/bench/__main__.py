@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import openvino as ov
-from inferwire_cli.server_process import ServerProcess, running_server
 from tests.bench.load import Figures, Way, measure, middle
 from tests.bench.local_ways import async_queue, infer
 from tests.bench.networks import Network, networks
@@ -16,6 +15,7 @@ from tests.bench.report import chart, machine, table
 from tests.bench.wire_ways import grpc_unary, rest_binary
 
 import inferwire
+from inferwire_cli.server_process import ServerProcess, running_server
 
 HINTS = {"PERFORMANCE_HINT": "THROUGHPUT"}
 IN_PROCESS = "openvino AsyncInferQueue"
