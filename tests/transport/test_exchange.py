@@ -1,0 +1,103 @@
+"""A stream's two directions: what either does when the other has stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+import grpc
+import pytest
+
+from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.rpc.exchange import Exchange
+
+
+class Peer:
+    """A context whose client sends what it is given and takes answers when it is let."""
+
+    def __init__(self, *messages: bytes) -> None:
+        self.unread = deque(messages)
+        self.written: list[bytes] = []
+        self.takes = asyncio.Event()
+
+    async def read(self) -> Any:
+        await asyncio.sleep(0)
+        return self.unread.popleft() if self.unread else grpc.aio.EOF
+
+    async def write(self, message: bytes) -> None:
+        await self.takes.wait()
+        self.written.append(message)
+
+
+class Echo:
+    """Sends back what was taken in, and has room for two."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[bytes] = deque()
+        self.changed = asyncio.Event()
+        self.is_full = asyncio.Event()
+        self.room = asyncio.Event()
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self.waiting)
+
+    @property
+    def has_ended(self) -> bool:
+        return not self.waiting
+
+    def put(self, message: bytes) -> None:
+        if message == b"bad":
+            raise ValueError("bad")
+        self.waiting.append(message)
+        self.changed.set()
+
+    def take(self) -> bytes:
+        self.room.set()
+        return self.waiting.popleft()
+
+    async def wait(self) -> None:
+        await self.changed.wait()
+        self.changed.clear()
+
+    def wake(self) -> None:
+        self.changed.set()
+
+    async def has_room(self) -> None:
+        while len(self.waiting) >= 2:
+            self.is_full.set()
+            self.room.clear()
+            await self.room.wait()
+
+
+def exchange(peer: Any, echo: Echo) -> Exchange:
+    return Exchange(peer, Drain(), echo, echo.put)
+
+
+async def test_nothing_more_is_read_of_a_client_that_takes_no_answers() -> None:
+    peer, echo = Peer(b"1", b"2", b"3", b"4", b"5", b"6"), Echo()
+    running = asyncio.ensure_future(exchange(peer, echo).run())
+    await echo.is_full.wait()
+    assert peer.unread
+    peer.takes.set()
+    await running
+    assert peer.written == [b"1", b"2", b"3", b"4", b"5", b"6"]
+
+
+async def test_what_cannot_be_taken_in_ends_it() -> None:
+    peer, echo = Peer(b"1", b"bad", b"2"), Echo()
+    peer.takes.set()
+    with pytest.raises(ValueError, match="bad"):
+        await exchange(peer, echo).run()
+    assert list(peer.unread) == [b"2"]
+
+
+async def test_leaving_it_ends_both_directions() -> None:
+    peer, echo = Peer(b"1"), Echo()
+    running = asyncio.ensure_future(exchange(peer, echo).run())
+    await echo.changed.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert peer.written == []
