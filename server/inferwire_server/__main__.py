@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import cast
 
 import structlog
 import uvloop
 
 from inferwire_server import logs
-from inferwire_server.engine.openvino_backend import OpenVinoBackend
+from inferwire_server.engine.backend import Backend
 from inferwire_server.errors import ServingError
 from inferwire_server.malloc import keep_big_blocks
 from inferwire_server.server import serve
@@ -25,14 +27,15 @@ def run(settings: Settings) -> int:
     """Serve until a signal ends it, and give the process's exit code."""
     logs.configure(settings)
     keep_big_blocks()
+    backend = openvino_backend()
 
-    async def until_stopped() -> None:
+    async def until_stopped() -> bool:
         with stop_on_signals() as stop:
-            await serve(settings, OpenVinoBackend(), stop)
+            return await serve(settings, backend, stop)
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(until_stopped())
+            has_stopped = runner.run(until_stopped())
     except Exception as error:
         refusals = tuple(_leaves(error))
         if not all(isinstance(refusal, ServingError | OSError) for refusal in refusals):
@@ -40,7 +43,18 @@ def run(settings: Settings) -> int:
         for refusal in refusals:
             log.error("cannot serve", reason=str(refusal))
         return 1
+    if not has_stopped:
+        log.warning("an inference did not stop, the process ends without it")
+        os._exit(0)
     return 0
+
+
+def openvino_backend() -> Backend:
+    """Bring OpenVINO in, without the package that reports its use to its makers: a server calls nobody."""
+    sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
+    from inferwire_server.engine.openvino_backend import OpenVinoBackend
+
+    return OpenVinoBackend()
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -43,8 +43,8 @@ _FLUSH_S = 1.0
 """How long after the grace the sockets stay, so that what was cancelled at its end is still answered."""
 
 
-async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> None:
-    """Serve until `stop` is set, then finish what runs within the grace period.
+async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bool:
+    """Serve until `stop` is set, then finish what runs within the grace period; say whether all of it stopped.
 
     Raises:
         ServingError: INVALID_INPUT for settings that cannot be served.
@@ -75,6 +75,7 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> No
             http.drain(grace_s + _FLUSH_S),
         )
         log.info("stopped", cancelled=cancelled)
+    return not server.engine.stuck
 
 
 async def _load(server: Composition, grpc_server: GrpcServer) -> None:
@@ -94,6 +95,7 @@ def new_id() -> str:
 class Composition:
     """The server without its sockets."""
 
+    engine: Engine
     services: Services
     catalogue: Catalogue
     metrics: Metrics
@@ -118,7 +120,7 @@ async def compose(settings: Settings, backend: Backend) -> AsyncGenerator[Compos
             catalogue.expect(entries)
             services = _services(settings, engine, catalogue, blobs)
             reaper = tasks.create_task(services.sessions.reap())
-            yield Composition(services, catalogue, metrics, entries)
+            yield Composition(engine, services, catalogue, metrics, entries)
             reaper.cancel()
     finally:
         if blobs is not None:

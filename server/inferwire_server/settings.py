@@ -54,6 +54,7 @@ class Settings:
             group=_MODELS,
             name="--property",
             negative=(),
+            show_default=False,
             help="OpenVINO property to compile them with, as NAME=VALUE; may be repeated. "
             "PERFORMANCE_HINT=THROUGHPUT unless given.",
         ),

@@ -17,6 +17,9 @@ from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions
 from inferwire_server.engine.device import Device, Observer
 from inferwire_server.errors import ServingError
 
+CLOSE_S = 5.0
+"""How long a closing engine waits for cancelled inferences: most stop at their next layer, some never do."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
@@ -71,6 +74,9 @@ class Engine:
     """The devices and the models on them. Lives on one event loop.
 
     Use as an async context manager: leaving it cancels what still runs and frees every model.
+
+    Attributes:
+        stuck: How many models had an inference that did not stop when the engine closed.
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class Engine:
         self._clock = clock
         self._devices: dict[str, Device] = {}
         self._models: set[Model] = set()
+        self.stuck = 0
 
     async def __aenter__(self) -> Engine:
         for name in await asyncio.to_thread(self.backend.devices):
@@ -94,7 +101,9 @@ class Engine:
         leaving = [device.remove_model(model, error) for device in self.devices for model in device.models]
         for device in self.devices:
             device.cancel_all("the server is shutting down")
-        await asyncio.gather(*leaving)
+        if leaving:
+            _, stuck = await asyncio.wait(leaving, timeout=CLOSE_S)
+            self.stuck = len(stuck)
         for device in self.devices:
             device.close()
 

@@ -6,7 +6,6 @@ OpenVINO raises bare RuntimeErrors; here they become errors with a code.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -73,27 +72,9 @@ class OpenVinoModel:
     def __init__(self, compiled: ov.CompiledModel, spec: ModelSpec) -> None:
         self._compiled = compiled
         self.spec = spec
-
-    @cached_property
-    def devices(self) -> tuple[str, ...]:
-        """The physical devices it runs on."""
-        return tuple(_plain_device(device) for device in self._compiled.get_property("EXECUTION_DEVICES"))
-
-    @cached_property
-    def optimal_slots(self) -> int:
-        """How many inferences at once keep its devices busy."""
-        return int(self._compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
-
-    @cached_property
-    def properties(self) -> Properties:
-        """Its readable properties; those that cannot be read are left out."""
-        values: dict[str, PropertyValue] = {}
-        for name in self._compiled.get_property("SUPPORTED_PROPERTIES"):
-            try:
-                values[name] = _property_value(self._compiled.get_property(name))
-            except RuntimeError:
-                continue
-        return values
+        self.devices = tuple(_plain_device(device) for device in compiled.get_property("EXECUTION_DEVICES"))
+        self.optimal_slots = int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
+        self.properties = _readable_properties(compiled)
 
     def create_slot(self) -> OpenVinoSlot:
         """Make a slot."""
@@ -260,6 +241,17 @@ def _partial_shape(shape: Shape) -> ov.PartialShape:
     if shape is None:
         return ov.PartialShape.dynamic()
     return ov.PartialShape([ov.Dimension(d.min, -1 if d.max is None else d.max) for d in shape])
+
+
+def _readable_properties(compiled: ov.CompiledModel) -> Properties:
+    """Read a model's properties; those that cannot be read are left out."""
+    values: dict[str, PropertyValue] = {}
+    for name in compiled.get_property("SUPPORTED_PROPERTIES"):
+        try:
+            values[name] = _property_value(compiled.get_property(name))
+        except RuntimeError:
+            continue
+    return values
 
 
 def _plain_device(name: str) -> str:

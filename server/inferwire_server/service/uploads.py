@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from shutil import rmtree
 
 from inferwire_proto.errors import Code
@@ -94,11 +94,8 @@ class UploadService:
         Raises:
             ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
         """
-        folder, laid_out = self._lay_out(session, source)
-        try:
+        with self._laid_out(session, source) as laid_out:
             return await asyncio.to_thread(self._engine.backend.read, laid_out)
-        finally:
-            rmtree(folder)
 
     async def compile(self, session: Session, source: UploadedSource, compilation: Compilation) -> tuple[str, Model]:
         """Compile an uploaded model for a session, and give the name it has there.
@@ -108,12 +105,9 @@ class UploadService:
         """
         for name in _forbidden(compilation.properties):
             raise ServingError(Code.PERMISSION_DENIED, f"property {name} is for the server's operator to set")
-        folder, laid_out = self._lay_out(session, source)
-        try:
+        with self._laid_out(session, source) as laid_out:
             options = ModelOptions("", compilation.device, compilation.properties)
             model = await self._engine.load(laid_out, options)
-        finally:
-            rmtree(folder)
         if session.has_ended:
             await self._engine.unload(model, session_expired(session.id))
             raise session_expired(session.id)
@@ -140,13 +134,20 @@ class UploadService:
             )
         return self._blobs
 
-    def _lay_out(self, session: Session, source: UploadedSource) -> tuple[Path, Source]:
+    @contextmanager
+    def _laid_out(self, session: Session, source: UploadedSource) -> Generator[Source]:
+        """Lay a model's files out for as long as the runtime reads them; its errors do not tell where."""
         blobs = self._store()
         for digest in (source.model, source.weights):
             if digest is not None and digest not in session.blobs:
                 raise invalid_input(f"blob {digest.hex() or 'of no hash'} is not uploaded in this session")
         folder, path = blobs.lay_out(source.model, source.weights, source.suffix)
-        return folder, Source(path, reshape=source.reshape)
+        try:
+            yield Source(path, reshape=source.reshape)
+        except ServingError as error:
+            raise ServingError(error.code, error.message.replace(f"{folder}/", "")) from error
+        finally:
+            rmtree(folder)
 
 
 def _forbidden(value: PropertyValue | Properties) -> Iterator[str]:

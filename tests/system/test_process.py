@@ -1,0 +1,224 @@
+"""The server as an operator meets it: a process with flags, signals, an exit code and a log."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset13 as op
+
+import inferwire as ov
+from inferwire_cli.server_process import (
+    HOST,
+    ServerProcess,
+    free_ports,
+    has_ended_within,
+    running_server,
+    tail,
+    wait_until_ready,
+)
+
+DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
+ROW = np.zeros((1, 64), np.float32)
+END_S = 60
+
+
+def save_slow_model(repository: Path, products: int) -> None:
+    """Save a model that takes long: a few milliseconds for each product."""
+    data = op.parameter([1], np.float32, name="data")
+    node: Any = op.broadcast(data, op.constant(np.array([1024, 1024], np.int64)))
+    square = node
+    for _ in range(products):
+        node = op.tanh(op.matmul(node, square, transpose_a=False, transpose_b=False))
+    out = op.reduce_max(node, op.constant(np.array([0, 1], np.int64)))
+    runtime: Any = openvino
+    openvino.save_model(runtime.Model([out], [data], "slow"), repository / "slow" / "1" / "slow.xml")
+
+
+@contextmanager
+def started(*flags: str, grpc_port: int = 0) -> Generator[tuple[ServerProcess, IO[bytes]]]:
+    """Start a server without waiting for it; whatever becomes of it, it is gone at the end."""
+    ports = free_ports(2)
+    server_ports = ["--http-port", str(ports[0]), "--grpc-port", str(grpc_port or ports[1])]
+    with TemporaryFile() as log:
+        command = [sys.executable, "-m", "inferwire_cli", "serve", *server_ports, *flags]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            yield ServerProcess(process, grpc_port or ports[1], ports[0]), log
+        finally:
+            process.kill()
+            process.wait()
+
+
+def log_line(log: IO[bytes], event: str) -> dict[str, Any]:
+    """Find an event in a server's log."""
+    lines = [json.loads(line) for line in tail(log).splitlines() if line.startswith("{")]
+    return next(line for line in lines if line["event"] == event)
+
+
+def wait_for_line(server: ServerProcess, log: IO[bytes], event: str) -> None:
+    """Wait until a server has logged an event."""
+    while event not in tail(log):
+        assert not has_ended_within(server, 0.02), tail(log)
+
+
+def get(server: ServerProcess, path: str) -> Any:
+    with urlopen(f"http://{server.host}:{server.http_port}{path}") as answer:
+        return json.load(answer)
+
+
+def wait_for_running(server: ServerProcess, count: int) -> None:
+    """Wait until so many inferences are on the device."""
+    while get(server, "/inferwire/v1/devices")["devices"][0]["running"] < count:
+        assert not has_ended_within(server, 0.01)
+
+
+def start_job(server: ServerProcess) -> str:
+    """Start an inference of the slow model as a job, which no connection has to wait for."""
+    body = {"inputs": [{"name": "data", "datatype": "FP32", "shape": [1], "data": [1.0]}]}
+    url = f"http://{server.host}:{server.http_port}/inferwire/v1/models/slow/jobs"
+    with urlopen(Request(url, json.dumps(body).encode())) as answer:
+        return str(json.load(answer)["id"])
+
+
+def test_running_work_finishes_after_sigterm_and_the_exit_code_is_0(tmp_path: Path) -> None:
+    save_slow_model(tmp_path, products=100)
+    with started("--model-repository", str(tmp_path)) as (server, log):
+        wait_until_ready(server, log)
+        compiled = ov.Core(server.grpc_address).served_model("slow")
+        request = compiled.create_infer_request()
+        request.infer(np.ones(1, np.float32))
+        request.start_async(np.ones(1, np.float32))
+        start_job(server)
+        wait_for_running(server, 2)
+        server.process.terminate()
+        request.wait()
+        assert request.results[0] > 0
+        assert server.process.wait(END_S) == 0
+        assert log_line(log, "stopped")["cancelled"] == 0
+
+
+def test_work_that_outlasts_the_grace_is_cancelled_and_the_exit_code_is_0(tmp_path: Path) -> None:
+    save_slow_model(tmp_path, products=2000)
+    with started("--model-repository", str(tmp_path), "--grace-s", "0.1") as (server, log):
+        wait_until_ready(server, log)
+        request = ov.Core(server.grpc_address).served_model("slow").create_infer_request()
+        request.start_async(np.ones(1, np.float32))
+        start_job(server)
+        wait_for_running(server, 2)
+        server.process.terminate()
+        with pytest.raises(RuntimeError):
+            request.wait()
+        assert server.process.wait(END_S) == 0
+        assert log_line(log, "stopped")["cancelled"] > 0
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    save_slow_model(tmp_path, products=2000)
+    with started("--model-repository", str(tmp_path), "--grace-s", "600") as (server, log):
+        wait_until_ready(server, log)
+        start_job(server)
+        server.process.terminate()
+        wait_for_line(server, log, "stopping")
+        server.process.terminate()
+        assert server.process.wait(END_S) == 128 + signal.SIGTERM
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        with started("--model-repository", str(tmp_path), grpc_port=port) as (server, log):
+            assert server.process.wait(END_S) == 1
+            reason = log_line(log, "cannot serve")["reason"]
+    assert reason.startswith(f"cannot listen for gRPC on {HOST}:{port}: another process uses the port")
+
+
+def test_a_second_server_does_not_share_the_port(tmp_path: Path) -> None:
+    with running_server(tmp_path) as first, started(grpc_port=first.grpc_port) as (second, log):
+        assert second.process.wait(END_S) == 1
+        assert f"{HOST}:{first.grpc_port}" in log_line(log, "cannot serve")["reason"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (("--model-repository", "nowhere"), "the model repository 'nowhere' is no folder and no model file"),
+        (("--property", "NUM_STREAMS"), "--property is 'NUM_STREAMS', expected NAME=VALUE"),
+    ],
+)
+def test_a_setting_that_cannot_be_served_is_named(flags: tuple[str, ...], reason: str) -> None:
+    with started(*flags) as (server, log):
+        assert server.process.wait(END_S) == 1
+        assert log_line(log, "cannot serve")["reason"] == reason
+
+
+def broken_repository(tmp_path: Path) -> Path:
+    (tmp_path / "digits_mlp").symlink_to(DIGITS)
+    broken = tmp_path / "broken" / "1"
+    broken.mkdir(parents=True)
+    (broken / "model.onnx").write_bytes(b"no model at all")
+    return tmp_path
+
+
+def test_a_model_that_does_not_load_leaves_the_others_serving(tmp_path: Path) -> None:
+    with running_server(broken_repository(tmp_path)) as server:
+        core = ov.Core(server.grpc_address)
+        assert core.served_model("digits_mlp")(ROW)[0].shape == (1, 10)
+        with pytest.raises(RuntimeError, match="failed to load 'broken' version 1"):
+            core.served_model("broken")
+        statuses = {status["name"]: status for status in get(server, "/inferwire/v1/models")["models"]}
+        assert statuses["digits_mlp"]["state"] == "ready"
+        assert statuses["broken"]["state"] == "failed"
+        assert "Unable to read the model" in statuses["broken"]["reason"]
+
+
+def test_strict_readiness_says_that_a_model_did_not_load(tmp_path: Path) -> None:
+    with started("--model-repository", str(broken_repository(tmp_path)), "--strict-readiness") as (server, log):
+        wait_for_line(server, log, '"not ready"')
+        with pytest.raises(HTTPError) as caught:
+            get(server, "/v2/health/ready")
+        assert caught.value.code == 503
+
+
+@pytest.mark.parametrize("device", ["CPU", "AUTO", "AUTO:CPU", "HETERO:CPU", "MULTI:CPU", "BATCH:CPU(4)"])
+def test_every_way_to_name_the_device_queues_on_the_cpu(device: str) -> None:
+    with running_server(DIGITS, "--device", device) as server:
+        assert ov.Core(server.grpc_address).served_model("digits_mlp")(ROW)[0].shape == (1, 10)
+        with urlopen(f"http://{server.host}:{server.http_port}/metrics") as answer:
+            metrics = answer.read().decode()
+        labels = 'device="CPU",model="digits_mlp",outcome="finished",version="1"'
+        assert f"inferwire_jobs_total{{{labels}}} 1.0" in metrics
+
+
+def test_settings_come_from_the_environment_and_flags_win() -> None:
+    http_port, grpc_port = free_ports(2)
+    environment = os.environ | {
+        "INFERWIRE_SERVER_NAME": "of the environment",
+        "INFERWIRE_MODEL_REPOSITORY": str(DIGITS),
+    }
+    command = [sys.executable, "-m", "inferwire_server", "--server-name", "of the flag"]
+    ports = ["--http-port", str(http_port), "--grpc-port", str(grpc_port)]
+    with TemporaryFile() as log:
+        process = subprocess.Popen([*command, *ports], env=environment, stdout=log, stderr=log)
+        try:
+            server = ServerProcess(process, grpc_port, http_port)
+            wait_until_ready(server, log)
+            assert get(server, "/v2")["name"] == "of the flag"
+            assert get(server, "/v2/models/digits_mlp")["name"] == "digits_mlp"
+        finally:
+            process.terminate()
+            assert process.wait(END_S) == 0
