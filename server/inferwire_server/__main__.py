@@ -23,7 +23,10 @@ from inferwire_server.stop import stop_on_signals
 log = structlog.stdlib.get_logger()
 
 
-def run(settings: Settings) -> int:
+_DEFAULTS = Settings()
+
+
+def run(settings: Settings = _DEFAULTS) -> int:
     """Serve until a signal ends it, and give the process's exit code."""
     logs.configure(settings)
     keep_big_blocks()
@@ -72,4 +75,4 @@ if __name__ == "__main__":
 
     app = App(name="inferwire_server", config=Env(ENV_PREFIX, command=False))
     app.default(run)
-    sys.exit(app())
+    sys.exit(app(result_action="return_int_as_exit_code_else_zero"))
