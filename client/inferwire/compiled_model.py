@@ -5,6 +5,7 @@ Owns its interface only; what requests share of it is `remote_model`'s.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -73,7 +74,19 @@ class CompiledModel:
         return self._port("output", self._model.ports.output_ports, args, kwargs)
 
     def create_infer_request(self) -> InferRequest:
-        """Make a request. Mirrors `openvino.CompiledModel.create_infer_request`; no call to the server."""
+        """Make a request. Mirrors `openvino.CompiledModel.create_infer_request`; no call to the server.
+
+        Differs from OpenVINO: a model that keeps states starts each inference from fresh ones, and
+        says so in a RuntimeWarning.
+        """
+        if self._model.description.states:
+            states = ", ".join(self._model.description.states)
+            warnings.warn(
+                f"model '{self._model.description.name}' keeps states ({states}); over the network each inference"
+                " starts from fresh ones, since states are not offered by this version of inferwire",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return InferRequest(self._model, self)
 
     def infer_new_request(self, inputs: Any = None) -> OVDict:

@@ -51,3 +51,21 @@ def unpack(data: Buffer, count: int) -> list[bytes]:
     if start != end:
         raise ValueError(f"{end - start} bytes follow the last of {count} strings, expected none")
     return strings
+
+
+def cut(data: memoryview, length: int, count: int) -> list[memoryview]:
+    """Cut tensors of `length` strings each out of a stack of `count`, as views.
+
+    Malformed data is cut somewhere: unpacking the parts says what is wrong with it.
+    """
+    parts: list[memoryview] = []
+    start = 0
+    for _ in range(count - 1):
+        end = start
+        for _ in range(length):
+            if end + _LENGTH.size > data.nbytes:
+                break
+            end += _LENGTH.size + int(_LENGTH.unpack_from(data, end)[0])
+        parts.append(data[start:end])
+        start = end
+    return [*parts, data[start:]]

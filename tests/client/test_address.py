@@ -41,3 +41,19 @@ def test_without_one_the_environment_says_or_the_default(monkeypatch: pytest.Mon
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, "grpcs://elsewhere:1")
     assert str(parse_address()) == str(parse_address("")) == "grpcs://elsewhere:1"
     assert str(parse_address("here:2")) == "here:2"
+
+
+@pytest.mark.parametrize(
+    ("given", "is_local"),
+    [
+        ("localhost", True),
+        ("127.0.0.2:1", True),
+        ("[::1]:1", True),
+        ("unix:/run/inferwire.sock", True),
+        ("grpcs://localhost:1", True),
+        ("elsewhere:1", False),
+        ("127host:1", False),
+    ],
+)
+def test_a_server_on_this_machine_is_reached_without_a_proxy(given: str, is_local: bool) -> None:
+    assert parse_address(given).is_local is is_local

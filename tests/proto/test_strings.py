@@ -48,3 +48,15 @@ class HugeString(bytes):
 def test_longest_string_is_limited() -> None:
     with pytest.raises(ValueError, match="string 1 has 4294967296 bytes, expected at most 4294967295"):
         strings.pack([b"", HugeString()])
+
+
+@given(st.integers(0, 3), st.lists(st.binary(max_size=5), min_size=12, max_size=12), st.integers(1, 4))
+def test_a_stack_is_cut_into_its_tensors(length: int, items: list[bytes], count: int) -> None:
+    tensors = [items[at * length : (at + 1) * length] for at in range(count)]
+    stack = memoryview(b"".join(map(strings.pack, tensors)))
+    assert [strings.unpack(part, length) for part in strings.cut(stack, length, count)] == tensors
+
+
+def test_a_malformed_stack_is_cut_all_the_same() -> None:
+    parts = strings.cut(memoryview(b"\x09\0\0\0a"), 1, 2)
+    assert b"".join(parts) == b"\x09\0\0\0a"

@@ -23,6 +23,12 @@ class Address:
     target: str
     is_secure: bool = False
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine, where no proxy is in between."""
+        host = self.target.rpartition(":")[0]
+        return host in ("unix", "localhost", "[::1]") or host.startswith(("unix:", "127."))
+
     def __str__(self) -> str:
         return _TLS_SCHEME + self.target if self.is_secure else self.target
 

@@ -7,6 +7,7 @@ join them behind a header, receivers cut them off as views (`inferwire_proto.fra
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from inferwire.dimensions import Dimension
 from inferwire.errors import InferwireError, error_of
@@ -23,7 +24,7 @@ from inferwire.transport.protocol import (
     WireBytes,
 )
 from inferwire.types import type_of
-from inferwire_proto import element_types, errors, properties
+from inferwire_proto import element_types, errors, properties, strings
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
 
 
@@ -52,13 +53,13 @@ def decode_result(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes
     return Outcome(outputs, timings)
 
 
-def unstack(raw: Sequence[WireBytes], count: int) -> Iterable[Sequence[WireBytes]]:
-    """Cut the outputs of a stack of `count` executions into those of each."""
+def unstack(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes]) -> Iterable[Sequence[WireBytes]]:
+    """Cut the outputs of a stack of executions into those of each."""
+    count = len(result.ids)
     if count == 1:
         return (raw,)
-    views = [memoryview(data) for data in raw]
-    sizes = [len(view) // count for view in views]
-    return ([view[at * size : (at + 1) * size] for view, size in zip(views, sizes, strict=True)] for at in range(count))
+    columns = [_cut(header, memoryview(data), count) for header, data in zip(result.outputs, raw, strict=True)]
+    return zip(*columns, strict=True) if columns else [()] * count
 
 
 def decode_error(error: types_pb2.Error) -> InferwireError:
@@ -88,6 +89,13 @@ def encode_source(source: ModelSource) -> models_pb2.ModelSource:
         suffix=source.suffix,
         reshape={name: _encode_partial_shape(shape) for name, shape in source.reshape.items()},
     )
+
+
+def _cut(header: types_pb2.TensorHeader, data: memoryview, count: int) -> list[memoryview]:
+    if element_types.BY_WIRE[header.element_type].is_string:
+        return strings.cut(data, prod(header.shape), count)
+    size = data.nbytes // count
+    return [data[at * size : (at + 1) * size] for at in range(count)]
 
 
 def _target(target: Target) -> inference_pb2.Target:

@@ -122,6 +122,8 @@ class Connection:
         return Link(channel, stream, os.getpid())
 
     def _new_channel(self) -> grpc.Channel:
+        # gRPC would take even this machine's own servers through the environment's proxy.
+        options = (*_OPTIONS, ("grpc.enable_http_proxy", 0)) if self._address.is_local else _OPTIONS
         if self._address.is_secure:
-            return grpc.secure_channel(self._address.target, grpc.ssl_channel_credentials(), _OPTIONS)
-        return grpc.insecure_channel(self._address.target, _OPTIONS)
+            return grpc.secure_channel(self._address.target, grpc.ssl_channel_credentials(), options)
+        return grpc.insecure_channel(self._address.target, options)

@@ -187,7 +187,7 @@ class SessionStream:
         for result in message.results:
             buffers = raw[taken : taken + len(result.outputs)]
             taken += len(result.outputs)
-            for id_, outputs in zip(result.ids, codec.unstack(buffers, len(result.ids)), strict=True):
+            for id_, outputs in zip(result.ids, codec.unstack(result, buffers), strict=True):
                 self._answer(id_, result, outputs)
 
     def _answer(self, id_: int, result: ExecutionResult, outputs: Sequence[WireBytes]) -> None:

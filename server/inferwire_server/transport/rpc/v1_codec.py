@@ -5,11 +5,11 @@ This is on the fast path: what it does per execution is counted in microseconds.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from math import prod
 from typing import TypeAlias
 
+from inferwire_proto import strings
 from inferwire_proto.element_types import BY_WIRE, ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
@@ -20,8 +20,6 @@ from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.values import Inference, ServedModel, Target, UploadedModel
 
 Raw: TypeAlias = Sequence[bytes | memoryview]
-
-_LENGTH = struct.Struct("<I")
 
 
 def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None) -> Inference:
@@ -118,25 +116,10 @@ def _cut_column(header: types_pb2.TensorHeader, data: memoryview, count: int) ->
     """Cut one input's bytes into those of each execution of a stack."""
     element_type, shape = _element_type(header), tuple(header.shape)
     if element_type.is_string:
-        return _cut_strings(data, prod(shape), count)
+        return strings.cut(data, prod(shape), count)
     size = element_type.byte_size(shape) if min(shape, default=0) >= 0 else 0
     if data.nbytes != size * count:
         raise invalid_input(
             f"{count} tensors {describe(element_type, shape)} have {data.nbytes} bytes, expected {size * count}"
         )
     return [data[start : start + size] for start in range(0, size * count, size)] if size else [data] * count
-
-
-def _cut_strings(data: memoryview, length: int, count: int) -> list[memoryview]:
-    """Cut so many tensors of so many strings apart. The last gets what is left: its check names what is wrong."""
-    cut: list[memoryview] = []
-    start = 0
-    for _ in range(count - 1):
-        end = start
-        for _ in range(length):
-            if end + _LENGTH.size > data.nbytes:
-                break
-            end += _LENGTH.size + int(_LENGTH.unpack_from(data, end)[0])
-        cut.append(data[start:end])
-        start = end
-    return [*cut, data[start:]]
