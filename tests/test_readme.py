@@ -1,0 +1,148 @@
+"""Every command in the README is run here, as it stands there, but for the ports."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from inferwire_cli.server_process import ServerProcess, free_ports, running_server, tail, wait_until_ready
+
+ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+COMMANDS = [line.removeprefix("$ ") for block in blocks("console") for line in block.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with running_server(ROOT / "deploy/models") as running:
+        yield running
+
+
+@contextmanager
+def serving(command: list[str]) -> Generator[ServerProcess]:
+    """Run a command that serves until it is told to stop, on ports of its environment, and see it end in order."""
+    grpc_port, http_port = free_ports(2)
+    ports = {"INFERWIRE_HTTP_PORT": str(http_port), "INFERWIRE_GRPC_PORT": str(grpc_port)}
+    with TemporaryFile() as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=ENVIRONMENT | ports, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            server = ServerProcess(process, grpc_port, http_port)
+            wait_until_ready(server, log)
+            yield server
+        finally:
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait(60)  # make's own exit code says that it was interrupted
+            assert '"cancelled": 0, "event": "stopped"' in tail(log)
+
+
+def run(command: str) -> str:
+    done = subprocess.run(
+        shlex.split(command), cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def demo(command: str) -> None:
+    answer = run(command)
+    assert answer.count("espresso") == 4
+
+
+def check(command: str) -> None:
+    # It is what runs this test: enough that it would run every check.
+    plan = run(command.replace("make", "make --dry-run", 1))
+    for tool in ("ruff format --check", "ruff check", "pyright", "buf lint", "buf breaking", "hadolint", "pytest"):
+        assert tool in plan
+
+
+def serve(command: str) -> None:
+    with serving(shlex.split(command)) as server:
+        url = f"http://{server.host}:{server.http_port}/v2/models/digits_mlp"
+        with urlopen(url) as answer:
+            assert json.load(answer)["name"] == "digits_mlp"
+
+
+def show_help(command: str) -> None:
+    assert "--model-repository" in run(command)
+
+
+def install(command: str) -> None:
+    # What it would install is resolved; packaging's own tests install it.
+    assert "Would install" in run(command.replace("install", "install --dry-run --ignore-installed --no-deps", 1))
+
+
+def build_image(command: str) -> None:
+    # An engine to build with is not there everywhere; what the commands name has to be.
+    assert (ROOT / "Dockerfile").is_file()
+    for path in re.findall(r"--file (\S+)", command):
+        assert (ROOT / path).is_file()
+
+
+RUNNERS: list[tuple[str, Callable[[str], None]]] = [
+    ("make demo", demo),
+    ("make check", check),
+    ("make serve", serve),
+    ("inferwire serve --help", show_help),
+    ("inferwire serve --model-repository", serve),
+    ("pip install", install),
+    ("docker", build_image),
+]
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("curl")])
+def test_a_command_works(command: str) -> None:
+    runner = next((runner for prefix, runner in RUNNERS if command.startswith(prefix)), None)
+    assert runner is not None, f"no test knows how to run {command!r}"
+    runner(command)
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("curl")])
+def test_a_rest_call_is_answered(command: str, server: ServerProcess) -> None:
+    arguments = shlex.split(command)
+    url = next(argument for argument in arguments if "localhost:8000" in argument)
+    body = arguments[arguments.index("-d") + 1].encode() if "-d" in arguments else None
+    try:
+        with urlopen("http://" + url.replace("localhost:8000", f"{server.host}:{server.http_port}"), body) as answer:
+            said = answer.read().decode()
+    except HTTPError as error:
+        said = error.read().decode()
+    expected = "has shape [1,2], expected [?,64]" if body is not None else ""
+    assert expected in said
+    assert ('"error"' in said) == (body is not None)
+
+
+@pytest.mark.parametrize("block", blocks("python"))
+def test_a_program_runs(block: str, server: ServerProcess) -> None:
+    program = block.replace("127.0.0.1:8001", server.grpc_address)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 33
+
+
+def test_every_file_it_links_to_is_there() -> None:
+    targets = re.findall(r"\]\(([^)]+)\)", README)
+    assert targets
+    for target in targets:
+        assert target.startswith("http") or (ROOT / target).exists(), target
