@@ -126,8 +126,9 @@ def test_a_rest_call_is_answered(command: str, server: ServerProcess) -> None:
     try:
         with urlopen("http://" + url.replace("localhost:8000", f"{server.host}:{server.http_port}"), body) as answer:
             said = answer.read().decode()
-    except HTTPError as error:
-        said = error.read().decode()
+    except HTTPError as refusal:
+        with refusal:
+            said = refusal.read().decode()
     expected = "has shape [1,2], expected [?,64]" if body is not None else ""
     assert expected in said
     assert ('"error"' in said) == (body is not None)

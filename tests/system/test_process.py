@@ -191,7 +191,8 @@ def test_strict_readiness_says_that_a_model_did_not_load(tmp_path: Path) -> None
         wait_for_line(server, log, '"not ready"')
         with pytest.raises(HTTPError) as caught:
             get(server, "/v2/health/ready")
-        assert caught.value.code == 503
+        with caught.value as refusal:
+            assert refusal.code == 503
 
 
 @pytest.mark.parametrize("device", ["CPU", "AUTO", "AUTO:CPU", "HETERO:CPU", "MULTI:CPU", "BATCH:CPU(4)"])
