@@ -140,6 +140,12 @@ async def test_every_reference_of_the_document_leads_somewhere(rest: Rest) -> No
 async def test_the_docs_are_a_page(rest: Rest) -> None:
     response = await rest.client.get("/docs")
     assert response.headers["content-type"].startswith("text/html")
+    needed = re.findall(r'(?:src|href)="([^"]+)"', response.text)
+    assert needed
+    for url in needed:
+        # The page works where nothing but the server can be reached.
+        assert url.startswith(str(rest.client.base_url))
+        assert (await rest.client.get(url)).status_code == 200
 
 
 def _references(node: Any) -> list[str]:

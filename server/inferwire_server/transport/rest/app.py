@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi_swagger import patch_fastapi  # pyright: ignore[reportMissingTypeStubs] - it has types, but no marker
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -39,12 +40,16 @@ def create_app(services: Services, options: RestOptions, metrics_text: Callable[
         description=DESCRIPTION,
         version=services.health.identity.version,
         openapi_tags=TAGS,
+        docs_url=None,
         redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
         redirect_slashes=False,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
     )
     for route in _routes(services, options, metrics_text):
         app.router.routes.extend(route.api_routes())
+    # The page's scripts come from here: FastAPI's own would fetch them from the internet.
+    patch_fastapi(app, redirect_from_root_to_docs=False)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _bug)
     app.add_middleware(RequestIds)
