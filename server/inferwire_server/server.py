@@ -13,11 +13,12 @@ import structlog
 
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Sessions
+from inferwire_server.core.versions import parse_version_policy
 from inferwire_server.engine.backend import Backend, ModelOptions
 from inferwire_server.engine.blobs import BlobStore
 from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.models import Engine, QueueOptions
-from inferwire_server.engine.repository import Entry, Repository, latest
+from inferwire_server.engine.repository import Entry, Repository, select
 from inferwire_server.metrics import Metrics
 from inferwire_server.service import (
     DeviceService,
@@ -107,7 +108,7 @@ async def compose(settings: Settings, backend: Backend) -> AsyncGenerator[Compos
     """Build everything behind the sockets, and close it afterwards.
 
     Raises:
-        ServingError: INVALID_INPUT if the model repository is not there.
+        ServingError: INVALID_INPUT if the model repository is not there, or for a setting that says nothing.
     """
     entries = _entries(settings)
     metrics = Metrics()
@@ -145,8 +146,7 @@ def _services(settings: Settings, engine: Engine, catalogue: Catalogue, blobs: B
 def _entries(settings: Settings) -> list[Entry]:
     if settings.model_repository is None:
         return []
-    entries = Repository(settings.model_repository).scan()
-    return latest(entries) if settings.versions == "latest" else entries
+    return select(Repository(settings.model_repository).scan(), parse_version_policy(settings.version_policy))
 
 
 def _model_options(settings: Settings) -> ModelOptions:

@@ -40,9 +40,12 @@ class Settings:
             help="Folder of models (NAME/VERSION/model files, or single files), or one model file.",
         ),
     ] = None
-    versions: Annotated[
-        Literal["latest", "all"],
-        Parameter(group=_MODELS, help="Which versions of each model to serve."),
+    version_policy: Annotated[
+        str,
+        Parameter(
+            group=_MODELS,
+            help="Which versions of each model to serve: latest, latest:2 (the two highest), all, or as in 1,3.",
+        ),
     ] = "latest"
     device: Annotated[
         str,

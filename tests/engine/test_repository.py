@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from inferwire_proto.errors import Code
-from inferwire_server.engine.repository import Entry, Repository, latest
+from inferwire_server.core.versions import All, Latest, Specific, VersionPolicy
+from inferwire_server.engine.repository import Entry, Repository, select
 from inferwire_server.errors import ServingError
 
 
@@ -126,7 +127,13 @@ def test_a_model_that_is_there_twice_is_neither(tmp_path: Path, files: tuple[str
     assert set(message.partition("twice: ")[2].split(" and ")) <= {*pair.split(" and "), "1"}
 
 
-def test_the_latest_version_is_the_highest_number(tmp_path: Path) -> None:
-    entries = lay_out(tmp_path, "a/9/m.xml", "a/10/m.xml", "b.onnx").scan()
-    assert [(entry.name, entry.version) for entry in latest(entries)] == [("a", "10"), ("b", "1")]
-    assert [(entry.name, entry.version) for entry in latest(entries[::-1])] == [("b", "1"), ("a", "10")]
+def test_a_policy_is_applied_to_each_model(tmp_path: Path) -> None:
+    entries = lay_out(tmp_path, "a/9/m.xml", "a/10/m.xml", "a/2/m.xml", "b.onnx").scan()
+
+    def selected(policy: VersionPolicy) -> list[tuple[str, str]]:
+        return [(entry.name, entry.version) for entry in select(entries, policy)]
+
+    assert selected(Latest()) == [("a", "10"), ("b", "1")]
+    assert selected(Latest(2)) == [("a", "9"), ("a", "10"), ("b", "1")]
+    assert selected(All()) == [("a", "2"), ("a", "9"), ("a", "10"), ("b", "1")]
+    assert selected(Specific(frozenset({2, 3}))) == [("a", "2")]

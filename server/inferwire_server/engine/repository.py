@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError
 
 MODEL_SUFFIXES = (".xml", ".onnx", ".tflite", ".pdmodel", ".pb", ".pbtxt")
@@ -83,13 +84,17 @@ class Repository:
         return _single(entry for child in children for entry in _entries(child))
 
 
-def latest(entries: list[Entry]) -> list[Entry]:
-    """Keep the highest version of each model."""
-    highest: dict[str, Entry] = {}
+def select(entries: Iterable[Entry], policy: VersionPolicy) -> list[Entry]:
+    """Keep the versions of each model that are to be served."""
+    models: dict[str, list[Entry]] = {}
     for entry in entries:
-        if entry.name not in highest or int(entry.version) > int(highest[entry.name].version):
-            highest[entry.name] = entry
-    return list(highest.values())
+        models.setdefault(entry.name, []).append(entry)
+    return [entry for versions in models.values() for entry in _chosen(versions, policy)]
+
+
+def _chosen(versions: list[Entry], policy: VersionPolicy) -> list[Entry]:
+    chosen = policy.choose({int(entry.version) for entry in versions})
+    return [entry for entry in versions if int(entry.version) in chosen]
 
 
 def _single(entries: Iterable[Entry]) -> list[Entry]:
