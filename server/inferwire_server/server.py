@@ -18,7 +18,7 @@ from inferwire_server.engine.backend import Backend, ModelOptions
 from inferwire_server.engine.blobs import BlobStore
 from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.models import Engine, QueueOptions
-from inferwire_server.engine.repository import Entry, Repository, select
+from inferwire_server.engine.repository import Entry, Repository
 from inferwire_server.metrics import Metrics
 from inferwire_server.service import (
     DeviceService,
@@ -146,7 +146,7 @@ def _services(settings: Settings, engine: Engine, catalogue: Catalogue, blobs: B
 def _entries(settings: Settings) -> list[Entry]:
     if settings.model_repository is None:
         return []
-    return select(Repository(settings.model_repository).scan(), parse_version_policy(settings.version_policy))
+    return Repository(settings.model_repository, parse_version_policy(settings.version_policy)).served()
 
 
 def _model_options(settings: Settings) -> ModelOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,31 @@ async def test_broken_models_leave_the_others_alone_and_say_why(tmp_path: Path) 
             assert "has to hold one model file" in refusal(catalogue, "empty", "2")[1]
             assert catalogue.has_failed
             assert catalogue.is_loaded
+
+
+async def test_broken_settings_fail_their_model_alone(tmp_path: Path) -> None:
+    file = tmp_path / "m" / "inferwire.toml"
+    file.parent.mkdir()
+    file.write_text("slots = 0")
+    good, bad = entries(tmp_path, ("n", "1"), ("m", "1"))
+    with capture_logs():
+        async with a_catalogue("m", "n") as catalogue:
+            await catalogue.load([good, replace(bad, settings_file=file)])
+            assert catalogue.find("n").state is ModelState.READY
+            assert refusal(catalogue, "m") == (
+                Code.MODEL_FAILED,
+                "failed to load 'm' version 1: m/inferwire.toml: slots is 0, expected a whole number from 1 up",
+            )
+
+
+async def test_a_model_is_loaded_by_its_own_settings(tmp_path: Path) -> None:
+    file = tmp_path / "inferwire.toml"
+    file.write_text("slots = 5\npriority = 2\n")
+    (entry,) = entries(tmp_path, ("m", "1"))
+    async with a_catalogue("m") as catalogue:
+        await catalogue.load([replace(entry, settings_file=file)])
+        model = catalogue.find("m").require()
+        assert (model.slots, model.priority) == (5, 2)
 
 
 async def test_a_model_is_known_as_loading_from_the_start(tmp_path: Path) -> None:

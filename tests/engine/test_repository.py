@@ -8,7 +8,8 @@ import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import All, Latest, Specific, VersionPolicy
-from inferwire_server.engine.repository import Entry, Repository, select
+from inferwire_server.engine.model_settings import ModelSettings
+from inferwire_server.engine.repository import Entry, Repository
 from inferwire_server.errors import ServingError
 
 
@@ -17,7 +18,7 @@ def lay_out(root: Path, *files: str) -> Repository:
         path = root / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    return Repository(root)
+    return Repository(root, Latest())
 
 
 def found(root: Path, *files: str) -> list[tuple[str, str, str]]:
@@ -79,12 +80,15 @@ def test_a_saved_model_is_its_folder_whatever_tensorflow_puts_beside_it(tmp_path
 
 def test_the_folder_of_one_model_is_a_repository_of_one(tmp_path: Path) -> None:
     lay_out(tmp_path, "m/1/m.xml", "m/2/m.xml")
-    assert [(entry.name, entry.version) for entry in Repository(tmp_path / "m").scan()] == [("m", "1"), ("m", "2")]
+    assert [(entry.name, entry.version) for entry in Repository(tmp_path / "m", Latest()).scan()] == [
+        ("m", "1"),
+        ("m", "2"),
+    ]
 
 
 def test_one_model_file_is_a_repository(tmp_path: Path) -> None:
     lay_out(tmp_path, "m.onnx", "other.onnx")
-    assert Repository(tmp_path / "m.onnx").scan() == [Entry("m", "1", tmp_path / "m.onnx")]
+    assert Repository(tmp_path / "m.onnx", Latest()).scan() == [Entry("m", "1", tmp_path / "m.onnx")]
 
 
 def test_an_empty_folder_has_no_models(tmp_path: Path) -> None:
@@ -94,10 +98,10 @@ def test_an_empty_folder_has_no_models(tmp_path: Path) -> None:
 def test_a_repository_that_is_not_there_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "nowhere"
     with pytest.raises(ServingError) as caught:
-        Repository(missing).scan()
+        Repository(missing, Latest()).scan()
     assert caught.value.code is Code.INVALID_INPUT
     assert caught.value.message == f"the model repository '{missing}' is no folder and no model file"
-    assert repr(Repository(missing)) == f"<Repository {missing}>"
+    assert repr(Repository(missing, Latest())) == f"<Repository {missing}>"
 
 
 @pytest.mark.parametrize(
@@ -127,13 +131,41 @@ def test_a_model_that_is_there_twice_is_neither(tmp_path: Path, files: tuple[str
     assert set(message.partition("twice: ")[2].split(" and ")) <= {*pair.split(" and "), "1"}
 
 
+def served(root: Path, policy: VersionPolicy) -> list[tuple[str, str]]:
+    return [(entry.name, entry.version) for entry in Repository(root, policy).served()]
+
+
 def test_a_policy_is_applied_to_each_model(tmp_path: Path) -> None:
-    entries = lay_out(tmp_path, "a/9/m.xml", "a/10/m.xml", "a/2/m.xml", "b.onnx").scan()
+    lay_out(tmp_path, "a/9/m.xml", "a/10/m.xml", "a/2/m.xml", "b.onnx")
+    assert served(tmp_path, Latest()) == [("a", "10"), ("b", "1")]
+    assert served(tmp_path, Latest(2)) == [("a", "9"), ("a", "10"), ("b", "1")]
+    assert served(tmp_path, All()) == [("a", "2"), ("a", "9"), ("a", "10"), ("b", "1")]
+    assert served(tmp_path, Specific(frozenset({2, 3}))) == [("a", "2")]
 
-    def selected(policy: VersionPolicy) -> list[tuple[str, str]]:
-        return [(entry.name, entry.version) for entry in select(entries, policy)]
 
-    assert selected(Latest()) == [("a", "10"), ("b", "1")]
-    assert selected(Latest(2)) == [("a", "9"), ("a", "10"), ("b", "1")]
-    assert selected(All()) == [("a", "2"), ("a", "9"), ("a", "10"), ("b", "1")]
-    assert selected(Specific(frozenset({2, 3}))) == [("a", "2")]
+def test_a_model_may_have_a_policy_of_its_own(tmp_path: Path) -> None:
+    lay_out(tmp_path, "a/1/m.xml", "a/2/m.xml", "b/1/m.xml", "b/2/m.xml", "c/1/m.xml", "c/2/m.xml")
+    (tmp_path / "a/inferwire.toml").write_text('version_policy = "all"')
+    (tmp_path / "b/inferwire.toml").write_text('version_policy = "1"')
+    (tmp_path / "c/inferwire.toml").write_text("broken")
+    assert served(tmp_path, Latest()) == [("a", "1"), ("a", "2"), ("b", "1"), ("c", "2")]
+
+
+@pytest.mark.parametrize(
+    ("root", "files"),
+    [
+        ("", ("m/1/m.xml", "m/inferwire.toml")),
+        ("", ("m/m.xml", "m/inferwire.toml")),
+        ("m", ("m/1/m.xml", "m/inferwire.toml")),
+    ],
+)
+def test_settings_lie_in_the_model_s_folder(tmp_path: Path, root: str, files: tuple[str, ...]) -> None:
+    lay_out(tmp_path, *files)
+    (tmp_path / "m/inferwire.toml").write_text("slots = 5")
+    (entry,) = Repository(tmp_path / root, Latest()).scan()
+    assert entry.settings().slots == 5
+
+
+def test_a_model_needs_no_settings(tmp_path: Path) -> None:
+    entries = lay_out(tmp_path, "inferwire.toml", "a.onnx", "b/1/m.xml").scan()
+    assert [entry.settings() for entry in entries] == [ModelSettings(), ModelSettings()]

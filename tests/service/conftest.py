@@ -52,7 +52,9 @@ def serving(tmp_path: Path) -> ComposeFakes:
         *models: FakeModel, broken: tuple[str, ...] = (), **settings: object
     ) -> AsyncGenerator[Composition, None]:
         for name in (*(model.spec.name for model in models), *broken):
-            (tmp_path / f"{name}.onnx").touch()
+            version = tmp_path / name / "1"
+            version.mkdir(parents=True)
+            (version / "model.onnx").touch()
         backend = FakeBackend({model.spec.name: model for model in models})
         chosen = Settings(model_repository=tmp_path, **settings)  # pyright: ignore[reportArgumentType]
         async with compose(chosen, backend) as composition:

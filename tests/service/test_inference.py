@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,15 @@ async def test_an_inference_ends_with_its_outputs(serving: Serving) -> None:
         job = await server.services.inference.infer(an_inference())
         assert job.result() == (ROW,)
         assert server.services.models.of(job).name == "m"
+
+
+async def test_a_job_without_a_priority_has_its_model_s(serving: Serving, tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/inferwire.toml").write_text("priority = 3")
+    async with serving(a_model()) as server:
+        inference = server.services.inference
+        jobs = [await inference.infer(an_inference(priority=priority)) for priority in (0, -1, 7)]
+        assert [job.priority for job in jobs] == [3, -1, 7]
 
 
 async def test_a_caller_that_goes_cancels_its_inference(serving: Serving) -> None:

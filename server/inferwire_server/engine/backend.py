@@ -23,12 +23,13 @@ class Source:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How a model is compiled; as many slots as are optimal where none are given."""
+    """How a model is compiled and scheduled; as many slots as are optimal where none are given."""
 
     name: str
     device: str = "AUTO"
     properties: Properties = field(default_factory=dict[str, PropertyValue])
     slots: int | None = None
+    priority: int = 0
 
 
 class Slot(Protocol):

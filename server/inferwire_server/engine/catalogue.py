@@ -121,8 +121,9 @@ class Catalogue:
     async def _load(self, entry: Entry) -> None:
         served = Served(entry.name, entry.version)
         try:
-            source = Source(entry.model_file())
-            model = await self._engine.load(source, replace(self._options, name=entry.name), entry.version)
+            settings = entry.settings()
+            source = Source(entry.model_file(), reshape=settings.shapes)
+            model = await self._engine.load(source, settings.options(entry.name, self._options), entry.version)
         except ServingError as error:
             log.error("model failed", model=entry.name, version=entry.version, reason=error.message)
             self._put(replace(served, state=ModelState.FAILED, reason=error.message))

@@ -31,12 +31,16 @@ class QueueOptions:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A compiled model that takes jobs. It is its own key: two loads of one file are two models."""
+    """A compiled model that takes jobs. It is its own key: two loads of one file are two models.
+
+    `priority` is that of the jobs that name none.
+    """
 
     compiled: CompiledModel
     device: Device
     slots: int
     version: str = ""
+    priority: int = 0
 
     @property
     def spec(self) -> ModelSpec:
@@ -128,7 +132,7 @@ class Engine:
         """
         compiled, slots, first_device = await asyncio.to_thread(_open, self.backend, source, options)
         device = self._device(first_device)
-        model = Model(compiled, device, len(slots), version)
+        model = Model(compiled, device, len(slots), version, options.priority)
         device.add_model(model, slots)
         self._models.add(model)
         return model

@@ -3,8 +3,10 @@
     NAME/VERSION/model files      versions are folders named by a whole number
     NAME/model files              one version, 1
     NAME.onnx                     a single file, one version, 1
+    NAME/inferwire.toml           the model's settings; optional
 
-The folder of one model, or one model file, is a repository too. It reads the folder's layout only; it opens no model.
+The folder of one model, or one model file, is a repository too. It reads the folder's layout and the settings; it
+opens no model.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import VersionPolicy
+from inferwire_server.engine.model_settings import FILE_NAME, ModelSettings, read_settings
 from inferwire_server.errors import ServingError
 
 MODEL_SUFFIXES = (".xml", ".onnx", ".tflite", ".pdmodel", ".pb", ".pbtxt")
@@ -25,12 +28,21 @@ _SAVED_MODEL = "saved_model.pb"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One version of a model in the repository, and the folder or file it lies in."""
+    """One version of a model in the repository, the folder or file it lies in, and the model's settings file."""
 
     name: str
     version: str
     location: Path
     rival: Path | None = None
+    settings_file: Path | None = None
+
+    def settings(self) -> ModelSettings:
+        """Read the model's settings; the defaults where it has no file.
+
+        Raises:
+            ServingError: MODEL_FAILED if the file is broken.
+        """
+        return ModelSettings() if self.settings_file is None else read_settings(self.settings_file)
 
     def model_file(self) -> Path:
         """Find what the runtime reads: a model file, or the folder of a TensorFlow SavedModel.
@@ -60,13 +72,25 @@ class Entry:
 
 
 class Repository:
-    """A folder of models, the folder of one, or one model file."""
+    """A folder of models, the folder of one, or one model file. The policy is for models without one of their own."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, policy: VersionPolicy) -> None:
         self.root = root
+        self._policy = policy
 
     def __repr__(self) -> str:
         return f"<Repository {self.root}>"
+
+    def served(self) -> list[Entry]:
+        """List the versions to serve, by name, then by version.
+
+        Raises:
+            ServingError: INVALID_INPUT if there is no such folder or file.
+        """
+        models: dict[str, list[Entry]] = {}
+        for entry in self.scan():
+            models.setdefault(entry.name, []).append(entry)
+        return [entry for versions in models.values() for entry in self._chosen(versions)]
 
     def scan(self) -> list[Entry]:
         """List every version of every model, by name, then by version.
@@ -83,18 +107,16 @@ class Repository:
             return _single(_entries(self.root.resolve()))
         return _single(entry for child in children for entry in _entries(child))
 
+    def _chosen(self, versions: list[Entry]) -> list[Entry]:
+        chosen = self._policy_of(versions[0]).choose({int(entry.version) for entry in versions})
+        return [entry for entry in versions if int(entry.version) in chosen]
 
-def select(entries: Iterable[Entry], policy: VersionPolicy) -> list[Entry]:
-    """Keep the versions of each model that are to be served."""
-    models: dict[str, list[Entry]] = {}
-    for entry in entries:
-        models.setdefault(entry.name, []).append(entry)
-    return [entry for versions in models.values() for entry in _chosen(versions, policy)]
-
-
-def _chosen(versions: list[Entry], policy: VersionPolicy) -> list[Entry]:
-    chosen = policy.choose({int(entry.version) for entry in versions})
-    return [entry for entry in versions if int(entry.version) in chosen]
+    def _policy_of(self, entry: Entry) -> VersionPolicy:
+        try:
+            return entry.settings().version_policy or self._policy
+        except ServingError:
+            # Broken settings are the reason why the model does not load, and are told there.
+            return self._policy
 
 
 def _single(entries: Iterable[Entry]) -> list[Entry]:
@@ -114,10 +136,12 @@ def _entries(path: Path) -> list[Entry]:
         return [Entry(path.stem, "1", path)] if path.suffix in MODEL_SUFFIXES else []
     if not path.is_dir():
         return []
+    settings_file = path / FILE_NAME
+    settings = settings_file if settings_file.is_file() else None
     versions = sorted((child for child in path.iterdir() if _is_version(child)), key=lambda child: int(child.name))
     if versions:
-        return [Entry(path.name, str(int(child.name)), child) for child in versions]
-    return [Entry(path.name, "1", path)] if _model_files(path) else []
+        return [Entry(path.name, str(int(child.name)), child, settings_file=settings) for child in versions]
+    return [Entry(path.name, "1", path, settings_file=settings)] if _model_files(path) else []
 
 
 def _is_version(path: Path) -> bool:

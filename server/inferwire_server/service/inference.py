@@ -70,7 +70,7 @@ class InferenceService:
                 self._idle.set()
             on_end(job)
 
-        job = self._engine.submit(model, Submission(work, inference.priority, timeout_s), ended)
+        job = self._engine.submit(model, Submission(work, inference.priority or model.priority, timeout_s), ended)
         self._in_flight.add(job)
         return job
 

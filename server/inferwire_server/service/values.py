@@ -37,7 +37,7 @@ class Inference:
         target: Which model.
         inputs: Every input of the model, in any order, each by a name or its position.
         outputs: The wanted outputs; all of them where empty.
-        priority: Larger is more urgent; 0 is normal.
+        priority: Larger is more urgent; 0 is the model's normal one.
         timeout_s: The time it may take, queue included; None for no limit.
         signature: The signature of the ports the caller knows; 0 for one that does not say.
     """

@@ -1,0 +1,186 @@
+"""What the operator decides for one model: its `inferwire.toml`, read and checked.
+
+Every setting is optional, and so is the file. Nothing here opens the model: whether a shape or an input
+fits it is said when it is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from inferwire_proto.errors import Code
+from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.specs import Dimension, Shape
+from inferwire_server.core.versions import VersionPolicy, parse_version_policy
+from inferwire_server.engine.backend import ModelOptions
+from inferwire_server.errors import ServingError
+
+FILE_NAME = "inferwire.toml"
+
+_PRECISIONS = ("f32", "f16", "bf16")
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """One model's settings; the server's own where one is None.
+
+    Attributes:
+        device: What it is compiled for.
+        properties: OpenVINO's properties, over those of the server.
+        precision: What it computes in: OpenVINO's INFERENCE_PRECISION_HINT.
+        slots: How many of its inferences run at once.
+        version_policy: Which of its versions are served.
+        priority: The priority of jobs that name none.
+        shapes: Shapes of inputs, in place of those in the model.
+    """
+
+    device: str | None = None
+    properties: Properties = field(default_factory=dict[str, PropertyValue])
+    precision: str | None = None
+    slots: int | None = None
+    version_policy: VersionPolicy | None = None
+    priority: int = 0
+    shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
+
+    def options(self, name: str, defaults: ModelOptions) -> ModelOptions:
+        """Say how the model of this name is compiled where others are compiled with these defaults."""
+        precision: Properties = {"INFERENCE_PRECISION_HINT": self.precision} if self.precision else {}
+        return replace(
+            defaults,
+            name=name,
+            device=self.device or defaults.device,
+            properties={**defaults.properties, **self.properties, **precision},
+            slots=self.slots or defaults.slots,
+            priority=self.priority,
+        )
+
+
+def read_settings(path: Path) -> ModelSettings:
+    """Read a model's settings file.
+
+    Raises:
+        ServingError: MODEL_FAILED naming the file, the setting, what it was and what was expected.
+    """
+    file = f"{path.parent.name}/{path.name}"
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ServingError(Code.MODEL_FAILED, f"{file} cannot be read: {error}") from error
+    unknown = [name for name in table if name not in _READERS]
+    if unknown:
+        raise ServingError(Code.MODEL_FAILED, f"{file}: '{unknown[0]}' is no setting, expected {', '.join(_READERS)}")
+    try:
+        return ModelSettings(**_items(table, lambda name, value: _READERS[name](value)))
+    except _UnfitError as unfit:
+        raise ServingError(Code.MODEL_FAILED, f"{file}: {unfit}") from unfit
+
+
+class _UnfitError(Exception):
+    """A value that a setting cannot have. The tables it lies in add their names as it passes."""
+
+    def __init__(self, value: object, expected: str) -> None:
+        super().__init__()
+        self._sentence = f"is {json.dumps(value, default=str)}, expected {expected}"
+        self._path: list[str] = []
+
+    def lies_in(self, name: str) -> None:
+        """Put a name before those that are known."""
+        self._path.insert(0, name)
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self._path)} {self._sentence}"
+
+
+def _items(table: Mapping[str, object], read: Callable[[str, object], Any]) -> dict[str, Any]:
+    items: dict[str, Any] = {}
+    for name, value in table.items():
+        try:
+            items[name] = read(name, value)
+        except _UnfitError as unfit:
+            unfit.lies_in(name)
+            raise
+    return items
+
+
+def _text(value: object, expected: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise _UnfitError(value, expected)
+    return value
+
+
+def _whole(value: object, least: int, expected: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
+        raise _UnfitError(value, expected)
+    return value
+
+
+def _precision(value: object) -> str:
+    if value not in _PRECISIONS:
+        raise _UnfitError(value, ", ".join(_PRECISIONS[:-1]) + f" or {_PRECISIONS[-1]}")
+    return cast("str", value)
+
+
+def _version_policy(value: object) -> VersionPolicy:
+    expected = 'a policy: "latest", "latest:2", "all", or versions such as "1,3"'
+    try:
+        return parse_version_policy(_text(value, expected))
+    except ServingError as error:
+        raise _UnfitError(value, expected) from error
+
+
+def _table_of(read_item: Callable[[object], Any], expected: str) -> Callable[[object], dict[str, Any]]:
+    def read(value: object) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _UnfitError(value, expected)
+        return _items(cast("dict[str, object]", value), lambda _, item: read_item(item))
+
+    return read
+
+
+def _property(value: object) -> PropertyValue:
+    if isinstance(value, dict):
+        return _items(cast("dict[str, object]", value), lambda _, item: _property(item))
+    if isinstance(value, list):
+        return [_property(item) for item in cast("list[object]", value)]
+    if isinstance(value, str | bool | int | float):
+        return value
+    raise _UnfitError(value, "text, a number, true or false, or a list or table of them")
+
+
+_SHAPE = 'a list of dimensions: lengths, -1 for any, or bounds such as "1..8"'
+
+
+def _shape(value: object) -> Shape:
+    if not isinstance(value, list):
+        raise _UnfitError(value, _SHAPE)
+    items = cast("list[object]", value)
+    return tuple(_dimension(item, items) for item in items)
+
+
+def _dimension(item: object, shape: list[object]) -> Dimension:
+    if isinstance(item, int) and not isinstance(item, bool) and -1 <= item <= _LARGEST:
+        return Dimension(0, None) if item == -1 else Dimension(item, item)
+    if isinstance(item, str) and (bounds := re.fullmatch(r"([0-9]{1,9})\.\.([0-9]{1,9})?", item)):
+        least, most = int(bounds[1]), int(bounds[2]) if bounds[2] else None
+        if most is None or least <= most:
+            return Dimension(least, most)
+    raise _UnfitError(shape, _SHAPE)
+
+
+_READERS: Mapping[str, Callable[[object], Any]] = {
+    "device": lambda value: _text(value, "a device such as CPU or AUTO:GPU,CPU"),
+    "properties": _table_of(_property, "a table of OpenVINO's properties"),
+    "precision": _precision,
+    "slots": lambda value: _whole(value, 1, "a whole number from 1 up"),
+    "version_policy": _version_policy,
+    "priority": lambda value: _whole(value, -_LARGEST, "a whole number; larger is more urgent"),
+    "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
+}
+"""The settings there are, and how each is read."""

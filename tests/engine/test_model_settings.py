@@ -1,0 +1,126 @@
+"""A model's settings file: what it may say, and what is said of one that is broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.specs import Dimension
+from inferwire_server.core.versions import Latest
+from inferwire_server.engine.backend import ModelOptions
+from inferwire_server.engine.model_settings import ModelSettings, read_settings
+from inferwire_server.errors import ServingError
+
+EVERYTHING = """
+device = "HETERO:CPU"
+precision = "f32"
+slots = 3
+version_policy = "latest:2"
+priority = -4
+
+[properties]
+NUM_STREAMS = 2
+ENABLE_CPU_PINNING = false
+DEVICE_PROPERTIES = { CPU = { INFERENCE_NUM_THREADS = 1 } }
+
+[shapes]
+x = [1, -1, "2..8", "3.."]
+scalar = []
+"""
+
+
+def settings_of(folder: Path, text: str) -> ModelSettings:
+    path = folder / "m" / "inferwire.toml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return read_settings(path)
+
+
+def test_every_setting_is_read(tmp_path: Path) -> None:
+    assert settings_of(tmp_path, EVERYTHING) == ModelSettings(
+        device="HETERO:CPU",
+        properties={
+            "NUM_STREAMS": 2,
+            "ENABLE_CPU_PINNING": False,
+            "DEVICE_PROPERTIES": {"CPU": {"INFERENCE_NUM_THREADS": 1}},
+        },
+        precision="f32",
+        slots=3,
+        version_policy=Latest(2),
+        priority=-4,
+        shapes={"x": (Dimension(1, 1), Dimension(0, None), Dimension(2, 8), Dimension(3, None)), "scalar": ()},
+    )
+
+
+def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
+    defaults = ModelOptions("", "GPU", {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1}, 7)
+    assert settings_of(tmp_path, "").options("m", defaults) == ModelOptions("m", "GPU", defaults.properties, 7)
+    assert settings_of(tmp_path, EVERYTHING).options("m", defaults) == ModelOptions(
+        "m",
+        "HETERO:CPU",
+        {
+            "PERFORMANCE_HINT": "LATENCY",
+            "NUM_STREAMS": 2,
+            "ENABLE_CPU_PINNING": False,
+            "DEVICE_PROPERTIES": {"CPU": {"INFERENCE_NUM_THREADS": 1}},
+            "INFERENCE_PRECISION_HINT": "f32",
+        },
+        3,
+        -4,
+    )
+
+
+SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "1..8"'
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("slots = 0", "slots is 0, expected a whole number from 1 up"),
+        ("slots = true", "slots is true, expected a whole number from 1 up"),
+        ('slots = "2"', 'slots is "2", expected a whole number from 1 up'),
+        ("device = 1", "device is 1, expected a device such as CPU or AUTO:GPU,CPU"),
+        ('device = ""', 'device is "", expected a device such as CPU or AUTO:GPU,CPU'),
+        ('precision = "f64"', 'precision is "f64", expected f32, f16 or bf16'),
+        ("precision = []", "precision is [], expected f32, f16 or bf16"),
+        (
+            'version_policy = "new"',
+            'version_policy is "new", expected a policy: "latest", "latest:2", "all", or versions such as "1,3"',
+        ),
+        (
+            "version_policy = 1",
+            'version_policy is 1, expected a policy: "latest", "latest:2", "all", or versions such as "1,3"',
+        ),
+        ("priority = 1.5", "priority is 1.5, expected a whole number; larger is more urgent"),
+        ("properties = 1", "properties is 1, expected a table of OpenVINO's properties"),
+        (
+            "[properties]\nX = 2020-01-01",
+            'properties.X is "2020-01-01", expected text, a number, true or false, or a list or table of them',
+        ),
+        ("shapes = [1]", "shapes is [1], expected a table of inputs' names and shapes"),
+        ("[shapes]\nx = 1", f"shapes.x is 1, {SHAPE}"),
+        ("[shapes]\nx = [-2]", f"shapes.x is [-2], {SHAPE}"),
+        ("[shapes]\nx = [true]", f"shapes.x is [true], {SHAPE}"),
+        ('[shapes]\nx = [1, "8..1"]', f'shapes.x is [1, "8..1"], {SHAPE}'),
+        (
+            "slots = 1\nslot = 1",
+            "'slot' is no setting, expected device, properties, precision, slots, version_policy, priority, shapes",
+        ),
+        ("[properties.A]\nB = 12:00:00", 'properties.A.B is "12:00:00", expected text'),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(ServingError) as caught:
+        settings_of(tmp_path, text)
+    assert caught.value.code is Code.MODEL_FAILED
+    assert caught.value.message.startswith(f"m/inferwire.toml: {sentence}")
+
+
+@pytest.mark.parametrize("content", [b"slots =", b"\xff", b"a = 1\na = 2"])
+def test_what_is_no_toml_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "inferwire.toml"
+    path.write_bytes(content)
+    with pytest.raises(ServingError, match=r"inferwire\.toml cannot be read: "):
+        read_settings(path)
