@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.catalogue import Catalogue, ModelState
+from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Entry
@@ -109,6 +112,44 @@ async def test_a_model_is_loaded_by_its_own_settings(tmp_path: Path) -> None:
         await catalogue.load([replace(entry, settings_file=file)])
         model = catalogue.find("m").require()
         assert (model.slots, model.priority) == (5, 2)
+
+
+def with_settings(entry: Entry, text: str) -> Entry:
+    file = entry.location.with_suffix(".toml")
+    file.write_text(text)
+    return replace(entry, settings_file=file)
+
+
+async def test_a_model_warms_up_in_every_slot_before_it_is_ready(tmp_path: Path) -> None:
+    ran: list[Tensor] = []
+
+    def compute(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        ran.extend(inputs)
+        return tuple(inputs)
+
+    model = FakeModel(echo_spec("m"), compute, Gate(is_open=False))
+    (entry,) = entries(tmp_path, ("m", "1"))
+    async with Engine(FakeBackend({"m": model}), QueueOptions(), Metrics()) as engine:
+        catalogue = Catalogue(engine, ModelOptions("", slots=3))
+        loading = asyncio.ensure_future(catalogue.load([with_settings(entry, "[warm_up]\nx = [2, 4]")]))
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        assert catalogue.find("m").state is ModelState.WARMING
+        assert not catalogue.is_loaded
+        assert refusal(catalogue, "m") == (Code.MODEL_NOT_READY, "model 'm' version 1 is warming")
+        model.gate.open()
+        await loading
+        assert catalogue.find("m").state is ModelState.READY
+        assert ran == [Tensor(BY_NAME["f32"], (2, 4), bytes(32))] * 3
+
+
+async def test_a_model_that_does_not_warm_up_has_failed(tmp_path: Path) -> None:
+    (entry,) = entries(tmp_path, ("m", "1"))
+    with capture_logs():
+        async with a_catalogue("m") as catalogue:
+            await catalogue.load([with_settings(entry, "[warm_up]\n")])
+            code, message = refusal(catalogue, "m")
+            assert code is Code.MODEL_FAILED
+            assert message.startswith("failed to load 'm' version 1: it does not warm up: input 'x' takes shapes [?,4]")
 
 
 async def test_a_model_is_known_as_loading_from_the_start(tmp_path: Path) -> None:

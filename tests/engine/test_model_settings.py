@@ -28,6 +28,9 @@ DEVICE_PROPERTIES = { CPU = { INFERENCE_NUM_THREADS = 1 } }
 [shapes]
 x = [1, -1, "2..8", "3.."]
 scalar = []
+
+[warm_up]
+x = [1, 2, 4, 8]
 """
 
 
@@ -51,6 +54,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         version_policy=Latest(2),
         priority=-4,
         shapes={"x": (Dimension(1, 1), Dimension(0, None), Dimension(2, 8), Dimension(3, None)), "scalar": ()},
+        warm_up={"x": (1, 2, 4, 8)},
     )
 
 
@@ -69,9 +73,11 @@ def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
         },
         3,
         -4,
+        {"x": (1, 2, 4, 8)},
     )
 
 
+NAMES = "device, properties, precision, slots, version_policy, priority, shapes, warm_up"
 SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "1..8"'
 
 
@@ -103,11 +109,12 @@ SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "
         ("[shapes]\nx = 1", f"shapes.x is 1, {SHAPE}"),
         ("[shapes]\nx = [-2]", f"shapes.x is [-2], {SHAPE}"),
         ("[shapes]\nx = [true]", f"shapes.x is [true], {SHAPE}"),
+        ("warm_up = false", "warm_up is false, expected a table of inputs' names and shapes"),
+        ("[warm_up]\nx = 1", "warm_up.x is 1, expected a list of lengths from 0 up"),
+        ("[warm_up]\nx = [-1]", "warm_up.x is [-1], expected a list of lengths from 0 up"),
+        ("[warm_up]\nx = [true]", "warm_up.x is [true], expected a list of lengths from 0 up"),
         ('[shapes]\nx = [1, "8..1"]', f'shapes.x is [1, "8..1"], {SHAPE}'),
-        (
-            "slots = 1\nslot = 1",
-            "'slot' is no setting, expected device, properties, precision, slots, version_policy, priority, shapes",
-        ),
+        ("slots = 1\nslot = 1", f"'slot' is no setting, expected {NAMES}"),
         ("[properties.A]\nB = 12:00:00", 'properties.A.B is "12:00:00", expected text'),
     ],
 )

@@ -103,6 +103,17 @@ class ModelSpec:
     def _output_index(self) -> dict[PortKey, int]:
         return _index(self.outputs)
 
+    def input(self, key: PortKey) -> PortSpec:
+        """Give an input by one of its names or its position.
+
+        Raises:
+            ServingError: INVALID_INPUT if it is unknown.
+        """
+        index = self._input_index.get(key)
+        if index is None:
+            raise invalid_input(self._unknown("input", key, self.inputs))
+        return self.inputs[index]
+
     def bind(self, given: Iterable[tuple[PortKey, Tensor]]) -> tuple[Tensor, ...]:
         """Put a caller's inputs into the model's order.
 

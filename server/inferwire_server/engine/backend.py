@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -23,13 +23,23 @@ class Source:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How a model is compiled and scheduled; as many slots as are optimal where none are given."""
+    """How a model is compiled, warmed up and scheduled.
+
+    Attributes:
+        name: What its callers call it.
+        device: What it is compiled for.
+        properties: What it is compiled with.
+        slots: How many inferences run at once; None for as many as are optimal.
+        priority: The priority of jobs that name none.
+        warm_up: Shapes of the zeros it runs before it takes jobs; None for no such run.
+    """
 
     name: str
     device: str = "AUTO"
     properties: Properties = field(default_factory=dict[str, PropertyValue])
     slots: int | None = None
     priority: int = 0
+    warm_up: Mapping[str, tuple[int, ...]] | None = None
 
 
 class Slot(Protocol):

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import Enum
 
 import structlog
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.models import Engine, Model
 from inferwire_server.engine.repository import Entry
 from inferwire_server.errors import ServingError, invalid_input
 
 log = structlog.stdlib.get_logger()
-
-
-class ModelState(Enum):
-    """What a served version is doing."""
-
-    LOADING = "loading"
-    READY = "ready"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +28,10 @@ class Served:
     reason: str = ""
     model: Model | None = None
 
+    def become(self, state: ModelState, reason: str = "", model: Model | None = None) -> Served:
+        """Give what it is next."""
+        return replace(self, state=self.state.become(state), reason=reason, model=model)
+
     def require(self) -> Model:
         """Give the model that takes jobs.
 
@@ -46,7 +43,9 @@ class Served:
         if self.state is ModelState.FAILED:
             raise ServingError(Code.MODEL_FAILED, f"failed to load '{self.name}' version {self.version}: {self.reason}")
         raise ServingError(
-            Code.MODEL_NOT_READY, f"model '{self.name}' version {self.version} is loading", retry_after_s=1.0
+            Code.MODEL_NOT_READY,
+            f"model '{self.name}' version {self.version} is {self.state.value}",
+            retry_after_s=1.0 if self.state.is_passing else None,
         )
 
 
@@ -66,7 +65,7 @@ class Catalogue:
     @property
     def is_loaded(self) -> bool:
         """Whether nothing is being loaded."""
-        return all(served.state is not ModelState.LOADING for served in self.statuses())
+        return not any(served.state.is_passing for served in self.statuses())
 
     @property
     def has_failed(self) -> bool:
@@ -119,27 +118,34 @@ class Catalogue:
         )
 
     async def _load(self, entry: Entry) -> None:
-        served = Served(entry.name, entry.version)
+        self._put(Served(entry.name, entry.version))
+
+        def become(state: ModelState, reason: str = "", model: Model | None = None) -> None:
+            self._put(self._served[entry.name][entry.version].become(state, reason, model))
+
+        try:
+            model = await self._open(entry, lambda: become(ModelState.WARMING))
+        except ServingError as error:
+            log.error("model failed", model=entry.name, version=entry.version, reason=error.message)
+            become(ModelState.FAILED, error.message)
+        else:
+            log.info(
+                "model ready", model=entry.name, version=entry.version, device=model.device.name, slots=model.slots
+            )
+            become(ModelState.READY, model=model)
+
+    async def _open(self, entry: Entry, on_warming: Callable[[], None]) -> Model:
+        """Load a version by its settings; whatever is wrong with one model, the others are to be served."""
         try:
             settings = entry.settings()
             source = Source(entry.model_file(), reshape=settings.shapes)
-            model = await self._engine.load(source, settings.options(entry.name, self._options), entry.version)
-        except ServingError as error:
-            log.error("model failed", model=entry.name, version=entry.version, reason=error.message)
-            self._put(replace(served, state=ModelState.FAILED, reason=error.message))
+            options = settings.options(entry.name, self._options)
+            return await self._engine.load(source, options, entry.version, on_warming)
+        except ServingError:
+            raise
         except Exception as error:
-            # Whatever is wrong with one model, the others are to be served.
             log.exception("model failed", model=entry.name, version=entry.version)
-            self._put(replace(served, state=ModelState.FAILED, reason=f"{type(error).__name__}: {error}"))
-        else:
-            log.info(
-                "model ready",
-                model=entry.name,
-                version=entry.version,
-                device=model.device.name,
-                slots=model.slots,
-            )
-            self._put(replace(served, state=ModelState.READY, model=model))
+            raise ServingError(Code.MODEL_FAILED, f"{type(error).__name__}: {error}") from error
 
     def _put(self, served: Served) -> None:
         self._served.setdefault(served.name, {})[served.version] = served

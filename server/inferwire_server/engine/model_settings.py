@@ -39,6 +39,7 @@ class ModelSettings:
         version_policy: Which of its versions are served.
         priority: The priority of jobs that name none.
         shapes: Shapes of inputs, in place of those in the model.
+        warm_up: Shapes of the zeros it runs before it is ready; None for no such run.
     """
 
     device: str | None = None
@@ -48,6 +49,7 @@ class ModelSettings:
     version_policy: VersionPolicy | None = None
     priority: int = 0
     shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    warm_up: Mapping[str, tuple[int, ...]] | None = None
 
     def options(self, name: str, defaults: ModelOptions) -> ModelOptions:
         """Say how the model of this name is compiled where others are compiled with these defaults."""
@@ -59,6 +61,7 @@ class ModelSettings:
             properties={**defaults.properties, **self.properties, **precision},
             slots=self.slots or defaults.slots,
             priority=self.priority,
+            warm_up=self.warm_up,
         )
 
 
@@ -174,6 +177,16 @@ def _dimension(item: object, shape: list[object]) -> Dimension:
     raise _UnfitError(shape, _SHAPE)
 
 
+def _lengths(value: object) -> tuple[int, ...]:
+    expected = "a list of lengths from 0 up"
+    if not isinstance(value, list):
+        raise _UnfitError(value, expected)
+    items = cast("list[object]", value)
+    if not all(isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= _LARGEST for item in items):
+        raise _UnfitError(items, expected)
+    return tuple(cast("list[int]", items))
+
+
 _READERS: Mapping[str, Callable[[object], Any]] = {
     "device": lambda value: _text(value, "a device such as CPU or AUTO:GPU,CPU"),
     "properties": _table_of(_property, "a table of OpenVINO's properties"),
@@ -182,5 +195,6 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "version_policy": _version_policy,
     "priority": lambda value: _whole(value, -_LARGEST, "a whole number; larger is more urgent"),
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
+    "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
 }
 """The settings there are, and how each is read."""

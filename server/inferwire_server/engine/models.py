@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -13,6 +13,7 @@ from inferwire_proto.properties import Properties
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
+from inferwire_server.core.warm_up import zeros
 from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Slot, Source
 from inferwire_server.engine.device import Device, Observer
 from inferwire_server.errors import ServingError
@@ -124,13 +125,18 @@ class Engine:
         """The models that take jobs."""
         return tuple(self._models)
 
-    async def load(self, source: Source, options: ModelOptions, version: str = "") -> Model:
-        """Compile a model on a thread and open its slots.
+    async def load(
+        self, source: Source, options: ModelOptions, version: str = "", on_warming: Callable[[], None] = lambda: None
+    ) -> Model:
+        """Compile a model on a thread, open its slots, and warm them up if the options say so.
 
         Raises:
             ServingError: MODEL_FAILED with the runtime's reason.
         """
         compiled, slots, first_device = await asyncio.to_thread(_open, self.backend, source, options)
+        if options.warm_up is not None:
+            on_warming()
+            await asyncio.to_thread(_warm_up, compiled.spec, slots, options.warm_up)
         device = self._device(first_device)
         model = Model(compiled, device, len(slots), version, options.priority)
         device.add_model(model, slots)
@@ -168,6 +174,16 @@ class Engine:
             scheduler = Scheduler(self._queue.capacity, self._queue.limit)
             self._devices[name] = Device(name, scheduler, self._observer, self._clock)
         return self._devices[name]
+
+
+def _warm_up(spec: ModelSpec, slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Run every slot once, beside the device's queue: nobody waits for these, and they are no jobs."""
+    try:
+        inputs, outputs = zeros(spec, shapes), spec.select(())
+        for slot in slots:
+            slot.run(inputs, outputs)
+    except ServingError as error:
+        raise ServingError(Code.MODEL_FAILED, f"it does not warm up: {error.message}") from error
 
 
 def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, list[Slot], str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
-from inferwire_server.engine.catalogue import Catalogue, ModelState
+from inferwire_server.core.model_states import ModelState
+from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.errors import ServingError
 
 

@@ -39,6 +39,8 @@ class _ModelStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ModelState
     """Not loaded."""
     MODEL_STATE_FAILED: _ModelState.ValueType  # 5
     """Did not load."""
+    MODEL_STATE_WARMING: _ModelState.ValueType  # 6
+    """Compiled, and running once on zeros before it takes jobs."""
 
 class ModelState(_ModelState, metaclass=_ModelStateEnumTypeWrapper):
     """What a version of a served model is doing."""
@@ -55,6 +57,8 @@ MODEL_STATE_UNLOADED: ModelState.ValueType  # 4
 """Not loaded."""
 MODEL_STATE_FAILED: ModelState.ValueType  # 5
 """Did not load."""
+MODEL_STATE_WARMING: ModelState.ValueType  # 6
+"""Compiled, and running once on zeros before it takes jobs."""
 Global___ModelState: _TypeAlias = ModelState  # noqa: Y015
 
 @_typing.final

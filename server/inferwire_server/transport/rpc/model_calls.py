@@ -17,6 +17,7 @@ from inferwire_server.transport.rpc.v1_descriptions import decode_properties, de
 
 _STATES = {
     "loading": pb.MODEL_STATE_LOADING,
+    "warming": pb.MODEL_STATE_WARMING,
     "ready": pb.MODEL_STATE_READY,
     "draining": pb.MODEL_STATE_DRAINING,
     "unloaded": pb.MODEL_STATE_UNLOADED,

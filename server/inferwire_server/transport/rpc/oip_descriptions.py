@@ -11,6 +11,8 @@ from inferwire_server.transport.oip_stubs import model_config_pb2
 
 _KINDS = {"CPU": model_config_pb2.ModelInstanceGroup.KIND_CPU, "GPU": model_config_pb2.ModelInstanceGroup.KIND_GPU}
 
+_INDEX_STATES = {"ready": "READY", "loading": "LOADING", "warming": "LOADING", "draining": "UNLOADING"}
+
 
 def encode_metadata(metadata: ModelMetadata) -> pb.ModelMetadataResponse:
     """Describe a model's ports and versions."""
@@ -48,7 +50,7 @@ def encode_config(metadata: ModelMetadata, model: Model) -> model_config_pb2.Mod
 
 def encode_index_state(state: str) -> str:
     """Name a model's state as the protocol's repository extension does."""
-    return {"ready": "READY", "loading": "LOADING", "draining": "UNLOADING"}.get(state, "UNAVAILABLE")
+    return _INDEX_STATES.get(state, "UNAVAILABLE")
 
 
 def _encode_tensors(tensors: Iterable[TensorMetadata]) -> list[pb.ModelMetadataResponse.TensorMetadata]:
