@@ -9,7 +9,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from inferwire_server.core.job import Job, JobState
-from inferwire_server.core.scheduler import ModelKey
+from inferwire_server.core.scheduler import Load, ModelKey
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.models import Model
 
@@ -106,12 +106,21 @@ class _Loads:
         capacity = GaugeMetricFamily("inferwire_queue_capacity", "Jobs that may wait.", labels=("device",))
         for device in self._devices():
             capacity.add_metric((device.name,), device.queue_capacity)
-            for model in device.models:
-                load, labels = device.load_of(model), (*_model_labels(model), device.name)
+            for labels, load in _loads(device).items():
                 queued.add_metric(labels, load.queued)
                 busy.add_metric(labels, load.running)
                 slots.add_metric(labels, load.slots)
         yield from (queued, busy, slots, capacity)
+
+
+def _loads(device: Device) -> dict[tuple[str, str, str], Load]:
+    """Add up the models of one name and version: there are two while a reload lets the old one finish."""
+    loads: dict[tuple[str, str, str], Load] = {}
+    for model in device.models:
+        load, labels = device.load_of(model), (*_model_labels(model), device.name)
+        known = loads.get(labels, Load(0, 0, 0))
+        loads[labels] = Load(known.running + load.running, known.slots + load.slots, known.queued + load.queued)
+    return loads
 
 
 def _model_labels(model: ModelKey) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,6 +17,7 @@ from inferwire_server.core.versions import parse_version_policy
 from inferwire_server.engine.backend import Backend, ModelOptions
 from inferwire_server.engine.blobs import BlobStore
 from inferwire_server.engine.catalogue import Catalogue
+from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Entry, Repository
 from inferwire_server.metrics import Metrics
@@ -31,6 +32,7 @@ from inferwire_server.service import (
 )
 from inferwire_server.service.health import Identity
 from inferwire_server.service.inference import NamedJob
+from inferwire_server.service.models import ModelControl
 from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.http_server import http_server
@@ -58,6 +60,7 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bo
         GrpcServer(server.services, rpc) as grpc_server,
         http_server(create_app(server.services, rest, server.metrics.text), settings.host, settings.http_port) as http,
     ):
+        server.catalogue.subscribe(grpc_server.publish_readiness)
         log.info(
             "listening",
             http=f"{settings.host}:{http.port}",
@@ -81,7 +84,7 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bo
 
 async def _load(server: Composition, grpc_server: GrpcServer) -> None:
     """Load the repository, then take work."""
-    await server.catalogue.load(server.entries)
+    await server.loader.sync()
     server.services.health.begin()
     grpc_server.publish_readiness()
     log.info("ready" if server.services.health.is_ready else "not ready", models=repr(server.catalogue))
@@ -99,8 +102,8 @@ class Composition:
     engine: Engine
     services: Services
     catalogue: Catalogue
+    loader: Loader
     metrics: Metrics
-    entries: list[Entry]
 
 
 @asynccontextmanager
@@ -110,28 +113,34 @@ async def compose(settings: Settings, backend: Backend) -> AsyncGenerator[Compos
     Raises:
         ServingError: INVALID_INPUT if the model repository is not there, or for a setting that says nothing.
     """
-    entries = _entries(settings)
+    scan = _repository(settings)
+    catalogue = Catalogue()
+    catalogue.expect(await asyncio.to_thread(scan))
     metrics = Metrics()
     blobs = BlobStore(settings.max_upload_mb * MEBIBYTE) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
     try:
-        async with Engine(backend, queue, metrics) as engine, asyncio.TaskGroup() as tasks:
+        async with (
+            Engine(backend, queue, metrics) as engine,
+            Loader(engine, catalogue, scan, _model_options(settings)) as loader,
+            asyncio.TaskGroup() as tasks,
+        ):
             metrics.watch(lambda: engine.devices)
-            catalogue = Catalogue(engine, _model_options(settings))
-            catalogue.expect(entries)
-            services = _services(settings, engine, catalogue, blobs)
+            uploads = UploadService(engine, blobs, new_id)
+            models = ModelService(catalogue, uploads, ModelControl(loader, settings.allow_model_control))
+            services = _services(settings, engine, catalogue, models, uploads)
             reaper = tasks.create_task(services.sessions.reap())
-            yield Composition(engine, services, catalogue, metrics, entries)
+            yield Composition(engine, services, catalogue, loader, metrics)
             reaper.cancel()
     finally:
         if blobs is not None:
             blobs.close()
 
 
-def _services(settings: Settings, engine: Engine, catalogue: Catalogue, blobs: BlobStore | None) -> Services:
+def _services(
+    settings: Settings, engine: Engine, catalogue: Catalogue, models: ModelService, uploads: UploadService
+) -> Services:
     identity = Identity(settings.server_name, version("inferwire"), new_id())
-    uploads = UploadService(engine, blobs, new_id)
-    models = ModelService(catalogue, uploads)
     ledger: JobLedger[NamedJob] = JobLedger(new_id, settings.keep_jobs_s)
     return Services(
         health=HealthService(identity, catalogue, is_strict=settings.strict_readiness),
@@ -143,10 +152,10 @@ def _services(settings: Settings, engine: Engine, catalogue: Catalogue, blobs: B
     )
 
 
-def _entries(settings: Settings) -> list[Entry]:
+def _repository(settings: Settings) -> Callable[[], list[Entry]]:
     if settings.model_repository is None:
-        return []
-    return Repository(settings.model_repository, parse_version_policy(settings.version_policy)).served()
+        return list
+    return Repository(settings.model_repository, parse_version_policy(settings.version_policy)).served
 
 
 def _model_options(settings: Settings) -> ModelOptions:

@@ -114,6 +114,10 @@ class Settings:
         bool,
         Parameter(group=_CLIENTS, help="Let clients upload models and compile them here."),
     ] = False
+    allow_model_control: Annotated[
+        bool,
+        Parameter(group=_CLIENTS, help="Let clients load, reload and unload the repository's models."),
+    ] = False
     max_upload_mb: Annotated[
         int,
         Parameter(group=_CLIENTS, validator=_POSITIVE, help="Largest file a client may upload, in MiB."),

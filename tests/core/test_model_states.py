@@ -13,8 +13,8 @@ LEGAL = {
     "warming": {"ready", "failed"},
     "ready": {"ready", "draining"},
     "draining": {"unloaded"},
-    "unloaded": {"loading"},
-    "failed": {"loading", "unloaded"},
+    "unloaded": set[str](),
+    "failed": {"unloaded"},
 }
 
 

@@ -322,3 +322,14 @@ def test_an_old_ir_keeps_its_input_type_and_gives_i32(backend: OpenVinoBackend, 
     sent = Tensor(BY_NAME["i64"], (2,), np.array([3, -4], np.int64).tobytes())
     (answer,) = model.create_slot().run([sent], [0])
     assert answer == Tensor(BY_NAME["i32"], (2,), np.array([3, -4], np.int32).tobytes())
+
+
+def test_a_compiled_model_s_files_may_be_overwritten(tmp_path: Path, backend: OpenVinoBackend) -> None:
+    x = parameter(BY_NAME["f32"], [1, 64])
+    table = ops.constant(np.random.default_rng(0).random((64, 4096), dtype=np.float32))
+    source = saved(tmp_path, [("y", ops.matmul(x, table, False, False))], [x])
+    model = compiled(backend, source)
+    assert str(tmp_path) not in Path("/proc/self/maps").read_text()
+    source.path.with_suffix(".bin").write_bytes(b"")
+    row = Tensor(BY_NAME["f32"], (1, 64), bytes(256))
+    assert model.create_slot().run([row], [0]) == (Tensor(BY_NAME["f32"], (1, 4096), bytes(4 * 4096)),)

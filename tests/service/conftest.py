@@ -58,7 +58,7 @@ def serving(tmp_path: Path) -> ComposeFakes:
         backend = FakeBackend({model.spec.name: model for model in models})
         chosen = Settings(model_repository=tmp_path, **settings)  # pyright: ignore[reportArgumentType]
         async with compose(chosen, backend) as composition:
-            await composition.catalogue.load(composition.entries)
+            await composition.loader.sync()
             composition.services.health.begin()
             yield composition
 

@@ -40,7 +40,7 @@ async def composition(models: Models, settings: Settings) -> AsyncIterator[Compo
         (settings.model_repository / name / "1").mkdir(parents=True)
         (settings.model_repository / name / "1" / "model.onnx").touch()
     async with compose(settings, FakeBackend(models)) as composed:
-        await composed.catalogue.load(composed.entries)
+        await composed.loader.sync()
         composed.services.health.begin()
         yield composed
         for model in models.values():

@@ -88,7 +88,8 @@ async def test_the_server_and_its_models_are_described(client: Any) -> None:
     assert await client.is_model_ready("echo", "1")
     assert not await client.is_model_ready("nope")
     server = await client.get_server_metadata()
-    assert (server.name, list(server.extensions)) == ("inferwire", ["binary_tensor_data", "model_configuration"])
+    assert server.name == "inferwire"
+    assert list(server.extensions) == ["binary_tensor_data", "model_configuration", "model_repository"]
     model = await client.get_model_metadata("echo")
     assert (model.name, list(model.versions), model.platform) == ("echo", ["1"], "openvino")
     assert (model.inputs[0].name, model.inputs[0].datatype, list(model.inputs[0].shape)) == ("x", "FP32", [-1, 4])

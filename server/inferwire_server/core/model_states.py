@@ -1,10 +1,11 @@
 """What a served version is doing, and what it may do next.
 
-loading -> (warming) -> ready -> draining -> unloaded -> loading ...
-|            |         |
-+----------> failed    +-> ready, with what a reload has made of it
-|
-+-> loading, or unloaded
+    loading -> warming -> ready -> draining -> unloaded
+       |          |       ^   |                   ^
+       +---->-----|--->---+   +-> ready           |
+       +---->-----+-------------> failed --->-----+
+
+A reload leaves a version ready. Whatever is loaded after it has failed or was unloaded starts anew.
 """
 
 from __future__ import annotations
@@ -41,6 +42,6 @@ _SUCCESSORS = {
     ModelState.WARMING: {ModelState.READY, ModelState.FAILED},
     ModelState.READY: {ModelState.READY, ModelState.DRAINING},
     ModelState.DRAINING: {ModelState.UNLOADED},
-    ModelState.UNLOADED: {ModelState.LOADING},
-    ModelState.FAILED: {ModelState.LOADING, ModelState.UNLOADED},
+    ModelState.UNLOADED: frozenset[ModelState](),
+    ModelState.FAILED: {ModelState.UNLOADED},
 }

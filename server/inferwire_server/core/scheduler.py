@@ -135,13 +135,14 @@ class Scheduler:
             raise bug(f"model {model} was added twice")
         self._lanes[model] = _Lane(model, slots, JobQueue(self._arrivals), deque(range(slots)))
 
-    def remove_model(self, model: ModelKey, error: ServingError, now: float) -> list[Effect]:
-        """Take no more jobs for a model, end those that wait, and let the running ones finish."""
+    def remove_model(self, model: ModelKey, error: ServingError | None, now: float) -> list[Effect]:
+        """Take no more jobs for a model, and let those that run finish; those that wait end with the error, or run."""
         lane = self._lane(model)
         lane.is_draining = True
         effects: list[Effect] = []
-        for job in lane.queue:
-            effects += self._end_queued(lane, job, error, now)
+        if error is not None:
+            for job in lane.queue:
+                effects += self._end_queued(lane, job, error, now)
         return effects + self._drop_if_drained(lane)
 
     def submit(self, job: Job, now: float) -> list[Effect]:

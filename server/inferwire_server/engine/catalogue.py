@@ -1,32 +1,36 @@
-"""What the repository serves: every model by name and version, loaded or not, and why."""
+"""What the repository serves: every model by name and version, loaded or not, and why.
+
+It finds and remembers; who loads and unloads is the loader.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-
-import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_states import ModelState
-from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.models import Engine, Model
-from inferwire_server.engine.repository import Entry
+from inferwire_server.engine.models import Model
+from inferwire_server.engine.repository import Entry, Fingerprint
 from inferwire_server.errors import ServingError, invalid_input
-
-log = structlog.stdlib.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One version of a served model."""
+    """One version of a served model.
+
+    Attributes:
+        reason: Why it has failed; of one that is ready, why its last reload has.
+        model: What takes its jobs while it is ready.
+        fingerprint: The files it was loaded from, or was to be.
+    """
 
     name: str
     version: str
     state: ModelState = ModelState.LOADING
     reason: str = ""
     model: Model | None = None
+    fingerprint: Fingerprint | None = None
 
     def become(self, state: ModelState, reason: str = "", model: Model | None = None) -> Served:
         """Give what it is next."""
@@ -50,12 +54,11 @@ class Served:
 
 
 class Catalogue:
-    """The served models. Loading one never blocks the others, nor the loop."""
+    """The served models."""
 
-    def __init__(self, engine: Engine, options: ModelOptions) -> None:
-        self._engine = engine
-        self._options = options
+    def __init__(self) -> None:
         self._served: dict[str, dict[str, Served]] = {}
+        self._subscribers: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         statuses = self.statuses()
@@ -64,7 +67,7 @@ class Catalogue:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether nothing is being loaded."""
+        """Whether nothing is being loaded for the first time."""
         return not any(served.state.is_passing for served in self.statuses())
 
     @property
@@ -72,22 +75,22 @@ class Catalogue:
         """Whether something did not load."""
         return any(served.state is ModelState.FAILED for served in self.statuses())
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the models."""
+        return frozenset(self._served)
+
     def statuses(self) -> list[Served]:
         """List every version of every model, by name, then by version."""
-        return [
-            versions[version] for _, versions in sorted(self._served.items()) for version in sorted(versions, key=int)
-        ]
+        return [served for name in sorted(self._served) for served in self.of(name)]
 
-    def expect(self, entries: list[Entry]) -> None:
-        """Name what is going to be loaded, so that it is known as loading from now on."""
-        for entry in entries:
-            self._put(Served(entry.name, entry.version))
+    def of(self, name: str) -> list[Served]:
+        """List the versions of a model, lowest first; none of one that is not known."""
+        return sorted(self._served.get(name, {}).values(), key=lambda served: int(served.version))
 
-    async def load(self, entries: list[Entry]) -> None:
-        """Load versions, several at once; one that fails is recorded and leaves the others alone."""
-        async with asyncio.TaskGroup() as tasks:
-            for entry in entries:
-                tasks.create_task(self._load(entry))
+    def get(self, name: str, version: str) -> Served | None:
+        """Give a version of a model, if it is known."""
+        return self._served.get(name, {}).get(version)
 
     def find(self, name: str, version: str = "") -> Served:
         """Give a version of a model: the one named, or the highest that is ready, else the highest.
@@ -111,41 +114,31 @@ class Catalogue:
 
     def versions(self, name: str) -> tuple[str, ...]:
         """Give the versions of a model that are ready, lowest first."""
-        return tuple(
-            served.version
-            for served in sorted(self._served.get(name, {}).values(), key=lambda served: int(served.version))
-            if served.state is ModelState.READY
-        )
+        return tuple(served.version for served in self.of(name) if served.state is ModelState.READY)
 
-    async def _load(self, entry: Entry) -> None:
-        self._put(Served(entry.name, entry.version))
+    def subscribe(self, on_change: Callable[[], None]) -> None:
+        """Have this called after every change."""
+        self._subscribers.append(on_change)
 
-        def become(state: ModelState, reason: str = "", model: Model | None = None) -> None:
-            self._put(self._served[entry.name][entry.version].become(state, reason, model))
+    def expect(self, entries: Iterable[Entry]) -> None:
+        """Name what is going to be loaded, so that it is known as loading from now on."""
+        for entry in entries:
+            if self.get(entry.name, entry.version) is None:
+                self.put(Served(entry.name, entry.version))
 
-        try:
-            model = await self._open(entry, lambda: become(ModelState.WARMING))
-        except ServingError as error:
-            log.error("model failed", model=entry.name, version=entry.version, reason=error.message)
-            become(ModelState.FAILED, error.message)
-        else:
-            log.info(
-                "model ready", model=entry.name, version=entry.version, device=model.device.name, slots=model.slots
-            )
-            become(ModelState.READY, model=model)
-
-    async def _open(self, entry: Entry, on_warming: Callable[[], None]) -> Model:
-        """Load a version by its settings; whatever is wrong with one model, the others are to be served."""
-        try:
-            settings = entry.settings()
-            source = Source(entry.model_file(), reshape=settings.shapes)
-            options = settings.options(entry.name, self._options)
-            return await self._engine.load(source, options, entry.version, on_warming)
-        except ServingError:
-            raise
-        except Exception as error:
-            log.exception("model failed", model=entry.name, version=entry.version)
-            raise ServingError(Code.MODEL_FAILED, f"{type(error).__name__}: {error}") from error
-
-    def _put(self, served: Served) -> None:
+    def put(self, served: Served) -> None:
+        """Record what a version is now."""
         self._served.setdefault(served.name, {})[served.version] = served
+        self._changed()
+
+    def forget(self, served: Served) -> None:
+        """Drop a version that the repository has no more."""
+        versions = self._served[served.name]
+        del versions[served.version]
+        if not versions:
+            del self._served[served.name]
+        self._changed()
+
+    def _changed(self) -> None:
+        for on_change in self._subscribers:
+            on_change()

@@ -89,8 +89,11 @@ class Device:
         self._slots[model] = slots
         self._scheduler.add_model(model, len(slots))
 
-    def remove_model(self, model: ModelKey, error: ServingError) -> asyncio.Future[None]:
-        """End a model's waiting jobs, and give a future of its last running one's end."""
+    def remove_model(self, model: ModelKey, error: ServingError | None = None) -> asyncio.Future[None]:
+        """Take no more jobs for a model, and give a future of its last one's end.
+
+        Those that wait end with the error at once; without one they run.
+        """
         if model in self._drained:
             return self._drained[model]
         drained: asyncio.Future[None] = self._loop.create_future()

@@ -143,8 +143,11 @@ class Engine:
         self._models.add(model)
         return model
 
-    async def unload(self, model: Model, error: ServingError) -> None:
-        """End a model's waiting jobs with this error, let the running ones finish, and free it."""
+    async def unload(self, model: Model, error: ServingError | None = None) -> None:
+        """Take no more jobs for a model, and free it when those that run have finished.
+
+        Those that wait end with the error at once; without one they run.
+        """
         if model in self._models:
             self._models.remove(model)
             await asyncio.shield(model.device.remove_model(model, error))

@@ -31,6 +31,8 @@ class OpenVinoBackend:
 
     def __init__(self) -> None:
         self._core = ov.Core()
+        # A weights file that is mapped and then written to in place, as one does before a reload, ends the process.
+        self._core.set_property({"ENABLE_MMAP": False})
 
     def devices(self) -> tuple[str, ...]:
         """List the physical devices."""

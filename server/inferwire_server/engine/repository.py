@@ -13,7 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
+from stat import S_ISREG
+from typing import TypeAlias
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import VersionPolicy
@@ -26,6 +29,10 @@ MODEL_SUFFIXES = (".xml", ".onnx", ".tflite", ".pdmodel", ".pb", ".pbtxt")
 _SAVED_MODEL = "saved_model.pb"
 
 
+Fingerprint: TypeAlias = frozenset[tuple[str, int, int, int]]
+"""Files by name, time, size and inode."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One version of a model in the repository, the folder or file it lies in, and the model's settings file."""
@@ -35,6 +42,13 @@ class Entry:
     location: Path
     rival: Path | None = None
     settings_file: Path | None = None
+
+    def fingerprint(self) -> Fingerprint:
+        """Say what its files are now: it differs once one of them does, or its model's settings do."""
+        single = self.location.is_file()
+        files = self.location.parent.glob(f"{escape(self.location.stem)}.*") if single else self.location.rglob("*")
+        settings = () if self.settings_file is None else (self.settings_file,)
+        return frozenset(mark for file in (*files, *settings) if (mark := _mark(file)))
 
     def settings(self) -> ModelSettings:
         """Read the model's settings; the defaults where it has no file.
@@ -146,6 +160,14 @@ def _entries(path: Path) -> list[Entry]:
 
 def _is_version(path: Path) -> bool:
     return path.is_dir() and path.name.isascii() and path.name.isdigit()
+
+
+def _mark(file: Path) -> tuple[str, int, int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None  # it went while the folder was read
+    return (str(file), status.st_mtime_ns, status.st_size, status.st_ino) if S_ISREG(status.st_mode) else None
 
 
 def _model_files(folder: Path) -> list[Path]:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job
 from inferwire_server.engine.catalogue import Catalogue, Served
+from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Model
-from inferwire_server.errors import bug
+from inferwire_server.errors import ServingError, bug
 from inferwire_server.service.uploads import UploadService
 from inferwire_server.service.values import ServedModel, Target
 
 
-class ModelService:
-    """Finds models."""
+@dataclass(frozen=True, slots=True)
+class ModelControl:
+    """What loads and unloads models, and whether callers may ask it to."""
 
-    def __init__(self, catalogue: Catalogue, uploads: UploadService) -> None:
+    loader: Loader
+    is_allowed: bool
+
+
+class ModelService:
+    """Finds models, and loads and unloads those of the repository."""
+
+    def __init__(self, catalogue: Catalogue, uploads: UploadService, control: ModelControl) -> None:
         self._catalogue = catalogue
         self._uploads = uploads
+        self._control = control
 
     def __repr__(self) -> str:
         return f"<ModelService: {self._catalogue!r}, {self._uploads!r}>"
@@ -51,3 +64,28 @@ class ModelService:
         if not isinstance(job.model, Model):
             raise bug(f"{job!r} runs on no model of the engine")
         return job.model
+
+    async def load(self, name: str) -> None:
+        """Load a model of the repository, or load it anew without losing a request.
+
+        Raises:
+            ServingError: PERMISSION_DENIED, MODEL_NOT_FOUND, or MODEL_FAILED with the reason; what served before
+                serves on.
+        """
+        await self._loader().load(name)
+
+    async def unload(self, name: str) -> None:
+        """Unload a model when it has run the jobs it has; do nothing for one that is not known.
+
+        Raises:
+            ServingError: PERMISSION_DENIED.
+        """
+        await self._loader().unload(name)
+
+    def _loader(self) -> Loader:
+        if not self._control.is_allowed:
+            raise ServingError(
+                Code.PERMISSION_DENIED,
+                "explicit model load / unload is not allowed; start the server with --allow-model-control to allow it",
+            )
+        return self._control.loader

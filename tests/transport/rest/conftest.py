@@ -135,7 +135,7 @@ async def rest(tmp_path: Path) -> AsyncGenerator[Rest, None]:
         (tmp_path / name / "1").mkdir(parents=True)
         (tmp_path / name / "1" / "model.onnx").touch()
     async with compose(Settings(model_repository=tmp_path), FakeBackend(fakes)) as composition:
-        await composition.catalogue.load(composition.entries)
+        await composition.loader.sync()
         composition.services.health.begin()
         options = RestOptions(max_body_bytes=BODY_LIMIT)
         app = create_app(composition.services, options, composition.metrics.text)

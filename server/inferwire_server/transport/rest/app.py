@@ -17,6 +17,7 @@ from inferwire_server.transport.rest.documentation import DESCRIPTION, SCHEMAS, 
 from inferwire_server.transport.rest.job_routes import JobRoutes
 from inferwire_server.transport.rest.oip_routes import OipRoutes
 from inferwire_server.transport.rest.options import RestOptions
+from inferwire_server.transport.rest.repository_routes import RepositoryRoutes
 from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.rest.responses import bug_response, problem
 from inferwire_server.transport.rest.routes import Route
@@ -60,6 +61,7 @@ def _routes(services: Services, options: RestOptions, metrics_text: Callable[[],
     return [
         *OipRoutes(services, options).routes(),
         *JobRoutes(services, options).routes(),
+        *RepositoryRoutes(services, options).routes(),
         *ServerRoutes(services, metrics_text).routes(),
     ]
 

@@ -213,6 +213,30 @@ SERVER_METADATA: Fragment = _responds("Name, version, extensions.", {"type": "ob
 LANDING: Fragment = _responds("Name, version, links.", {"type": "object"})
 DEVICES: Fragment = _responds("The devices and their load.", {"type": "object"})
 MODELS: Fragment = _responds("The models and their states.", {"type": "object"})
+_INDEX_ENTRY = _object(
+    ["name", "version", "state", "reason"],
+    name=_string("The model."),
+    version=_string("Its version."),
+    state=_string("What it is doing.", enum=["READY", "LOADING", "UNLOADING", "UNAVAILABLE"]),
+    reason=_string("Why it is not ready, or why its last reload failed."),
+)
+_EXAMPLE_INDEX = [{"name": "echo", "version": "1", "state": "READY", "reason": ""}]
+
+
+def _optional_body(**properties: Fragment) -> Fragment:
+    return {"requestBody": {"required": False, "content": {"application/json": {"schema": _object([], **properties)}}}}
+
+
+def _done(description: str) -> Fragment:
+    return {"responses": {"200": {"description": description}}}
+
+
+INDEX: Fragment = {
+    **_optional_body(ready={"type": "boolean", "default": False, "description": "List ready models only."}),
+    **_responds("The versions of the models.", _array(_INDEX_ENTRY), _EXAMPLE_INDEX),
+}
+LOAD: Fragment = _optional_body(parameters={"type": "object"}) | _done("The model is ready.")
+UNLOAD: Fragment = _optional_body(parameters={"type": "object"}) | _done("The model is unloaded.")
 METRICS: Fragment = {
     "responses": {"200": {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
 }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from inferwire_server.service import Services
 from inferwire_server.service.values import ServedModel
-from inferwire_server.transport import oip
+from inferwire_server.transport import oip, oip_repository
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.oip_codec import decode_call, encode_answer, split_request
-from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index_state, encode_metadata
+from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata
 from inferwire_server.transport.rpc.oip_stream import OipStream
 from inferwire_server.transport.rpc.status import Context, too_large
 
@@ -19,8 +19,6 @@ _SHARED_MEMORY = "this server does not offer shared memory; send tensors' bytes"
 
 UNIMPLEMENTED = {
     "ModelStatistics": "this server does not offer statistics over this protocol; read /metrics over HTTP",
-    "RepositoryModelLoad": "explicit model load / unload is not offered by this server",
-    "RepositoryModelUnload": "explicit model load / unload is not offered by this server",
     "SystemSharedMemoryStatus": _SHARED_MEMORY,
     "SystemSharedMemoryRegister": _SHARED_MEMORY,
     "SystemSharedMemoryUnregister": _SHARED_MEMORY,
@@ -70,17 +68,21 @@ class OipCalls:
 
     async def repository_index(self, request: pb.RepositoryIndexRequest, _: Context) -> pb.RepositoryIndexResponse:
         """List what the repository holds."""
-        models = [
-            pb.RepositoryIndexResponse.ModelIndex(
-                name=served.name,
-                version=served.version,
-                state=encode_index_state(served.state.value),
-                reason=served.reason,
-            )
-            for served in self._services.models.statuses()
-            if not request.ready or served.model is not None
-        ]
-        return pb.RepositoryIndexResponse(models=models)
+        return encode_index(oip_repository.index(self._services, ready_only=request.ready))
+
+    async def repository_model_load(
+        self, request: pb.RepositoryModelLoadRequest, _: Context
+    ) -> pb.RepositoryModelLoadResponse:
+        """Load or reload a model, and answer when it is ready."""
+        await oip_repository.load(self._services, request.model_name, request.parameters)
+        return pb.RepositoryModelLoadResponse()
+
+    async def repository_model_unload(
+        self, request: pb.RepositoryModelUnloadRequest, _: Context
+    ) -> pb.RepositoryModelUnloadResponse:
+        """Unload a model, and answer when its last job has ended."""
+        await oip_repository.unload(self._services, request.model_name)
+        return pb.RepositoryModelUnloadResponse()
 
     async def model_infer(self, data: bytes, _: Context) -> bytes:
         """Run one inference."""

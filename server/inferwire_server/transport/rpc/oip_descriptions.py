@@ -6,12 +6,11 @@ from collections.abc import Iterable
 
 from inferwire_server.service.models import Model
 from inferwire_server.transport.oip import ModelMetadata, TensorMetadata
+from inferwire_server.transport.oip_repository import IndexEntry
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.oip_stubs import model_config_pb2
 
 _KINDS = {"CPU": model_config_pb2.ModelInstanceGroup.KIND_CPU, "GPU": model_config_pb2.ModelInstanceGroup.KIND_GPU}
-
-_INDEX_STATES = {"ready": "READY", "loading": "LOADING", "warming": "LOADING", "draining": "UNLOADING"}
 
 
 def encode_metadata(metadata: ModelMetadata) -> pb.ModelMetadataResponse:
@@ -48,9 +47,16 @@ def encode_config(metadata: ModelMetadata, model: Model) -> model_config_pb2.Mod
     )
 
 
-def encode_index_state(state: str) -> str:
-    """Name a model's state as the protocol's repository extension does."""
-    return _INDEX_STATES.get(state, "UNAVAILABLE")
+def encode_index(entries: Iterable[IndexEntry]) -> pb.RepositoryIndexResponse:
+    """Write what the repository holds."""
+    return pb.RepositoryIndexResponse(
+        models=[
+            pb.RepositoryIndexResponse.ModelIndex(
+                name=entry.name, version=entry.version, state=entry.state, reason=entry.reason
+            )
+            for entry in entries
+        ]
+    )
 
 
 def _encode_tensors(tensors: Iterable[TensorMetadata]) -> list[pb.ModelMetadataResponse.TensorMetadata]:

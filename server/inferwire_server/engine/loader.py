@@ -1,0 +1,182 @@
+"""Makes the served models those of the repository: loads, reloads and unloads them while others serve.
+
+A reload opens the new model beside the old one, changes them in one step of the loop, and lets the old one run
+the jobs it has. A change runs to its end also when whoever asked for it has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import structlog
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.model_states import ModelState
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.catalogue import Catalogue, Served
+from inferwire_server.engine.models import Engine, Model
+from inferwire_server.engine.repository import Entry, Fingerprint
+from inferwire_server.errors import ServingError
+
+log = structlog.stdlib.get_logger()
+
+T = TypeVar("T")
+
+Found = dict[Entry, Fingerprint]
+
+
+class Loader:
+    """Loads and unloads versions; one change of a model at a time, and models do not wait for each other.
+
+    Use as an async context manager: leaving it gives up changes that have not ended.
+    """
+
+    def __init__(
+        self, engine: Engine, catalogue: Catalogue, scan: Callable[[], list[Entry]], options: ModelOptions
+    ) -> None:
+        self._engine = engine
+        self._catalogue = catalogue
+        self._scan = scan
+        self._options = options
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._changes: set[asyncio.Task[Any]] = set()
+
+    async def __aenter__(self) -> Loader:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        for change in self._changes:
+            change.cancel()
+        await asyncio.gather(*self._changes, return_exceptions=True)
+
+    def __repr__(self) -> str:
+        return f"<Loader: {len(self._changes)} changes>"
+
+    async def sync(self) -> None:
+        """Load what is new or has changed in the repository, then unload what has gone; failures are recorded.
+
+        Raises:
+            ServingError: INVALID_INPUT if the repository is not there.
+        """
+        found = await asyncio.to_thread(self._find)
+        self._catalogue.expect(found)
+        names = self._catalogue.names | {entry.name for entry in found}
+        await asyncio.gather(*(self._own(self._follow(name, found)) for name in names))
+
+    async def load(self, name: str) -> None:
+        """Load a model, or load it anew beside what serves meanwhile; give back when it is ready.
+
+        Raises:
+            ServingError: MODEL_NOT_FOUND if the repository has none of this name; MODEL_FAILED with the reason.
+        """
+        found = {entry: prints for entry, prints in (await asyncio.to_thread(self._find)).items() if entry.name == name}
+        if not found:
+            raise ServingError(Code.MODEL_NOT_FOUND, f"failed to load '{name}', failed to poll from model repository")
+        failures = await self._own(self._follow(name, found, is_asked_for=True))
+        if failures:
+            raise ServingError(Code.MODEL_FAILED, "; ".join(failures))
+
+    async def unload(self, name: str) -> None:
+        """Take no more jobs for a model and free it when it has run those it has; nothing for an unknown one."""
+        async with self._locks[name]:
+            drains = [drain for served in self._catalogue.of(name) if (drain := self._retire(served))]
+        await asyncio.gather(*(asyncio.shield(drain) for drain in drains))
+
+    def _find(self) -> Found:
+        return {entry: entry.fingerprint() for entry in self._scan()}
+
+    async def _follow(self, name: str, found: Found, *, is_asked_for: bool = False) -> list[str]:
+        """Make one model what was found of it, and give the sentences of what failed."""
+        entries = [entry for entry in found if entry.name == name]
+        async with self._locks[name]:
+            due = [entry for entry in entries if is_asked_for or self._is_due(entry, found[entry])]
+            failures = await asyncio.gather(*(self._load(entry, found[entry]) for entry in due))
+            kept = {entry.version for entry in entries}
+            # What has gone serves on until something that was found does.
+            if not kept or not kept.isdisjoint(self._catalogue.versions(name)):
+                for served in self._catalogue.of(name):
+                    if served.version not in kept:
+                        self._retire(served, is_gone=True)
+        return [failure for failure in failures if failure]
+
+    def _is_due(self, entry: Entry, fingerprint: Fingerprint) -> bool:
+        served = self._catalogue.get(entry.name, entry.version)
+        return served is None or served.fingerprint != fingerprint
+
+    async def _load(self, entry: Entry, fingerprint: Fingerprint) -> str:
+        """Load a version and give the sentence of its failure, if it fails."""
+        served = self._catalogue.get(entry.name, entry.version)
+        old = None if served is None else served.model
+        current = served if served is not None and old is not None else Served(entry.name, entry.version)
+        current = replace(current, fingerprint=fingerprint)
+        self._catalogue.put(current)
+
+        def warming() -> None:
+            nonlocal current
+            if old is None:
+                current = current.become(ModelState.WARMING)
+                self._catalogue.put(current)
+
+        try:
+            model = await self._open(entry, warming)
+        except ServingError as error:
+            log.error("model failed", model=entry.name, version=entry.version, reason=error.message)
+            if old is None:
+                self._catalogue.put(current.become(ModelState.FAILED, error.message))
+            else:
+                self._catalogue.put(current.become(ModelState.READY, f"the reload failed: {error.message}", old))
+            return f"failed to load '{entry.name}' version {entry.version}: {error.message}"
+        log.info("model ready", model=entry.name, version=entry.version, device=model.device.name, slots=model.slots)
+        self._catalogue.put(current.become(ModelState.READY, model=model))
+        if old is not None:
+            self._start(self._engine.unload(old))
+        return ""
+
+    async def _open(self, entry: Entry, on_warming: Callable[[], None]) -> Model:
+        """Open a version by its settings; whatever is wrong with one model, the others are to be served."""
+        try:
+            settings = await asyncio.to_thread(entry.settings)
+            source = Source(entry.model_file(), reshape=settings.shapes)
+            options = settings.options(entry.name, self._options)
+            return await self._engine.load(source, options, entry.version, on_warming)
+        except ServingError:
+            raise
+        except Exception as error:
+            log.exception("model failed", model=entry.name, version=entry.version)
+            raise ServingError(Code.MODEL_FAILED, f"{type(error).__name__}: {error}") from error
+
+    def _retire(self, served: Served, *, is_gone: bool = False) -> asyncio.Task[None] | None:
+        """Take no more jobs for a version, and give the task that waits for those it has."""
+        if served.model is not None:
+            draining = served.become(ModelState.DRAINING)
+            self._catalogue.put(draining)
+            return self._start(self._drain(draining, served.model, is_gone=is_gone))
+        if is_gone:
+            self._catalogue.forget(served)
+        elif served.state is ModelState.FAILED:
+            self._catalogue.put(served.become(ModelState.UNLOADED))
+        return None
+
+    async def _drain(self, served: Served, model: Model, *, is_gone: bool) -> None:
+        await self._engine.unload(model)
+        log.info("model unloaded", model=served.name, version=served.version)
+        if self._catalogue.get(served.name, served.version) is not served:
+            return  # it has been loaded again, or has gone from the repository
+        unloaded = served.become(ModelState.UNLOADED)
+        if is_gone:
+            self._catalogue.forget(unloaded)
+        else:
+            self._catalogue.put(unloaded)
+
+    async def _own(self, change: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.shield(self._start(change))
+
+    def _start(self, change: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(change)
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
+        return task

@@ -1,0 +1,80 @@
+"""The Open Inference Protocol's model repository extension over REST: index, load and unload."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, cast
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from inferwire_server.errors import invalid_input
+from inferwire_server.service import Services
+from inferwire_server.transport import oip_repository
+from inferwire_server.transport.rest import documentation as doc
+from inferwire_server.transport.rest.bodies import read_body
+from inferwire_server.transport.rest.oip_routes import TAG
+from inferwire_server.transport.rest.options import RestOptions
+from inferwire_server.transport.rest.responses import json_response
+from inferwire_server.transport.rest.routes import Route
+
+_MODEL = "/v2/repository/models/{model}"
+
+
+class RepositoryRoutes:
+    """Endpoints that list, load and unload the repository's models."""
+
+    def __init__(self, services: Services, options: RestOptions) -> None:
+        self._services = services
+        self._options = options
+
+    def routes(self) -> list[Route]:
+        """List the endpoints."""
+        return [
+            Route("POST", ("/v2/repository/index",), self.index, TAG, "List the repository", openapi=doc.INDEX),
+            Route("POST", (f"{_MODEL}/load",), self.load, TAG, "Load or reload a model", openapi=doc.LOAD),
+            Route("POST", (f"{_MODEL}/unload",), self.unload, TAG, "Unload a model", openapi=doc.UNLOAD),
+        ]
+
+    async def index(self, request: Request) -> Response:
+        """List every version of every model, with its state and the reason; with `ready` only those that are.
+
+        The body is optional.
+        """
+        ready = (await self._body(request)).get("ready", False)
+        if not isinstance(ready, bool):
+            raise invalid_input(f"ready is {ready!r}, expected true or false")
+        entries = oip_repository.index(self._services, ready_only=ready)
+        return json_response([asdict(entry) for entry in entries])
+
+    async def load(self, request: Request) -> Response:
+        """Load a model of the repository, or load it anew: what serves meanwhile loses no request.
+
+        Answers when the model is ready. Needs `--allow-model-control`. The body is optional.
+        """
+        parameters: object = (await self._body(request)).get("parameters", {})
+        if not isinstance(parameters, dict):
+            raise invalid_input("the body's parameters are no JSON object, expected one or none")
+        names = cast("dict[str, Any]", parameters)
+        await oip_repository.load(self._services, request.path_params["model"], names)
+        return Response()
+
+    async def unload(self, request: Request) -> Response:
+        """Take no more inferences for a model, and free it when those it has have ended; then answer.
+
+        Unloading an unknown model does nothing. Needs `--allow-model-control`. The body is optional.
+        """
+        await self._body(request)
+        await oip_repository.unload(self._services, request.path_params["model"])
+        return Response()
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        body = await read_body(request, self._options.max_body_bytes)
+        try:
+            parsed: object = orjson.loads(body) if body.strip() else {}
+        except orjson.JSONDecodeError as error:
+            raise invalid_input(f"the body is no JSON: {error}") from error
+        if not isinstance(parsed, dict):
+            raise invalid_input("the body is no JSON object, expected one or nothing")
+        return cast("dict[str, Any]", parsed)

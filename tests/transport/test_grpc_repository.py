@@ -1,0 +1,87 @@
+"""The repository extension over gRPC."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grpc
+import pytest
+
+from inferwire_server.settings import Settings
+from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+
+SERVICE = "/inference.GRPCInferenceService"
+
+
+@pytest.fixture
+def settings(tmp_path: Path, allowed: bool) -> Settings:
+    return Settings(model_repository=tmp_path / "models", allow_model_control=allowed)
+
+
+@pytest.fixture
+def allowed() -> bool:
+    return True
+
+
+async def load(channel: grpc.aio.Channel, request: pb.RepositoryModelLoadRequest) -> None:
+    call = channel.unary_unary(
+        f"{SERVICE}/RepositoryModelLoad",
+        pb.RepositoryModelLoadRequest.SerializeToString,
+        pb.RepositoryModelLoadResponse.FromString,
+    )
+    await call(request)
+
+
+async def unload(channel: grpc.aio.Channel, name: str) -> None:
+    call = channel.unary_unary(
+        f"{SERVICE}/RepositoryModelUnload",
+        pb.RepositoryModelUnloadRequest.SerializeToString,
+        pb.RepositoryModelUnloadResponse.FromString,
+    )
+    await call(pb.RepositoryModelUnloadRequest(model_name=name))
+
+
+async def states(channel: grpc.aio.Channel, *, ready: bool = False) -> list[tuple[str, str, str]]:
+    call = channel.unary_unary(
+        f"{SERVICE}/RepositoryIndex",
+        pb.RepositoryIndexRequest.SerializeToString,
+        pb.RepositoryIndexResponse.FromString,
+    )
+    answer = await call(pb.RepositoryIndexRequest(ready=ready))
+    return [(model.name, model.state, model.reason) for model in answer.models]
+
+
+async def test_a_model_is_unloaded_and_loaded(channel: grpc.aio.Channel) -> None:
+    assert await states(channel) == [("echo", "READY", "")]
+    await unload(channel, "echo")
+    assert await states(channel) == [("echo", "UNAVAILABLE", "unloaded")]
+    assert await states(channel, ready=True) == []
+    await load(channel, pb.RepositoryModelLoadRequest(model_name="echo"))
+    assert await states(channel, ready=True) == [("echo", "READY", "")]
+    await unload(channel, "nobody")
+
+
+async def refusal(channel: grpc.aio.Channel, request: pb.RepositoryModelLoadRequest) -> tuple[str, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await load(channel, request)
+    return caught.value.code().name, caught.value.details() or ""
+
+
+async def test_what_cannot_be_loaded_is_said(channel: grpc.aio.Channel) -> None:
+    request = pb.RepositoryModelLoadRequest(model_name="x")
+    assert await refusal(channel, request) == (
+        "INTERNAL",
+        "failed to load 'x', failed to poll from model repository",
+    )
+    request = pb.RepositoryModelLoadRequest(model_name="echo")
+    request.parameters["config"].string_param = "{}"
+    code, sentence = await refusal(channel, request)
+    assert code == "UNIMPLEMENTED"
+    assert sentence.startswith("load of model 'echo' has parameter 'config', expected none")
+
+
+@pytest.mark.parametrize("allowed", [False])
+async def test_control_is_off_unless_it_is_allowed(channel: grpc.aio.Channel) -> None:
+    code, sentence = await refusal(channel, pb.RepositoryModelLoadRequest(model_name="echo"))
+    assert code == "PERMISSION_DENIED"
+    assert sentence.startswith("explicit model load / unload is not allowed")
