@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -20,6 +20,7 @@ from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Entry, Repository
+from inferwire_server.engine.watch import changes_in, follow
 from inferwire_server.metrics import Metrics
 from inferwire_server.service import (
     DeviceService,
@@ -68,9 +69,11 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bo
             docs=f"http://{settings.host}:{http.port}/docs",
         )
         async with asyncio.TaskGroup() as tasks:
-            loading = tasks.create_task(_load(server, grpc_server))
+            # The watch begins first: what changes while the repository is being loaded is seen, too.
+            at_work = [tasks.create_task(call) for call in (*_watch(settings, server), _load(server, grpc_server))]
             await stop.wait()
-            loading.cancel()
+            for task in at_work:
+                task.cancel()
         server.services.health.end()
         grace_s = settings.grace_s
         cancelled, *_ = await asyncio.gather(
@@ -80,6 +83,11 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bo
         )
         log.info("stopped", cancelled=cancelled)
     return not server.engine.stuck
+
+
+def _watch(settings: Settings, server: Composition) -> Iterator[Coroutine[None, None, None]]:
+    if settings.watch and settings.model_repository is not None:
+        yield follow(changes_in(settings.model_repository), server.loader)
 
 
 async def _load(server: Composition, grpc_server: GrpcServer) -> None:
@@ -127,7 +135,9 @@ async def compose(settings: Settings, backend: Backend) -> AsyncGenerator[Compos
         ):
             metrics.watch(lambda: engine.devices)
             uploads = UploadService(engine, blobs, new_id)
-            models = ModelService(catalogue, uploads, ModelControl(loader, settings.allow_model_control))
+            models = ModelService(
+                catalogue, uploads, ModelControl(loader, settings.allow_model_control, settings.watch)
+            )
             services = _services(settings, engine, catalogue, models, uploads)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)

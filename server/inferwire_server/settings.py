@@ -47,6 +47,12 @@ class Settings:
             help="Which versions of each model to serve: latest, latest:2 (the two highest), all, or as in 1,3.",
         ),
     ] = "latest"
+    watch: Annotated[
+        bool,
+        Parameter(
+            group=_MODELS, help="Load, reload and unload models as files change in the repository, while it serves."
+        ),
+    ] = False
     device: Annotated[
         str,
         Parameter(group=_MODELS, help="Device the repository's models are compiled for: CPU, GPU, AUTO:GPU,CPU, ..."),

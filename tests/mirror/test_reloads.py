@@ -6,6 +6,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from urllib.request import Request, urlopen
 
 import numpy as np
@@ -75,6 +76,15 @@ def callers(core: inferwire.Core, seen: list[float], failures: list[BaseExceptio
 def repository(tmp_path: Path) -> Path:
     save(tmp_path, 0)
     return tmp_path
+
+
+def test_a_watching_server_follows_the_files(repository: Path) -> None:
+    with running_server(repository, "--watch") as server:
+        compiled = inferwire.Core(server.grpc_address).served_model("adder")
+        save(repository, 7)
+        give_up = monotonic() + 60
+        while compiled({"data": np.zeros((1, 3), np.float32)})["out"][0, 0] != 7:
+            assert monotonic() < give_up
 
 
 def test_reloads_under_load_lose_no_request(repository: Path) -> None:

@@ -33,6 +33,12 @@ async def test_callers_may_not_control_models_unless_they_are_allowed_to(serving
         assert models.versions("m") == ("1",)
 
 
+async def test_a_watching_server_refuses_in_the_words_clients_know(serving: Serving) -> None:
+    async with serving(FakeModel(echo_spec("m")), watch=True) as server:
+        with pytest.raises(ServingError, match="explicit model load / unload is not allowed if polling is enabled; "):
+            await server.services.models.load("m")
+
+
 async def test_allowed_callers_unload_and_load(serving: Serving) -> None:
     async with serving(FakeModel(echo_spec("m")), allow_model_control=True) as server:
         services = server.services

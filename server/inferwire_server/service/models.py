@@ -16,10 +16,15 @@ from inferwire_server.service.values import ServedModel, Target
 
 @dataclass(frozen=True, slots=True)
 class ModelControl:
-    """What loads and unloads models, and whether callers may ask it to."""
+    """What loads and unloads models, and whether callers may ask it to.
+
+    Attributes:
+        is_watching: Whether it follows the repository by itself.
+    """
 
     loader: Loader
     is_allowed: bool
+    is_watching: bool = False
 
 
 class ModelService:
@@ -83,9 +88,13 @@ class ModelService:
         await self._loader().unload(name)
 
     def _loader(self) -> Loader:
-        if not self._control.is_allowed:
+        control = self._control
+        if not control.is_allowed:
+            # The words that clients know; to watch is to poll, for them.
+            polling = " if polling is enabled" if control.is_watching else ""
             raise ServingError(
                 Code.PERMISSION_DENIED,
-                "explicit model load / unload is not allowed; start the server with --allow-model-control to allow it",
+                f"explicit model load / unload is not allowed{polling}; "
+                "start the server with --allow-model-control to allow it",
             )
-        return self._control.loader
+        return control.loader

@@ -1,0 +1,94 @@
+"""Following the repository's folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from structlog.testing import capture_logs
+
+from inferwire_server.core.versions import Latest
+from inferwire_server.engine.backend import ModelOptions
+from inferwire_server.engine.catalogue import Catalogue
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
+from inferwire_server.engine.loader import Loader
+from inferwire_server.engine.models import Engine, QueueOptions
+from inferwire_server.engine.repository import Repository
+from inferwire_server.engine.watch import changes_in, follow
+from inferwire_server.metrics import Metrics
+
+
+@asynccontextmanager
+async def following(root: Path, changes: AsyncIterator[object]) -> AsyncGenerator[Catalogue, None]:
+    """Follow a repository of the model m."""
+    catalogue, backend = Catalogue(), FakeBackend({"m": FakeModel(echo_spec("m"))})
+    scan = Repository(root, Latest()).served
+    with capture_logs():
+        async with (
+            Engine(backend, QueueOptions(), Metrics()) as engine,
+            Loader(engine, catalogue, scan, ModelOptions("")) as loader,
+            asyncio.TaskGroup() as tasks,
+        ):
+            watch = tasks.create_task(follow(changes, loader))
+            await asyncio.sleep(0)  # the watch is on from its first step
+            yield catalogue
+            watch.cancel()
+
+
+async def until(catalogue: Catalogue, holds: Callable[[], bool]) -> None:
+    changed = asyncio.Event()
+    catalogue.subscribe(changed.set)
+    async with asyncio.timeout(20):
+        while not holds():
+            await changed.wait()
+            changed.clear()
+
+
+def write(root: Path, version: int, content: str) -> None:
+    (root / "m" / str(version)).mkdir(parents=True, exist_ok=True)
+    (root / "m" / str(version) / "model.onnx").write_text(content)
+
+
+async def test_versions_come_change_and_go_with_their_files(tmp_path: Path) -> None:
+    root = tmp_path / "models"
+    root.mkdir()
+    async with following(root, changes_in(root)) as catalogue:
+        write(root, 1, "first")
+        await until(catalogue, lambda: catalogue.versions("m") == ("1",))
+        first = catalogue.find("m").require()
+        write(root, 1, "changed")
+        await until(catalogue, lambda: catalogue.find("m").model not in (first, None))
+        write(root, 2, "second")
+        await until(catalogue, lambda: [served.version for served in catalogue.statuses()] == ["2"])
+        assert catalogue.versions("m") == ("2",)
+        (root / "m").rename(tmp_path / "elsewhere")
+        await until(catalogue, lambda: catalogue.statuses() == [])
+
+
+async def test_a_repository_of_one_file_is_followed(tmp_path: Path) -> None:
+    file = tmp_path / "m.onnx"
+    file.touch()
+    async with following(file, changes_in(file)) as catalogue:
+        file.with_suffix(".new").write_text("changed")
+        file.with_suffix(".new").replace(file)
+        await until(catalogue, lambda: catalogue.versions("m") == ("1",))
+
+
+async def test_a_repository_that_cannot_be_read_is_looked_at_again(tmp_path: Path) -> None:
+    root = tmp_path / "models"
+    told: asyncio.Queue[object] = asyncio.Queue()
+
+    async def changes() -> AsyncIterator[object]:
+        while True:
+            yield await told.get()
+            told.task_done()
+
+    async with following(root, changes()) as catalogue:
+        told.put_nowait("gone")
+        await told.join()
+        assert catalogue.statuses() == []
+        write(root, 1, "back")
+        told.put_nowait("back")
+        await until(catalogue, lambda: catalogue.versions("m") == ("1",))
