@@ -205,7 +205,6 @@ def test_equal_ports_have_equal_signatures_whatever_the_model_is_called() -> Non
     "other",
     [
         port("c"),
-        port("a", "alias"),
         port("a", element_type="i8"),
         port("a", shape=(Dimension(1, 1),)),
         port("a", oip_name="input_0"),
@@ -213,6 +212,10 @@ def test_equal_ports_have_equal_signatures_whatever_the_model_is_called() -> Non
 )
 def test_a_port_that_differs_in_anything_changes_the_signature(other: PortSpec) -> None:
     assert a_model(port("a")).signature != a_model(other).signature
+
+
+def test_names_beside_the_protocol_s_do_not_count() -> None:
+    assert a_model(port("a")).signature == a_model(port("a", "invented_17")).signature
 
 
 def test_an_output_is_not_taken_for_an_input() -> None:

@@ -87,11 +87,11 @@ class ModelSpec:
 
     @cached_property
     def signature(self) -> int:
-        """A number that is equal for models with equal ports, and never 0."""
-        ports = [
-            (sorted(port.names), port.oip_name, port.element_type.name, port.shape_text)
-            for port in (*self.inputs, *self.outputs)
-        ]
+        """A number that is equal for models with equal ports, and never 0.
+
+        Of a port's names only the protocol's counts: others the runtime invents, anew each time it compiles.
+        """
+        ports = [(port.oip_name, port.element_type.name, port.shape_text) for port in (*self.inputs, *self.outputs)]
         text = repr((len(self.inputs), ports)).encode()
         return int.from_bytes(sha256(text).digest()[:8], "little") or 1
 
