@@ -11,6 +11,7 @@ from secrets import token_hex
 
 import structlog
 
+from inferwire_proto.properties import Properties
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Sessions
 from inferwire_server.core.versions import parse_version_policy
@@ -169,4 +170,5 @@ def _repository(settings: Settings) -> Callable[[], list[Entry]]:
 
 
 def _model_options(settings: Settings) -> ModelOptions:
-    return ModelOptions("", settings.device, parse_properties(settings.properties), settings.slots)
+    cache: Properties = {} if settings.cache_dir is None else {"CACHE_DIR": str(settings.cache_dir)}
+    return ModelOptions("", settings.device, cache | parse_properties(settings.properties), settings.slots)

@@ -76,6 +76,13 @@ class Settings:
             help="Inferences each model runs at once; the number OpenVINO finds optimal unless given.",
         ),
     ] = None
+    cache_dir: Annotated[
+        Path | None,
+        Parameter(
+            group=_MODELS,
+            help="Folder where OpenVINO keeps compiled models, so that the next start or reload is faster.",
+        ),
+    ] = None
     strict_readiness: Annotated[
         bool,
         Parameter(group=_MODELS, help="Not ready while any model of the repository has failed to load."),

@@ -333,3 +333,28 @@ def test_a_compiled_model_s_files_may_be_overwritten(tmp_path: Path, backend: Op
     source.path.with_suffix(".bin").write_bytes(b"")
     row = Tensor(BY_NAME["f32"], (1, 64), bytes(256))
     assert model.create_slot().run([row], [0]) == (Tensor(BY_NAME["f32"], (1, 4096), bytes(4 * 4096)),)
+
+
+def test_a_model_whose_ports_have_no_names_keeps_its_signature(tmp_path: Path, backend: OpenVinoBackend) -> None:
+    x: Any = ops.parameter(ov.PartialShape([1, 4]), ov.Type.f32)
+    source = saved(tmp_path, [("", ops.relu(x))], [x])
+    first, second = (compiled(backend, source).spec for _ in range(2))
+    assert first.signature == second.signature
+
+
+@pytest.mark.parametrize("device", ["CPU", "AUTO"])
+def test_a_cached_model_is_the_same_and_one_with_other_weights_another(
+    tmp_path: Path, backend: OpenVinoBackend, device: str
+) -> None:
+    options = ModelOptions("m", device, EXACT | {"CACHE_DIR": str(tmp_path / "cache")})
+
+    def outputs(addend: float) -> tuple[int, tuple[Tensor, ...]]:
+        x = parameter(BY_NAME["f32"], (1, 4))
+        table = ops.constant(np.full((1, 4), addend, np.float32))
+        model = backend.compile(saved(tmp_path, [("y", ops.add(x, table))], [x]), options)
+        return model.spec.signature, model.create_slot().run([f32([[0, 0, 0, 0]])], [0])
+
+    first, again, other = outputs(1), outputs(1), outputs(2)
+    assert list((tmp_path / "cache").iterdir())
+    assert first == again
+    assert other == (first[0], (f32([[2, 2, 2, 2]]),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,12 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import JobState
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
-from inferwire_server.server import Composition
+from inferwire_server.server import Composition, compose
 from inferwire_server.service.values import Inference, ServedModel
+from inferwire_server.settings import Settings
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 
@@ -67,3 +70,18 @@ async def test_old_and_new_model_add_up_in_the_metrics(serving: Serving) -> None
         assert f"inferwire_queued_jobs{labels} 1.0" in lines
         model.gate.open()
         await asyncio.gather(*ended)
+
+
+async def test_the_cache_s_folder_is_a_property_of_every_model(tmp_path: Path) -> None:
+    seen: list[ModelOptions] = []
+
+    class Recording(FakeBackend):
+        def compile(self, source: Source, options: ModelOptions) -> FakeModel:
+            seen.append(options)
+            return super().compile(source, options)
+
+    (tmp_path / "m.onnx").touch()
+    settings = Settings(model_repository=tmp_path, cache_dir=tmp_path / "cache", properties=("A=1",))
+    async with compose(settings, Recording({"m": FakeModel(echo_spec("m"))})) as server:
+        await server.loader.sync()
+    assert [options.properties for options in seen] == [{"CACHE_DIR": str(tmp_path / "cache"), "A": "1"}]
