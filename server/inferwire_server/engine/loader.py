@@ -82,6 +82,8 @@ class Loader:
 
     async def unload(self, name: str) -> None:
         """Take no more jobs for a model and free it when it has run those it has; nothing for an unknown one."""
+        if name not in self._catalogue.names:
+            return
         async with self._locks[name]:
             drains = [drain for served in self._catalogue.of(name) if (drain := self._retire(served))]
         await asyncio.gather(*(asyncio.shield(drain) for drain in drains))
