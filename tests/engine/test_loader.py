@@ -311,6 +311,7 @@ async def test_a_broken_new_version_leaves_the_one_before_serving(tmp_path: Path
         rig.write("m", "broken", version=2)
         await rig.loader.sync()
         assert rig.states() == {"m/1": "ready", "m/2": "failed"}
+        assert not rig.catalogue.has_failed
         assert rig.catalogue.find("m").version == "1"
         rig.write("m", "good", version=2)
         await rig.loader.sync()

@@ -72,8 +72,9 @@ class Catalogue:
 
     @property
     def has_failed(self) -> bool:
-        """Whether something did not load."""
-        return any(served.state is ModelState.FAILED for served in self.statuses())
+        """Whether a model did not load; one of which another version is ready has not failed."""
+        failed = {served.name for served in self.statuses() if served.state is ModelState.FAILED}
+        return any(not self.versions(name) for name in failed)
 
     @property
     def names(self) -> frozenset[str]:
