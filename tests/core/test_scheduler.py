@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.fairness import CREDIT_S
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop
 from inferwire_server.errors import ServingError
@@ -90,6 +91,18 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     assert caught.value.retry_after_s is not None
     assert refused.state is JobState.QUEUED
     assert scheduler.load == Load(running=1, slots=1, queued=1)
+
+
+def test_a_model_that_fills_the_queue_does_not_shut_another_out() -> None:
+    scheduler = a_scheduler(capacity=4, limit=1, a=1, b=1)
+    for _ in range(5):
+        scheduler.submit(make_job("a"), 0.0)
+    for _ in range(2):
+        scheduler.submit(make_job("b"), 0.0)
+    for model in ("a", "b"):
+        with pytest.raises(ServingError, match="6 jobs are waiting, at most 4 may"):
+            scheduler.submit(make_job(model), 0.0)
+    assert scheduler.load_of("b").queued == 2
 
 
 def test_cancelling_a_queued_job_ends_it_and_it_never_runs() -> None:
@@ -207,6 +220,11 @@ def test_a_model_added_twice_is_a_bug() -> None:
         a_scheduler(a=1).add_model("a", 1)
 
 
+def test_a_model_that_weighs_nothing_is_a_bug() -> None:
+    with pytest.raises(AssertionError, match="model a has weight 0, expected more than 0; this is a bug"):
+        a_scheduler().add_model("a", 1, weight=0)
+
+
 def test_its_repr_tells_an_operator_how_busy_it_is() -> None:
     scheduler = a_scheduler(capacity=4, a=1)
     scheduler.submit(make_job("a"), 0.0)
@@ -219,11 +237,19 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     CAPACITY = 4
     SLOTS = {"a": 1, "b": 2}  # noqa: RUF012 - hypothesis makes one class of it
+    WEIGHTS = {"a": 4.0, "b": 0.5}  # noqa: RUF012
+    PARTS = {"a": 3, "b": 1}  # noqa: RUF012
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.scheduler = a_scheduler(self.CAPACITY, **self.SLOTS)
+        self.scheduler = Scheduler(self.CAPACITY)
+        for model, slots in self.SLOTS.items():
+            self.scheduler.add_model(model, slots, self.WEIGHTS[model])
+        self.tags = dict.fromkeys(self.SLOTS, 0.0)
+        self.took: dict[str, list[float]] = {model: [] for model in self.SLOTS}
+        self.virtual_now = 0.0
+        self.charges: dict[Job, tuple[float, float]] = {}
         self.waiting: list[Job] = []
         self.running: dict[tuple[str, int], Job] = {}
         self.submitted = 0
@@ -238,10 +264,27 @@ class SchedulerMachine(RuleBasedStateMachine):
             startable = [job for job in self.waiting if busy.count(str(job.model)) < self.SLOTS[str(job.model)]]
             if not startable:
                 break
-            job = max(startable, key=lambda job: (job.priority, -self.waiting.index(job)))
+            job = min(startable, key=lambda job: (-job.priority, self.turn(job.model), self.waiting.index(job)))
             self.waiting.remove(job)
+            self.charge(job)
             starts.append(job)
         return starts
+
+    def turn(self, model: Hashable) -> float:
+        return max(self.tags[str(model)], self.virtual_now - CREDIT_S)
+
+    def charge(self, job: Job) -> None:
+        model, estimate = str(job.model), 0.0
+        for index, took in enumerate(self.took[model]):
+            estimate = took if index == 0 else estimate + (took - estimate) / 8
+        self.virtual_now = max(self.virtual_now, start := self.turn(model))
+        self.tags[model] = start + estimate / self.WEIGHTS[model]
+        self.charges[job] = (self.now, estimate)
+
+    def settle(self, job: Job) -> None:
+        model, (began, charged) = str(job.model), self.charges.pop(job)
+        self.took[model].append(self.now - began)
+        self.tags[model] += (self.now - began - charged) / self.WEIGHTS[model]
 
     def apply(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -262,14 +305,18 @@ class SchedulerMachine(RuleBasedStateMachine):
         job = make_job(model, self.now, priority, None if patience is None else self.now + patience)
         self.submitted += 1
         waiting_before = len(self.waiting)
+        own_before = sum(other.model == model for other in self.waiting)
         may_start = sum(key[0] == model for key in self.running) < self.SLOTS[model] and len(self.running) < 2
         try:
             effects = self.scheduler.submit(job, self.now)
         except ServingError:
             assert waiting_before >= self.CAPACITY
+            assert own_before >= self.PARTS[model]
             self.refused += 1
             return
-        assert waiting_before < self.CAPACITY or may_start
+        assert waiting_before < self.CAPACITY or own_before < self.PARTS[model] or may_start
+        if all(other.model != model for other in self.waiting):
+            self.tags[model] = max(self.tags[model], self.virtual_now)
         self.waiting.append(job)
         expected = self.expect_starts()
         assert started(effects) == expected
@@ -281,6 +328,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         model, slot = data.draw(st.sampled_from(sorted(self.running)))
         job = self.running.pop((model, slot))
         was_over = job.state.is_terminal
+        self.settle(job)
         outcome = ServingError(Code.INFERENCE_FAILED, "no") if fails else ()
         expected = self.expect_starts()
         effects = self.scheduler.report(model, slot, outcome, self.now)

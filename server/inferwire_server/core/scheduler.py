@@ -14,6 +14,7 @@ from itertools import count
 from typing import TypeAlias
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.fairness import FairShares, Share
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.queue import JobQueue
 from inferwire_server.core.tensors import Tensor
@@ -55,15 +56,25 @@ class Drained:
 Effect: TypeAlias = Start | Stop | End | Drained
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What a slot is running, and the device time its model was charged for it."""
+
+    job: Job
+    began_at: float
+    charged_s: float
+
+
 @dataclass(slots=True)
 class _Lane:
     """One model's queue and slots."""
 
     model: ModelKey
     slots: int
+    share: Share
     queue: JobQueue
     idle: deque[int]
-    running: dict[int, Job] = field(default_factory=dict[int, Job])
+    running: dict[int, _Run] = field(default_factory=dict[int, _Run])
     is_draining: bool = False
 
 
@@ -79,7 +90,10 @@ class Load:
 class Scheduler:
     """One device's bounded queue over the slots of its models.
 
-    The next job is the most urgent, then the oldest, of those whose model has an idle slot.
+    The next job is the most urgent of those whose model has an idle slot; among equally urgent
+    ones that of the model which had least of the device for its weight; then the oldest.
+    A model whose waiting jobs are fewer than its weight's part of the capacity is admitted even
+    where others have filled the queue, so that one flood does not shut the others out.
     `limit` bounds how many inferences run at once; None takes the largest number of slots any of
     the models has, since each of them alone would fill the device.
     """
@@ -88,6 +102,7 @@ class Scheduler:
         self._capacity = capacity
         self._limit = limit
         self._lanes: dict[ModelKey, _Lane] = {}
+        self._shares = FairShares()
         self._arrivals: Iterator[int] = count()
         self._deadlines: list[tuple[float, int, Job]] = []
         self._queued = 0
@@ -115,7 +130,8 @@ class Scheduler:
         """The jobs that have not ended: those that wait, then those that run."""
         lanes = self._lanes.values()
         waiting = [job for lane in lanes for job in lane.queue]
-        return (*waiting, *(job for lane in lanes for job in lane.running.values() if not job.state.is_terminal))
+        running = [run.job for lane in lanes for run in lane.running.values() if not run.job.state.is_terminal]
+        return (*waiting, *running)
 
     @property
     def next_deadline(self) -> float | None:
@@ -129,11 +145,13 @@ class Scheduler:
         lane = self._lane(model)
         return Load(len(lane.running), lane.slots, len(lane.queue))
 
-    def add_model(self, model: ModelKey, slots: int) -> None:
-        """Take jobs for a model with this many slots."""
+    def add_model(self, model: ModelKey, slots: int, weight: float = 1.0) -> None:
+        """Take jobs for a model with this many slots. Twice the weight is twice the share of the device."""
         if model in self._lanes:
             raise bug(f"model {model} was added twice")
-        self._lanes[model] = _Lane(model, slots, JobQueue(self._arrivals), deque(range(slots)))
+        if not weight > 0:
+            raise bug(f"model {model} has weight {weight}, expected more than 0")
+        self._lanes[model] = _Lane(model, slots, Share(weight), JobQueue(self._arrivals), deque(range(slots)))
 
     def remove_model(self, model: ModelKey, error: ServingError, now: float) -> list[Effect]:
         """Take no more jobs for a model, end those that wait, and let the running ones finish."""
@@ -153,12 +171,14 @@ class Scheduler:
         lane = self._lane(job.model)
         if lane.is_draining:
             raise ServingError(Code.MODEL_NOT_READY, f"model '{job.model}' is unloading")
-        if self._queued >= self._capacity and not (lane.idle and self._running < self.limit):
+        if self._queued >= self._capacity and not self._is_admitted_to_full_queue(lane):
             raise ServingError(
                 Code.QUEUE_FULL,
                 f"the device's queue is full: {self._queued} jobs are waiting, at most {self._capacity} may",
                 retry_after_s=1.0,
             )
+        if not len(lane.queue):
+            self._shares.wake(lane.share)
         lane.queue.push(job)
         self._queued += 1
         if job.deadline is not None:
@@ -172,7 +192,7 @@ class Scheduler:
             return []
         if job.state is JobState.QUEUED:
             return [*self._end_queued(lane, job, error, now), *self._drop_if_drained(lane)]
-        slot = next(slot for slot, running in lane.running.items() if running is job)
+        slot = next(slot for slot, run in lane.running.items() if run.job is job)
         job.end(error, now)
         return [End(job), Stop(lane.model, slot)]
 
@@ -190,11 +210,13 @@ class Scheduler:
     ) -> list[Effect]:
         """Take a slot back, whatever its inference did, and start what can start."""
         lane = self._lane(model)
-        job = lane.running.pop(slot, None)
-        if job is None:
+        run = lane.running.pop(slot, None)
+        if run is None:
             raise bug(f"slot {slot} of model {model} reported without having run")
         lane.idle.append(slot)
         self._running -= 1
+        self._shares.end(lane.share, run.charged_s, now - run.began_at)
+        job = run.job
         effects: list[Effect] = []
         if not job.state.is_terminal:
             if isinstance(outcome, ServingError):
@@ -214,17 +236,27 @@ class Scheduler:
             job, slot = lane.queue.pop(), lane.idle.popleft()
             self._queued -= 1
             self._running += 1
-            lane.running[slot] = job
+            lane.running[slot] = _Run(job, now, self._shares.begin(lane.share))
             job.start(now)
             effects.append(Start(job, slot))
         return effects
 
     def _next_lane(self) -> _Lane | None:
-        best, best_rank = None, None
+        best, best_place = None, None
         for lane in self._lanes.values():
-            if lane.idle and (rank := lane.queue.first_rank) is not None and (best_rank is None or rank < best_rank):
-                best, best_rank = lane, rank
+            if not lane.idle or (rank := lane.queue.first_rank) is None:
+                continue
+            urgency, arrival = rank
+            place = (urgency, self._shares.turn(lane.share), arrival)
+            if best_place is None or place < best_place:
+                best, best_place = lane, place
         return best
+
+    def _is_admitted_to_full_queue(self, lane: _Lane) -> bool:
+        if lane.idle and self._running < self.limit:
+            return True
+        weights = sum(other.share.weight for other in self._lanes.values())
+        return len(lane.queue) < max(1, int(self._capacity * lane.share.weight / weights))
 
     def _end_queued(self, lane: _Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane.queue.remove(job)

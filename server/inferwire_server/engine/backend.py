@@ -23,12 +23,16 @@ class Source:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How a model is compiled; as many slots as are optimal where none are given."""
+    """How a model is compiled and served; as many slots as are optimal where none are given.
+
+    `weight` is its share of the device against other models that wait: twice the weight, twice the time.
+    """
 
     name: str
     device: str = "AUTO"
     properties: Properties = field(default_factory=dict[str, PropertyValue])
     slots: int | None = None
+    weight: float = 1.0
 
 
 class Slot(Protocol):

@@ -84,10 +84,10 @@ class Device:
         """How busy one of its models is."""
         return self._scheduler.load_of(model)
 
-    def add_model(self, model: ModelKey, slots: Sequence[Slot]) -> None:
-        """Take jobs for a model."""
+    def add_model(self, model: ModelKey, slots: Sequence[Slot], weight: float = 1.0) -> None:
+        """Take jobs for a model, with its weight against the other models of the device."""
         self._slots[model] = slots
-        self._scheduler.add_model(model, len(slots))
+        self._scheduler.add_model(model, len(slots), weight)
 
     def remove_model(self, model: ModelKey, error: ServingError) -> asyncio.Future[None]:
         """End a model's waiting jobs, and give a future of its last running one's end."""

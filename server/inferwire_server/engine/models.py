@@ -129,7 +129,7 @@ class Engine:
         compiled, slots, first_device = await asyncio.to_thread(_open, self.backend, source, options)
         device = self._device(first_device)
         model = Model(compiled, device, len(slots), version)
-        device.add_model(model, slots)
+        device.add_model(model, slots, options.weight)
         self._models.add(model)
         return model
 
