@@ -9,7 +9,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from inferwire_server.core.job import Job, JobState
-from inferwire_server.core.scheduler import ModelKey
+from inferwire_server.core.lane import ModelKey
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.models import Model
 

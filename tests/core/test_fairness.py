@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from inferwire_server.core.fairness import CREDIT_S, FairShares, Share
 from inferwire_server.core.job import Job, Work
+from inferwire_server.core.lane import Terms
 from inferwire_server.core.scheduler import Effect, Scheduler, Start
 
 SLACK = 1e-9
+DONE = ((),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Simulation:
         self.runs = [0] * len(floods)
         self.running: list[tuple[float, int, int, float]] = []
         for model, flood in enumerate(floods):
-            self.scheduler.add_model(model, limit, flood.weight)
+            self.scheduler.add_model(model, limit, Terms(flood.weight))
         # Nothing is fair before all of them ask: hold the device until they do.
         self.scheduler.add_model("hold", limit)
         held = [self.scheduler.submit(Job("hold", Work((), ()), 0.0), 0.0) for _ in range(limit)]
@@ -43,7 +45,7 @@ class Simulation:
                 self.submit(model)
         for (start,) in held:
             assert isinstance(start, Start)
-            self.apply(self.scheduler.report("hold", start.slot, (), 0.0))
+            self.apply(self.scheduler.report("hold", start.slot, DONE, 0.0))
 
     def submit(self, model: int) -> None:
         self.apply(self.scheduler.submit(Job(model, Work((), ()), self.now), self.now))
@@ -51,7 +53,7 @@ class Simulation:
     def apply(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Start):
-                model = effect.job.model
+                model = effect.jobs[0].model
                 assert isinstance(model, int)
                 durations = self.floods[model].durations
                 duration = durations[self.runs[model] % len(durations)]
@@ -64,7 +66,7 @@ class Simulation:
         self.running.remove(end)
         self.now, model, slot, duration = end
         self.served[model] += duration
-        self.apply(self.scheduler.report(model, slot, (), self.now))
+        self.apply(self.scheduler.report(model, slot, DONE, self.now))
 
 
 floods = st.builds(
@@ -95,8 +97,8 @@ def test_a_flood_holds_up_another_models_job_by_one_run_at_most(flood_size: int)
         scheduler.submit(Job("flooded", Work((), ()), 0.0), 0.0)
     quiet = Job("quiet", Work((), ()), 0.0)
     assert scheduler.submit(quiet, 0.5) == []
-    (_, start) = scheduler.report("flooded", 0, (), 1.0)
-    assert start == Start(quiet, 0)
+    (_, start) = scheduler.report("flooded", 0, DONE, 1.0)
+    assert start == Start((quiet,), 0)
 
 
 def test_time_in_which_a_model_asked_for_nothing_gives_it_no_claim() -> None:

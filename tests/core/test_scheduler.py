@@ -11,10 +11,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from inferwire_proto.errors import Code
 from inferwire_server.core.fairness import CREDIT_S
 from inferwire_server.core.job import Job, JobState, Work
+from inferwire_server.core.lane import Terms
 from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop
 from inferwire_server.errors import ServingError
 
 CANCELLED = ServingError(Code.CANCELLED, "cancelled by the test")
+DONE = ((),)
+"""The outcome of a run of one job: its outputs, none."""
 GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
 
 
@@ -23,7 +26,7 @@ def make_job(model: str, now: float = 0.0, priority: int = 0, deadline: float | 
 
 
 def started(effects: Iterable[Effect]) -> list[Job]:
-    return [effect.job for effect in effects if isinstance(effect, Start)]
+    return [job for effect in effects if isinstance(effect, Start) for job in effect.jobs]
 
 
 def ended(effects: Iterable[Effect]) -> list[Job]:
@@ -40,7 +43,7 @@ def a_scheduler(capacity: int = 8, limit: int | None = None, **slots: int) -> Sc
 def test_a_job_starts_at_once_where_a_slot_is_idle() -> None:
     scheduler = a_scheduler(a=1)
     job = make_job("a")
-    assert scheduler.submit(job, 1.0) == [Start(job, 0)]
+    assert scheduler.submit(job, 1.0) == [Start((job,), 0)]
     assert (job.state, job.started_at) == (JobState.RUNNING, 1.0)
 
 
@@ -49,8 +52,8 @@ def test_jobs_of_one_model_start_in_the_order_they_came() -> None:
     first, second, third = (make_job("a") for _ in range(3))
     for job in (first, second, third):
         scheduler.submit(job, 0.0)
-    assert started(scheduler.report("a", 0, (), 1.0)) == [second]
-    assert started(scheduler.report("a", 0, (), 2.0)) == [third]
+    assert started(scheduler.report("a", 0, DONE, 1.0)) == [second]
+    assert started(scheduler.report("a", 0, DONE, 2.0)) == [third]
 
 
 def test_an_urgent_job_starts_before_older_ones() -> None:
@@ -59,7 +62,7 @@ def test_an_urgent_job_starts_before_older_ones() -> None:
     normal, urgent = make_job("a"), make_job("a", priority=1)
     scheduler.submit(normal, 0.0)
     scheduler.submit(urgent, 0.0)
-    assert started(scheduler.report("a", 0, (), 1.0)) == [urgent]
+    assert started(scheduler.report("a", 0, DONE, 1.0)) == [urgent]
 
 
 def test_a_job_whose_model_is_busy_does_not_hold_up_another_models() -> None:
@@ -77,7 +80,7 @@ def test_the_limit_holds_across_models() -> None:
     scheduler.submit(make_job("a"), 0.0)
     waiting = make_job("b")
     assert scheduler.submit(waiting, 0.0) == []
-    assert started(scheduler.report("a", 0, (), 1.0)) == [waiting]
+    assert started(scheduler.report("a", 0, DONE, 1.0)) == [waiting]
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
@@ -112,7 +115,7 @@ def test_cancelling_a_queued_job_ends_it_and_it_never_runs() -> None:
     scheduler.submit(job, 0.0)
     assert scheduler.cancel(job, CANCELLED, 1.0) == [End(job)]
     assert job.state is JobState.CANCELLED
-    assert scheduler.report("a", 0, (), 2.0)[1:] == []
+    assert scheduler.report("a", 0, DONE, 2.0)[1:] == []
 
 
 def test_cancelling_a_running_job_ends_it_at_once_and_its_slot_when_it_reports() -> None:
@@ -122,7 +125,7 @@ def test_cancelling_a_running_job_ends_it_at_once_and_its_slot_when_it_reports()
     scheduler.submit(next_job, 0.0)
     assert scheduler.cancel(job, CANCELLED, 1.0) == [End(job), Stop("a", 0)]
     assert scheduler.load.running == 1
-    assert scheduler.report("a", 0, (), 2.0) == [Start(next_job, 0)]
+    assert scheduler.report("a", 0, DONE, 2.0) == [Start((next_job,), 0)]
     assert job.state is JobState.CANCELLED
 
 
@@ -163,7 +166,7 @@ def test_a_failed_inference_fails_its_job_and_frees_its_slot() -> None:
     scheduler.submit(job, 0.0)
     scheduler.submit(next_job, 0.0)
     failure = ServingError(Code.INFERENCE_FAILED, "no")
-    assert scheduler.report("a", 0, failure, 1.0) == [End(job), Start(next_job, 0)]
+    assert scheduler.report("a", 0, (failure,), 1.0) == [End(job), Start((next_job,), 0)]
     assert (job.state, job.error) == (JobState.FAILED, failure)
 
 
@@ -175,7 +178,7 @@ def test_a_removed_model_ends_what_waits_and_drains_when_the_last_job_has_run() 
     assert scheduler.remove_model("a", GONE, 1.0) == [End(waiting)]
     with pytest.raises(ServingError, match="is unloading"):
         scheduler.submit(make_job("a"), 1.0)
-    assert scheduler.report("a", 0, (), 2.0) == [End(running), Drained("a")]
+    assert scheduler.report("a", 0, DONE, 2.0) == [End(running), Drained("a")]
     assert running.state is JobState.FINISHED
 
 
@@ -207,7 +210,7 @@ def test_the_jobs_it_gives_are_those_that_have_not_ended() -> None:
 
 def test_a_report_of_an_idle_slot_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="this is a bug"):
-        a_scheduler(a=1).report("a", 0, (), 0.0)
+        a_scheduler(a=1).report("a", 0, DONE, 0.0)
 
 
 def test_a_model_nobody_added_is_a_bug() -> None:
@@ -222,7 +225,7 @@ def test_a_model_added_twice_is_a_bug() -> None:
 
 def test_a_model_that_weighs_nothing_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="model a has weight 0, expected more than 0; this is a bug"):
-        a_scheduler().add_model("a", 1, weight=0)
+        a_scheduler().add_model("a", 1, Terms(weight=0))
 
 
 def test_its_repr_tells_an_operator_how_busy_it_is() -> None:
@@ -245,7 +248,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.now = 0.0
         self.scheduler = Scheduler(self.CAPACITY)
         for model, slots in self.SLOTS.items():
-            self.scheduler.add_model(model, slots, self.WEIGHTS[model])
+            self.scheduler.add_model(model, slots, Terms(self.WEIGHTS[model]))
         self.tags = dict.fromkeys(self.SLOTS, 0.0)
         self.took: dict[str, list[float]] = {model: [] for model in self.SLOTS}
         self.virtual_now = 0.0
@@ -289,9 +292,10 @@ class SchedulerMachine(RuleBasedStateMachine):
     def apply(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Start):
-                key = (str(effect.job.model), effect.slot)
+                (job,) = effect.jobs
+                key = (str(job.model), effect.slot)
                 assert key not in self.running
-                self.running[key] = effect.job
+                self.running[key] = job
             if isinstance(effect, End):
                 assert effect.job not in self.ended
                 self.ended.append(effect.job)
@@ -331,7 +335,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.settle(job)
         outcome = ServingError(Code.INFERENCE_FAILED, "no") if fails else ()
         expected = self.expect_starts()
-        effects = self.scheduler.report(model, slot, outcome, self.now)
+        effects = self.scheduler.report(model, slot, (outcome,), self.now)
         assert started(effects) == expected
         assert ended(effects) == ([] if was_over else [job])
         self.apply(effects)

@@ -7,27 +7,25 @@ anything: every call gives back what the engine is to do.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from typing import TypeAlias
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.batching import Group
 from inferwire_server.core.fairness import FairShares, Share
-from inferwire_server.core.job import Job, JobState
-from inferwire_server.core.queue import JobQueue
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.job import Job, JobState, Outcome
+from inferwire_server.core.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
 from inferwire_server.errors import ServingError, bug
-
-ModelKey: TypeAlias = Hashable
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Run the job in this slot of its model."""
+    """Run the jobs, all of one model, as one inference in this slot of it."""
 
-    job: Job
+    jobs: tuple[Job, ...]
     slot: int
 
 
@@ -57,28 +55,6 @@ Effect: TypeAlias = Start | Stop | End | Drained
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """What a slot is running, and the device time its model was charged for it."""
-
-    job: Job
-    began_at: float
-    charged_s: float
-
-
-@dataclass(slots=True)
-class _Lane:
-    """One model's queue and slots."""
-
-    model: ModelKey
-    slots: int
-    share: Share
-    queue: JobQueue
-    idle: deque[int]
-    running: dict[int, _Run] = field(default_factory=dict[int, _Run])
-    is_draining: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Load:
     """How busy a device or one of its models is."""
 
@@ -101,7 +77,7 @@ class Scheduler:
     def __init__(self, capacity: int, limit: int | None = None) -> None:
         self._capacity = capacity
         self._limit = limit
-        self._lanes: dict[ModelKey, _Lane] = {}
+        self._lanes: dict[ModelKey, Lane] = {}
         self._shares = FairShares()
         self._arrivals: Iterator[int] = count()
         self._deadlines: list[tuple[float, int, Job]] = []
@@ -129,9 +105,9 @@ class Scheduler:
     def jobs(self) -> tuple[Job, ...]:
         """The jobs that have not ended: those that wait, then those that run."""
         lanes = self._lanes.values()
-        waiting = [job for lane in lanes for job in lane.queue]
-        running = [run.job for lane in lanes for run in lane.running.values() if not run.job.state.is_terminal]
-        return (*waiting, *running)
+        waiting = [job for lane in lanes for queue in lane.queues.values() for job in queue]
+        running = [job for lane in lanes for run in lane.running.values() for job in run.jobs]
+        return (*waiting, *(job for job in running if not job.state.is_terminal))
 
     @property
     def next_deadline(self) -> float | None:
@@ -140,25 +116,35 @@ class Scheduler:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
+    @property
+    def next_wake(self) -> float | None:
+        """When `wake` has something to do: a job expires, or has waited long enough for company."""
+        ends = [] if (deadline := self.next_deadline) is None else [deadline]
+        if self._running < self.limit:
+            lanes = [lane for lane in self._lanes.values() if lane.idle]
+            holds = [lane.held_until(group) for lane in lanes for group in lane.queues]
+            ends += [end for end in holds if end is not None]
+        return min(ends, default=None)
+
     def load_of(self, model: ModelKey) -> Load:
         """How busy one model is."""
         lane = self._lane(model)
-        return Load(len(lane.running), lane.slots, len(lane.queue))
+        return Load(len(lane.running), lane.slots, lane.queued)
 
-    def add_model(self, model: ModelKey, slots: int, weight: float = 1.0) -> None:
-        """Take jobs for a model with this many slots. Twice the weight is twice the share of the device."""
+    def add_model(self, model: ModelKey, slots: int, terms: Terms = DEFAULT_TERMS) -> None:
+        """Take jobs for a model with this many slots."""
         if model in self._lanes:
             raise bug(f"model {model} was added twice")
-        if not weight > 0:
-            raise bug(f"model {model} has weight {weight}, expected more than 0")
-        self._lanes[model] = _Lane(model, slots, Share(weight), JobQueue(self._arrivals), deque(range(slots)))
+        if not terms.weight > 0:
+            raise bug(f"model {model} has weight {terms.weight}, expected more than 0")
+        self._lanes[model] = Lane(model, slots, terms, Share(terms.weight), deque(range(slots)))
 
     def remove_model(self, model: ModelKey, error: ServingError, now: float) -> list[Effect]:
         """Take no more jobs for a model, end those that wait, and let the running ones finish."""
         lane = self._lane(model)
         lane.is_draining = True
         effects: list[Effect] = []
-        for job in lane.queue:
+        for job in [job for queue in lane.queues.values() for job in queue]:
             effects += self._end_queued(lane, job, error, now)
         return effects + self._drop_if_drained(lane)
 
@@ -177,9 +163,9 @@ class Scheduler:
                 f"the device's queue is full: {self._queued} jobs are waiting, at most {self._capacity} may",
                 retry_after_s=1.0,
             )
-        if not len(lane.queue):
+        if not lane.queues:
             self._shares.wake(lane.share)
-        lane.queue.push(job)
+        lane.push(job, self._arrivals)
         self._queued += 1
         if job.deadline is not None:
             heappush(self._deadlines, (job.deadline, next(self._arrivals), job))
@@ -192,9 +178,11 @@ class Scheduler:
             return []
         if job.state is JobState.QUEUED:
             return [*self._end_queued(lane, job, error, now), *self._drop_if_drained(lane)]
-        slot = next(slot for slot, run in lane.running.items() if run.job is job)
+        slot, run = next((slot, run) for slot, run in lane.running.items() if job in run.jobs)
         job.end(error, now)
-        return [End(job), Stop(lane.model, slot)]
+        # The others of its run go on: it is stopped when nobody waits for it any more.
+        is_wanted = any(not other.state.is_terminal for other in run.jobs)
+        return [End(job)] if is_wanted else [End(job), Stop(lane.model, slot)]
 
     def expire(self, now: float) -> list[Effect]:
         """End every job whose deadline has passed."""
@@ -205,10 +193,12 @@ class Scheduler:
             effects += self.cancel(job, error, now)
         return effects
 
-    def report(
-        self, model: ModelKey, slot: int, outcome: tuple[Tensor, ...] | ServingError, now: float
-    ) -> list[Effect]:
-        """Take a slot back, whatever its inference did, and start what can start."""
+    def wake(self, now: float) -> list[Effect]:
+        """End what has expired, and start what has waited long enough for company."""
+        return self.expire(now) + self._dispatch(now)
+
+    def report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], now: float) -> list[Effect]:
+        """Take a slot back, give each job of its run its outcome, and start what can start."""
         lane = self._lane(model)
         run = lane.running.pop(slot, None)
         if run is None:
@@ -216,14 +206,10 @@ class Scheduler:
         lane.idle.append(slot)
         self._running -= 1
         self._shares.end(lane.share, run.charged_s, now - run.began_at)
-        job = run.job
         effects: list[Effect] = []
-        if not job.state.is_terminal:
-            if isinstance(outcome, ServingError):
-                job.end(outcome, now)
-            else:
-                job.finish(outcome, now)
-            effects.append(End(job))
+        for job, outcome in zip(run.jobs, outcomes, strict=True):
+            if not job.state.is_terminal:
+                effects.append(_close(job, outcome, now))
         return effects + self._drop_if_drained(lane) + self._dispatch(now)
 
     def __repr__(self) -> str:
@@ -232,46 +218,60 @@ class Scheduler:
 
     def _dispatch(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        while self._running < self.limit and (lane := self._next_lane()) is not None:
-            job, slot = lane.queue.pop(), lane.idle.popleft()
-            self._queued -= 1
+        while self._running < self.limit and (found := self._next(now)) is not None:
+            lane, group = found
+            jobs, slot = lane.take(group), lane.idle.popleft()
+            self._queued -= len(jobs)
             self._running += 1
-            lane.running[slot] = _Run(job, now, self._shares.begin(lane.share))
-            job.start(now)
-            effects.append(Start(job, slot))
+            lane.running[slot] = Run(jobs, now, self._shares.begin(lane.share))
+            for job in jobs:
+                job.start(now)
+            effects.append(Start(jobs, slot))
         return effects
 
-    def _next_lane(self) -> _Lane | None:
+    def _next(self, now: float) -> tuple[Lane, Group | None] | None:
         best, best_place = None, None
         for lane in self._lanes.values():
-            if not lane.idle or (rank := lane.queue.first_rank) is None:
+            if not lane.idle:
                 continue
-            urgency, arrival = rank
-            place = (urgency, self._shares.turn(lane.share), arrival)
-            if best_place is None or place < best_place:
-                best, best_place = lane, place
+            for group, queue in lane.queues.items():
+                until = lane.held_until(group)
+                if (rank := queue.first_rank) is None or (until is not None and now < until):
+                    continue
+                urgency, arrival = rank
+                place = (urgency, self._shares.turn(lane.share), arrival)
+                if best_place is None or place < best_place:
+                    best, best_place = (lane, group), place
         return best
 
-    def _is_admitted_to_full_queue(self, lane: _Lane) -> bool:
+    def _is_admitted_to_full_queue(self, lane: Lane) -> bool:
         if lane.idle and self._running < self.limit:
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
-        return len(lane.queue) < max(1, int(self._capacity * lane.share.weight / weights))
+        return lane.queued < max(1, int(self._capacity * lane.share.weight / weights))
 
-    def _end_queued(self, lane: _Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
-        lane.queue.remove(job)
+    def _end_queued(self, lane: Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
+        lane.remove(job)
         self._queued -= 1
         job.end(error, now)
         return [End(job)]
 
-    def _drop_if_drained(self, lane: _Lane) -> list[Effect]:
-        if not lane.is_draining or lane.running or len(lane.queue):
+    def _drop_if_drained(self, lane: Lane) -> list[Effect]:
+        if not lane.is_draining or lane.running or lane.queues:
             return []
         del self._lanes[lane.model]
         return [Drained(lane.model)]
 
-    def _lane(self, model: ModelKey) -> _Lane:
+    def _lane(self, model: ModelKey) -> Lane:
         lane = self._lanes.get(model)
         if lane is None:
             raise bug(f"model {model} is not known to the scheduler")
         return lane
+
+
+def _close(job: Job, outcome: Outcome, now: float) -> End:
+    if isinstance(outcome, ServingError):
+        job.end(outcome, now)
+    else:
+        job.finish(outcome, now)
+    return End(job)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.batching import Batching
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.core.tensors import Tensor
 
@@ -26,6 +27,7 @@ class ModelOptions:
     """How a model is compiled and served; as many slots as are optimal where none are given.
 
     `weight` is its share of the device against other models that wait: twice the weight, twice the time.
+    With `batching`, jobs may run together, if the model keeps rows apart.
     """
 
     name: str
@@ -33,6 +35,7 @@ class ModelOptions:
     properties: Properties = field(default_factory=dict[str, PropertyValue])
     slots: int | None = None
     weight: float = 1.0
+    batching: Batching | None = None
 
 
 class Slot(Protocol):

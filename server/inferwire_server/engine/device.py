@@ -11,10 +11,11 @@ from typing import Protocol
 import structlog
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Job, Work
-from inferwire_server.core.scheduler import Drained, Effect, End, Load, ModelKey, Scheduler, Start, Stop
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.job import Job, Outcome
+from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
+from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop
 from inferwire_server.engine.backend import Slot
+from inferwire_server.engine.slot_runs import SlotRun
 from inferwire_server.engine.slot_threads import SlotThreads
 from inferwire_server.errors import ServingError
 
@@ -84,10 +85,10 @@ class Device:
         """How busy one of its models is."""
         return self._scheduler.load_of(model)
 
-    def add_model(self, model: ModelKey, slots: Sequence[Slot], weight: float = 1.0) -> None:
-        """Take jobs for a model, with its weight against the other models of the device."""
+    def add_model(self, model: ModelKey, slots: Sequence[Slot], terms: Terms = DEFAULT_TERMS) -> None:
+        """Take jobs for a model."""
         self._slots[model] = slots
-        self._scheduler.add_model(model, len(slots), weight)
+        self._scheduler.add_model(model, len(slots), terms)
 
     def remove_model(self, model: ModelKey, error: ServingError) -> asyncio.Future[None]:
         """End a model's waiting jobs, and give a future of its last running one's end."""
@@ -110,8 +111,7 @@ class Device:
             self._observer.job_refused(self.name, job.model)
             raise
         self._apply(effects)
-        if job.deadline is not None:
-            self._arm_timer()
+        self._arm_timer()
 
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
@@ -146,8 +146,8 @@ class Device:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Start(job, slot):
-                self._start(job, slot)
+            case Start(jobs, slot):
+                self._start(jobs, slot)
             case Stop(model, slot):
                 self._slots[model][slot].cancel()
             case End(job):
@@ -167,42 +167,32 @@ class Device:
             # Whoever waits is broken; the slots that the other effects are about are not.
             log.exception("a job's end was not taken", job=repr(job))
 
-    def _start(self, job: Job, slot: int) -> None:
-        model, work, runner = job.model, job.work, self._slots[job.model][slot]
+    def _start(self, jobs: tuple[Job, ...], slot: int) -> None:
+        model = jobs[0].model
+        run = SlotRun(self._slots[model][slot], jobs)
 
-        def run() -> None:
-            # A job that was cancelled while its start was on its way has nothing left to run.
-            outcome = _run(runner, work) if job.error is None else job.error
-            self._loop.call_soon_threadsafe(self._report, model, slot, outcome)
+        def work() -> None:
+            self._loop.call_soon_threadsafe(self._report, model, slot, run())
 
-        self._threads.run(run)
+        self._threads.run(work)
 
-    def _report(self, model: ModelKey, slot: int, outcome: tuple[Tensor, ...] | ServingError) -> None:
+    def _report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome]) -> None:
         self._threads.done()
-        self._apply(self._scheduler.report(model, slot, outcome, self._clock()))
+        self._apply(self._scheduler.report(model, slot, outcomes, self._clock()))
+        self._arm_timer()
 
     def _arm_timer(self) -> None:
-        deadline = self._scheduler.next_deadline
-        if deadline is None or (self._timer is not None and self._timer.when() <= deadline):
+        wake_at = self._scheduler.next_wake
+        if wake_at is None or (self._timer is not None and self._timer.when() <= wake_at):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(deadline, self._expire)
+        self._timer = self._loop.call_at(wake_at, self._wake)
 
-    def _expire(self) -> None:
+    def _wake(self) -> None:
         self._timer = None
-        self._apply(self._scheduler.expire(self._clock()))
+        self._apply(self._scheduler.wake(self._clock()))
         self._arm_timer()
-
-
-def _run(slot: Slot, work: Work) -> tuple[Tensor, ...] | ServingError:
-    """Run the work; what it raises is its outcome."""
-    try:
-        return slot.run(work.inputs, work.outputs)
-    except ServingError as error:
-        return error
-    except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
-        return ServingError(Code.INTERNAL, f"the slot raised {type(error).__name__}: {error}")
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

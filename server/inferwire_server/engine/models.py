@@ -11,10 +11,13 @@ from typing import Any
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.core.job import Job, Work
+from inferwire_server.core.lane import Terms
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Slot, Source
+from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device, Observer
+from inferwire_server.engine.row_check import check_rows_are_independent
 from inferwire_server.errors import ServingError
 
 CLOSE_S = 5.0
@@ -124,12 +127,13 @@ class Engine:
         """Compile a model on a thread and open its slots.
 
         Raises:
-            ServingError: MODEL_FAILED with the runtime's reason.
+            ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
         """
+        options = read_batching(options)
         compiled, slots, first_device = await asyncio.to_thread(_open, self.backend, source, options)
         device = self._device(first_device)
         model = Model(compiled, device, len(slots), version)
-        device.add_model(model, slots, options.weight)
+        device.add_model(model, slots, Terms(options.weight, options.batching))
         self._models.add(model)
         return model
 
@@ -170,5 +174,7 @@ def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[Comp
     """Compile a model and make its slots: both take long and memory. Give the device it queues on."""
     compiled = backend.compile(source, options)
     slots = [compiled.create_slot() for _ in range(options.slots or compiled.optimal_slots)]
+    if options.batching is not None:
+        check_rows_are_independent(compiled.spec, slots[0], options.batching, compiled.properties)
     # A model for several devices waits in the queue of the first: that is where it starts.
     return compiled, slots, compiled.devices[0]
