@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
 
 import pytest
@@ -152,6 +153,15 @@ def test_a_job_that_expires_in_the_queue_never_runs() -> None:
     assert scheduler.next_deadline is None
 
 
+def test_a_job_whose_deadline_has_passed_as_a_slot_is_freed_never_runs() -> None:
+    scheduler = a_scheduler(a=1)
+    running, late = make_job("a"), make_job("a", deadline=5.0)
+    scheduler.submit(running, 0.0)
+    scheduler.submit(late, 0.0)
+    assert scheduler.report("a", 0, DONE, 5.0) == [End(running), End(late)]
+    assert (late.state, late.started_at) == (JobState.EXPIRED, None)
+
+
 def test_a_job_that_expires_while_running_is_stopped() -> None:
     scheduler = a_scheduler(a=1)
     job = make_job("a", deadline=5.0)
@@ -273,6 +283,10 @@ class SchedulerMachine(RuleBasedStateMachine):
             starts.append(job)
         return starts
 
+    def late(self) -> list[Job]:
+        open_jobs = [job for job in (*self.waiting, *self.running.values()) if not job.state.is_terminal]
+        return [job for job in open_jobs if job.deadline is not None and job.deadline <= self.now]
+
     def turn(self, model: Hashable) -> float:
         return max(self.tags[str(model)], self.virtual_now - CREDIT_S)
 
@@ -334,10 +348,12 @@ class SchedulerMachine(RuleBasedStateMachine):
         was_over = job.state.is_terminal
         self.settle(job)
         outcome = ServingError(Code.INFERENCE_FAILED, "no") if fails else ()
+        late = self.late()
+        self.waiting = [waiting for waiting in self.waiting if waiting not in late]
         expected = self.expect_starts()
         effects = self.scheduler.report(model, slot, (outcome,), self.now)
         assert started(effects) == expected
-        assert ended(effects) == ([] if was_over else [job])
+        assert Counter(ended(effects)) == Counter([*late, *([] if was_over else [job])])
         self.apply(effects)
 
     @precondition(lambda self: self.waiting or self.running)
@@ -355,11 +371,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(step=st.integers(0, 3))
     def pass_time(self, step: int) -> None:
         self.now += step
-        late = [
-            job
-            for job in (*self.waiting, *self.running.values())
-            if not job.state.is_terminal and job.deadline is not None and job.deadline <= self.now
-        ]
+        late = self.late()
         effects = self.scheduler.expire(self.now)
         assert set(map(id, ended(effects))) == set(map(id, late))
         self.waiting = [job for job in self.waiting if job not in late]

@@ -55,6 +55,12 @@ def add_seven(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 class Silent:
     """Listens to a device and tells nobody."""
 
+    def job_submitted(self, device: str, model: ModelKey) -> None:
+        """Pass over it."""
+
+    def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
+        """Pass over it."""
+
     def job_ended(self, device: str, job: Job) -> None:
         """Pass over it."""
 

@@ -32,6 +32,7 @@ class Tally:
     """Counts what a device tells."""
 
     ended: Counter[JobState] = field(default_factory=Counter[JobState])
+    submitted: int = 0
     refused: int = 0
     gone: list[ModelKey] = field(default_factory=list[ModelKey])
 
@@ -39,8 +40,14 @@ class Tally:
         assert device == "CPU"
         self.ended[job.state] += 1
 
+    def job_submitted(self, device: str, model: ModelKey) -> None:
+        self.submitted += 1
+
     def job_refused(self, device: str, model: ModelKey) -> None:
         self.refused += 1
+
+    def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
+        assert jobs == 1
 
     def model_gone(self, model: ModelKey) -> None:
         self.gone.append(model)
@@ -101,6 +108,7 @@ async def a_rig(
     yield rig
     await rig.is_usable()
     await device.remove_model("m", GONE)
+    assert tally.submitted == tally.refused + tally.ended.total()
     device.close()
 
 

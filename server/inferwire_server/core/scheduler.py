@@ -210,7 +210,7 @@ class Scheduler:
         for job, outcome in zip(run.jobs, outcomes, strict=True):
             if not job.state.is_terminal:
                 effects.append(_close(job, outcome, now))
-        return effects + self._drop_if_drained(lane) + self._dispatch(now)
+        return effects + self._drop_if_drained(lane) + self.wake(now)
 
     def __repr__(self) -> str:
         load = self.load

@@ -25,12 +25,20 @@ log = structlog.stdlib.get_logger()
 class Observer(Protocol):
     """Who is told of what happens on a device; the metrics."""
 
-    def job_ended(self, device: str, job: Job) -> None:
-        """A job has ended, in whatever way."""
+    def job_submitted(self, device: str, model: ModelKey) -> None:
+        """A job asks to be admitted: it is to be refused, or to end."""
         ...
 
     def job_refused(self, device: str, model: ModelKey) -> None:
         """A job was not admitted."""
+        ...
+
+    def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
+        """So many jobs start to run as one inference."""
+        ...
+
+    def job_ended(self, device: str, job: Job) -> None:
+        """A job has ended, in whatever way."""
         ...
 
     def model_gone(self, model: ModelKey) -> None:
@@ -105,6 +113,7 @@ class Device:
         Raises:
             ServingError: QUEUE_FULL or MODEL_NOT_READY; the job was not admitted.
         """
+        self._observer.job_submitted(self.name, job.model)
         try:
             effects = self._scheduler.submit(job, self._clock())
         except ServingError:
@@ -112,6 +121,13 @@ class Device:
             raise
         self._apply(effects)
         self._arm_timer()
+
+    def count_refused(self, model: ModelKey) -> None:
+        """Count a job for a model that takes no more, which was not even asked."""
+        self._observer.job_submitted(self.name, model)
+        self._observer.job_refused(self.name, model)
+        if model not in self._slots:
+            self._observer.model_gone(model)
 
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
@@ -169,6 +185,7 @@ class Device:
 
     def _start(self, jobs: tuple[Job, ...], slot: int) -> None:
         model = jobs[0].model
+        self._observer.inference_started(self.name, model, len(jobs))
         run = SlotRun(self._slots[model][slot], jobs)
 
         def work() -> None:

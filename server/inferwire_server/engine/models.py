@@ -154,6 +154,7 @@ class Engine:
         key: Hashable = model
         job = Job(key, submission.work, now, submission.priority, deadline, on_end)
         if model not in self._models:
+            model.device.count_refused(model)
             raise ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")
         model.device.submit(job)
         return job
