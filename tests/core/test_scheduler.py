@@ -84,6 +84,14 @@ def test_the_limit_holds_across_models() -> None:
     assert started(scheduler.report("a", 0, DONE, 1.0)) == [waiting]
 
 
+def test_the_limit_follows_the_models_that_are_there() -> None:
+    scheduler = a_scheduler(a=1, b=3)
+    scheduler.remove_model("b", GONE, 0.0)
+    assert scheduler.limit == 1
+    scheduler.remove_model("a", GONE, 0.0)
+    assert scheduler.limit == 0
+
+
 def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     scheduler = a_scheduler(capacity=1, a=1)
     scheduler.submit(make_job("a"), 0.0)

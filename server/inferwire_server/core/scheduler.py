@@ -81,6 +81,8 @@ class Scheduler:
         self._shares = FairShares()
         self._arrivals: Iterator[int] = count()
         self._deadlines: list[tuple[float, int, Job]] = []
+        self._widest = 0
+        self._may_hold = False
         self._queued = 0
         self._running = 0
 
@@ -92,9 +94,7 @@ class Scheduler:
     @property
     def limit(self) -> int:
         """How many inferences may run at once."""
-        if self._limit is not None:
-            return self._limit
-        return max((lane.slots for lane in self._lanes.values()), default=0)
+        return self._widest if self._limit is None else self._limit
 
     @property
     def load(self) -> Load:
@@ -119,7 +119,10 @@ class Scheduler:
     @property
     def next_wake(self) -> float | None:
         """When `wake` has something to do: a job expires, or has waited long enough for company."""
-        ends = [] if (deadline := self.next_deadline) is None else [deadline]
+        deadline = self.next_deadline
+        if not self._may_hold:
+            return deadline
+        ends = [] if deadline is None else [deadline]
         if self._running < self.limit:
             lanes = [lane for lane in self._lanes.values() if lane.idle]
             holds = [lane.held_until(group) for lane in lanes for group in lane.queues]
@@ -137,7 +140,9 @@ class Scheduler:
             raise bug(f"model {model} was added twice")
         if not terms.weight > 0:
             raise bug(f"model {model} has weight {terms.weight}, expected more than 0")
+        self._may_hold |= terms.batching is not None and terms.batching.max_delay_s > 0
         self._lanes[model] = Lane(model, slots, terms, Share(terms.weight), deque(range(slots)))
+        self._widest = max(self._widest, slots)
 
     def remove_model(self, model: ModelKey, error: ServingError, now: float) -> list[Effect]:
         """Take no more jobs for a model, end those that wait, and let the running ones finish."""
@@ -260,6 +265,7 @@ class Scheduler:
         if not lane.is_draining or lane.running or lane.queues:
             return []
         del self._lanes[lane.model]
+        self._widest = max((other.slots for other in self._lanes.values()), default=0)
         return [Drained(lane.model)]
 
     def _lane(self, model: ModelKey) -> Lane:

@@ -29,6 +29,8 @@ class SlotRun:
 
     def __call__(self) -> list[Outcome]:
         """Give each job its outcome. Jobs that were cancelled on the way here have nothing left to run."""
+        if len(self._jobs) == 1:
+            return [self._run_alone(0)]
         wanted = [index for index, job in enumerate(self._jobs) if job.error is None]
         together = self._run_together(wanted) if len(wanted) > 1 else None
         if together is None:
