@@ -117,6 +117,14 @@ def test_a_model_that_fills_the_queue_does_not_shut_another_out() -> None:
     assert scheduler.load_of("b").queued == 2
 
 
+def test_where_none_may_wait_a_job_runs_or_is_refused() -> None:
+    scheduler = a_scheduler(capacity=0, a=1)
+    job = make_job("a")
+    assert started(scheduler.submit(job, 0.0)) == [job]
+    with pytest.raises(ServingError, match="0 jobs are waiting, at most 0 may"):
+        scheduler.submit(make_job("a"), 0.0)
+
+
 def test_cancelling_a_queued_job_ends_it_and_it_never_runs() -> None:
     scheduler = a_scheduler(a=1)
     scheduler.submit(make_job("a"), 0.0)

@@ -214,7 +214,7 @@ def test_a_result_never_reaches_the_wrong_caller(
             rig.model.gate.open()
             for (job, _), _, fate in callers:
                 if fate == "cancel late":
-                    await asyncio.sleep(0)
+                    await asyncio.to_thread(int)
                     rig.device.cancel(job, "not wanted")
             for (_, end), expected, fate in callers:
                 job = await end

@@ -79,7 +79,7 @@ def test_rows_that_are_apart_pass_at_any_size(backend: OpenVinoBackend, tmp_path
     check(backend, source_of(tmp_path, dense, (-1, 4)), batching=Batching(max_size))
 
 
-@pytest.mark.parametrize("type_name", ["f32", "f16", "bf16", "i64", "u8", "i8", "boolean"])
+@pytest.mark.parametrize("type_name", ["f64", "f32", "f16", "bf16", "f8e4m3", "i64", "u8", "boolean"])
 def test_every_type_of_input_is_made_up(backend: OpenVinoBackend, tmp_path: Path, type_name: str) -> None:
     def double(x: Any) -> Any:
         return ops.concat([x, x], 1)
@@ -164,6 +164,16 @@ def test_a_model_without_a_batch_dimension_is_refused(backend: OpenVinoBackend, 
     assert refusal(backend, source_of(tmp_path, dense, (1, 4))) == (
         "input 'x' has shape [1,4], expected a first dimension that admits 1 to 16 rows"
     )
+
+
+def test_a_model_whose_rows_grow_with_their_number_is_refused() -> None:
+    def square(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        rows = inputs[0].shape[0]
+        return (Tensor(BY_NAME["f32"], (rows, rows), bytes(4 * rows * rows)),)
+
+    slot = FakeModel(echo_spec("m"), compute=square).create_slot()
+    with pytest.raises(ServingError, match=MIXED):
+        check_rows_are_independent(echo_spec("m"), slot, BATCHING, {})
 
 
 def test_a_model_that_takes_no_made_up_rows_is_refused() -> None:

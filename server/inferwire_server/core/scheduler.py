@@ -253,7 +253,8 @@ class Scheduler:
         if lane.idle and self._running < self.limit:
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
-        return lane.queued < max(1, int(self._capacity * lane.share.weight / weights))
+        part = max(1, int(self._capacity * lane.share.weight / weights))
+        return lane.queued < min(self._capacity, part)
 
     def _end_queued(self, lane: Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane.remove(job)
