@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from inferwire_server.core.job import Job, JobState
-from inferwire_server.core.scheduler import Load, ModelKey
+from inferwire_server.core.lane import ModelKey
+from inferwire_server.core.scheduler import Load
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.models import Model
 
@@ -17,24 +19,27 @@ _LABELS = ("model", "version", "device")
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
+_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
 class Metrics:
-    """Counts what happens to jobs, and reads queues and slots when it is asked."""
+    """Counts what happens to jobs, and reads queues and slots when it is asked.
+
+    Every submitted job ends in one outcome, refused among them, or still waits or runs.
+    """
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._submitted = Counter(
+            "inferwire_submitted_jobs", "Jobs that asked for a place in a queue.", _LABELS, registry=self._registry
+        )
         self._jobs = Counter(
             "inferwire_jobs", "Jobs by how they ended.", (*_LABELS, "outcome"), registry=self._registry
         )
-        self._queue = Histogram(
-            "inferwire_queue_seconds",
-            "Time from admission to a slot.",
-            _LABELS,
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._inference = Histogram(
-            "inferwire_inference_seconds", "Time on the device.", _LABELS, buckets=_SECONDS, registry=self._registry
-        )
+        self._queue = self._histogram("inferwire_queue_seconds", "Time from admission to a slot.")
+        self._inference = self._histogram("inferwire_inference_seconds", "Time of finished jobs in a slot.")
+        self._total = self._histogram("inferwire_total_seconds", "Time of finished jobs from admission to their end.")
+        self._batch = self._histogram("inferwire_batch_jobs", "Jobs that one inference ran.", _BATCHES)
         self._children: dict[ModelKey, _ModelMetrics] = {}
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
@@ -43,18 +48,27 @@ class Metrics:
         """Read the load of these devices at every scrape."""
         self._registry.register(_Loads(devices))
 
-    def job_ended(self, device: str, job: Job) -> None:
-        """Count a job that has ended."""
-        model = self._of(device, job.model)
-        model.outcome(job.state.value)
-        if job.started_at is not None:
-            model.queue.observe(job.timings.queue_s)
-        if job.state is JobState.FINISHED:
-            model.inference.observe(job.timings.inference_s)
+    def job_submitted(self, device: str, model: ModelKey) -> None:
+        """Count a job that asks to be admitted."""
+        self._of(device, model).submitted.inc()
 
     def job_refused(self, device: str, model: ModelKey) -> None:
         """Count a job that was not admitted."""
         self._of(device, model).outcome("refused")
+
+    def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
+        """Count an inference by the jobs that it runs."""
+        self._of(device, model).batch.observe(jobs)
+
+    def job_ended(self, device: str, job: Job) -> None:
+        """Count a job that has ended."""
+        model, timings = self._of(device, job.model), job.timings
+        model.outcome(job.state.value)
+        if job.started_at is not None:
+            model.queue.observe(timings.queue_s)
+        if job.state is JobState.FINISHED:
+            model.inference.observe(timings.inference_s)
+            model.total.observe(timings.total_s)
 
     def model_gone(self, model: ModelKey) -> None:
         """Forget a model that takes no more jobs; its counts stay."""
@@ -69,27 +83,29 @@ class Metrics:
         if found is None:
             labels = (*_model_labels(model), device)
             found = self._children[model] = _ModelMetrics(
-                self._jobs, self._queue.labels(*labels), self._inference.labels(*labels), labels
+                submitted=self._submitted.labels(*labels),
+                queue=self._queue.labels(*labels),
+                inference=self._inference.labels(*labels),
+                total=self._total.labels(*labels),
+                batch=self._batch.labels(*labels),
+                outcome=lambda name: self._jobs.labels(*labels, name).inc(),
             )
         return found
 
+    def _histogram(self, name: str, text: str, buckets: Sequence[float] = _SECONDS) -> Histogram:
+        return Histogram(name, text, _LABELS, buckets=buckets, registry=self._registry)
 
+
+@dataclass(frozen=True, slots=True)
 class _ModelMetrics:
     """One model's counters and histograms, looked up once."""
 
-    def __init__(self, jobs: Counter, queue: Histogram, inference: Histogram, labels: tuple[str, ...]) -> None:
-        self.queue = queue
-        self.inference = inference
-        self._jobs = jobs
-        self._labels = labels
-        self._outcomes: dict[str, Counter] = {}
-
-    def outcome(self, name: str) -> None:
-        """Count one outcome."""
-        counter = self._outcomes.get(name)
-        if counter is None:
-            counter = self._outcomes[name] = self._jobs.labels(*self._labels, name)
-        counter.inc()
+    submitted: Counter
+    queue: Histogram
+    inference: Histogram
+    total: Histogram
+    batch: Histogram
+    outcome: Callable[[str], None]
 
 
 class _Loads:

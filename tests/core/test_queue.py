@@ -20,8 +20,11 @@ def test_an_empty_queue_has_no_first_and_nothing_to_pop() -> None:
     queue = JobQueue()
     assert queue.first_rank is None
     assert len(queue) == 0
+    assert queue.rows == 0
     with pytest.raises(IndexError):
         queue.pop()
+    with pytest.raises(IndexError):
+        assert queue.first
 
 
 def test_removing_what_does_not_wait_is_an_error() -> None:
@@ -57,14 +60,16 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.queue = JobQueue()
         self.waiting: list[Job] = []
+        self.rows: dict[Job, int] = {}
 
     def in_order(self) -> list[Job]:
         return sorted(self.waiting, key=lambda job: -job.priority)
 
-    @rule(priority=st.integers(-2, 2))
-    def push(self, priority: int) -> None:
+    @rule(priority=st.integers(-2, 2), rows=st.integers(1, 3))
+    def push(self, priority: int, rows: int = 1) -> None:
         job = make_job(priority)
-        self.queue.push(job)
+        self.rows[job] = rows
+        self.queue.push(job, rows)
         self.waiting.append(job)
 
     @rule(copies=st.integers(5, 20))
@@ -76,6 +81,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def pop(self) -> None:
         first = self.in_order()[0]
+        assert self.queue.first is first
         assert self.queue.pop() is first
         self.waiting.remove(first)
 
@@ -90,6 +96,7 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def they_agree(self) -> None:
         assert len(self.queue) == len(self.waiting)
+        assert self.queue.rows == sum(self.rows[job] for job in self.waiting)
         assert set(self.queue) == set(self.waiting)
         assert all(job in self.queue for job in self.waiting)
         first = self.in_order()[0] if self.waiting else None

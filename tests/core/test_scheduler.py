@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.fairness import CREDIT_S
 from inferwire_server.core.job import Job, JobState, Work
+from inferwire_server.core.lane import Terms
 from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop
 from inferwire_server.errors import ServingError
 
 CANCELLED = ServingError(Code.CANCELLED, "cancelled by the test")
+DONE = ((),)
+"""The outcome of a run of one job: its outputs, none."""
 GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
 
 
@@ -22,7 +27,7 @@ def make_job(model: str, now: float = 0.0, priority: int = 0, deadline: float | 
 
 
 def started(effects: Iterable[Effect]) -> list[Job]:
-    return [effect.job for effect in effects if isinstance(effect, Start)]
+    return [job for effect in effects if isinstance(effect, Start) for job in effect.jobs]
 
 
 def ended(effects: Iterable[Effect]) -> list[Job]:
@@ -39,7 +44,7 @@ def a_scheduler(capacity: int = 8, limit: int | None = None, **slots: int) -> Sc
 def test_a_job_starts_at_once_where_a_slot_is_idle() -> None:
     scheduler = a_scheduler(a=1)
     job = make_job("a")
-    assert scheduler.submit(job, 1.0) == [Start(job, 0)]
+    assert scheduler.submit(job, 1.0) == [Start((job,), 0)]
     assert (job.state, job.started_at) == (JobState.RUNNING, 1.0)
 
 
@@ -48,8 +53,8 @@ def test_jobs_of_one_model_start_in_the_order_they_came() -> None:
     first, second, third = (make_job("a") for _ in range(3))
     for job in (first, second, third):
         scheduler.submit(job, 0.0)
-    assert started(scheduler.report("a", 0, (), 1.0)) == [second]
-    assert started(scheduler.report("a", 0, (), 2.0)) == [third]
+    assert started(scheduler.report("a", 0, DONE, 1.0)) == [second]
+    assert started(scheduler.report("a", 0, DONE, 2.0)) == [third]
 
 
 def test_an_urgent_job_starts_before_older_ones() -> None:
@@ -58,7 +63,7 @@ def test_an_urgent_job_starts_before_older_ones() -> None:
     normal, urgent = make_job("a"), make_job("a", priority=1)
     scheduler.submit(normal, 0.0)
     scheduler.submit(urgent, 0.0)
-    assert started(scheduler.report("a", 0, (), 1.0)) == [urgent]
+    assert started(scheduler.report("a", 0, DONE, 1.0)) == [urgent]
 
 
 def test_a_job_whose_model_is_busy_does_not_hold_up_another_models() -> None:
@@ -76,7 +81,15 @@ def test_the_limit_holds_across_models() -> None:
     scheduler.submit(make_job("a"), 0.0)
     waiting = make_job("b")
     assert scheduler.submit(waiting, 0.0) == []
-    assert started(scheduler.report("a", 0, (), 1.0)) == [waiting]
+    assert started(scheduler.report("a", 0, DONE, 1.0)) == [waiting]
+
+
+def test_the_limit_follows_the_models_that_are_there() -> None:
+    scheduler = a_scheduler(a=1, b=3)
+    scheduler.remove_model("b", GONE, 0.0)
+    assert scheduler.limit == 1
+    scheduler.remove_model("a", GONE, 0.0)
+    assert scheduler.limit == 0
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
@@ -92,6 +105,26 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     assert scheduler.load == Load(running=1, slots=1, queued=1)
 
 
+def test_a_model_that_fills_the_queue_does_not_shut_another_out() -> None:
+    scheduler = a_scheduler(capacity=4, limit=1, a=1, b=1)
+    for _ in range(5):
+        scheduler.submit(make_job("a"), 0.0)
+    for _ in range(2):
+        scheduler.submit(make_job("b"), 0.0)
+    for model in ("a", "b"):
+        with pytest.raises(ServingError, match="6 jobs are waiting, at most 4 may"):
+            scheduler.submit(make_job(model), 0.0)
+    assert scheduler.load_of("b").queued == 2
+
+
+def test_where_none_may_wait_a_job_runs_or_is_refused() -> None:
+    scheduler = a_scheduler(capacity=0, a=1)
+    job = make_job("a")
+    assert started(scheduler.submit(job, 0.0)) == [job]
+    with pytest.raises(ServingError, match="0 jobs are waiting, at most 0 may"):
+        scheduler.submit(make_job("a"), 0.0)
+
+
 def test_cancelling_a_queued_job_ends_it_and_it_never_runs() -> None:
     scheduler = a_scheduler(a=1)
     scheduler.submit(make_job("a"), 0.0)
@@ -99,7 +132,7 @@ def test_cancelling_a_queued_job_ends_it_and_it_never_runs() -> None:
     scheduler.submit(job, 0.0)
     assert scheduler.cancel(job, CANCELLED, 1.0) == [End(job)]
     assert job.state is JobState.CANCELLED
-    assert scheduler.report("a", 0, (), 2.0)[1:] == []
+    assert scheduler.report("a", 0, DONE, 2.0)[1:] == []
 
 
 def test_cancelling_a_running_job_ends_it_at_once_and_its_slot_when_it_reports() -> None:
@@ -109,7 +142,7 @@ def test_cancelling_a_running_job_ends_it_at_once_and_its_slot_when_it_reports()
     scheduler.submit(next_job, 0.0)
     assert scheduler.cancel(job, CANCELLED, 1.0) == [End(job), Stop("a", 0)]
     assert scheduler.load.running == 1
-    assert scheduler.report("a", 0, (), 2.0) == [Start(next_job, 0)]
+    assert scheduler.report("a", 0, DONE, 2.0) == [Start((next_job,), 0)]
     assert job.state is JobState.CANCELLED
 
 
@@ -136,6 +169,15 @@ def test_a_job_that_expires_in_the_queue_never_runs() -> None:
     assert scheduler.next_deadline is None
 
 
+def test_a_job_whose_deadline_has_passed_as_a_slot_is_freed_never_runs() -> None:
+    scheduler = a_scheduler(a=1)
+    running, late = make_job("a"), make_job("a", deadline=5.0)
+    scheduler.submit(running, 0.0)
+    scheduler.submit(late, 0.0)
+    assert scheduler.report("a", 0, DONE, 5.0) == [End(running), End(late)]
+    assert (late.state, late.started_at) == (JobState.EXPIRED, None)
+
+
 def test_a_job_that_expires_while_running_is_stopped() -> None:
     scheduler = a_scheduler(a=1)
     job = make_job("a", deadline=5.0)
@@ -150,7 +192,7 @@ def test_a_failed_inference_fails_its_job_and_frees_its_slot() -> None:
     scheduler.submit(job, 0.0)
     scheduler.submit(next_job, 0.0)
     failure = ServingError(Code.INFERENCE_FAILED, "no")
-    assert scheduler.report("a", 0, failure, 1.0) == [End(job), Start(next_job, 0)]
+    assert scheduler.report("a", 0, (failure,), 1.0) == [End(job), Start((next_job,), 0)]
     assert (job.state, job.error) == (JobState.FAILED, failure)
 
 
@@ -162,7 +204,7 @@ def test_a_removed_model_ends_what_waits_and_drains_when_the_last_job_has_run() 
     assert scheduler.remove_model("a", GONE, 1.0) == [End(waiting)]
     with pytest.raises(ServingError, match="is unloading"):
         scheduler.submit(make_job("a"), 1.0)
-    assert scheduler.report("a", 0, (), 2.0) == [End(running), Drained("a")]
+    assert scheduler.report("a", 0, DONE, 2.0) == [End(running), Drained("a")]
     assert running.state is JobState.FINISHED
 
 
@@ -194,7 +236,7 @@ def test_the_jobs_it_gives_are_those_that_have_not_ended() -> None:
 
 def test_a_report_of_an_idle_slot_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="this is a bug"):
-        a_scheduler(a=1).report("a", 0, (), 0.0)
+        a_scheduler(a=1).report("a", 0, DONE, 0.0)
 
 
 def test_a_model_nobody_added_is_a_bug() -> None:
@@ -205,6 +247,11 @@ def test_a_model_nobody_added_is_a_bug() -> None:
 def test_a_model_added_twice_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="this is a bug"):
         a_scheduler(a=1).add_model("a", 1)
+
+
+def test_a_model_that_weighs_nothing_is_a_bug() -> None:
+    with pytest.raises(AssertionError, match="model a has weight 0, expected more than 0; this is a bug"):
+        a_scheduler().add_model("a", 1, Terms(weight=0))
 
 
 def test_its_repr_tells_an_operator_how_busy_it_is() -> None:
@@ -219,11 +266,19 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     CAPACITY = 4
     SLOTS = {"a": 1, "b": 2}  # noqa: RUF012 - hypothesis makes one class of it
+    WEIGHTS = {"a": 4.0, "b": 0.5}  # noqa: RUF012
+    PARTS = {"a": 3, "b": 1}  # noqa: RUF012
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.scheduler = a_scheduler(self.CAPACITY, **self.SLOTS)
+        self.scheduler = Scheduler(self.CAPACITY)
+        for model, slots in self.SLOTS.items():
+            self.scheduler.add_model(model, slots, Terms(self.WEIGHTS[model]))
+        self.tags = dict.fromkeys(self.SLOTS, 0.0)
+        self.took: dict[str, list[float]] = {model: [] for model in self.SLOTS}
+        self.virtual_now = 0.0
+        self.charges: dict[Job, tuple[float, float]] = {}
         self.waiting: list[Job] = []
         self.running: dict[tuple[str, int], Job] = {}
         self.submitted = 0
@@ -238,17 +293,39 @@ class SchedulerMachine(RuleBasedStateMachine):
             startable = [job for job in self.waiting if busy.count(str(job.model)) < self.SLOTS[str(job.model)]]
             if not startable:
                 break
-            job = max(startable, key=lambda job: (job.priority, -self.waiting.index(job)))
+            job = min(startable, key=lambda job: (-job.priority, self.turn(job.model), self.waiting.index(job)))
             self.waiting.remove(job)
+            self.charge(job)
             starts.append(job)
         return starts
+
+    def late(self) -> list[Job]:
+        open_jobs = [job for job in (*self.waiting, *self.running.values()) if not job.state.is_terminal]
+        return [job for job in open_jobs if job.deadline is not None and job.deadline <= self.now]
+
+    def turn(self, model: Hashable) -> float:
+        return max(self.tags[str(model)], self.virtual_now - CREDIT_S)
+
+    def charge(self, job: Job) -> None:
+        model, estimate = str(job.model), 0.0
+        for index, took in enumerate(self.took[model]):
+            estimate = took if index == 0 else estimate + (took - estimate) / 8
+        self.virtual_now = max(self.virtual_now, start := self.turn(model))
+        self.tags[model] = start + estimate / self.WEIGHTS[model]
+        self.charges[job] = (self.now, estimate)
+
+    def settle(self, job: Job) -> None:
+        model, (began, charged) = str(job.model), self.charges.pop(job)
+        self.took[model].append(self.now - began)
+        self.tags[model] += (self.now - began - charged) / self.WEIGHTS[model]
 
     def apply(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Start):
-                key = (str(effect.job.model), effect.slot)
+                (job,) = effect.jobs
+                key = (str(job.model), effect.slot)
                 assert key not in self.running
-                self.running[key] = effect.job
+                self.running[key] = job
             if isinstance(effect, End):
                 assert effect.job not in self.ended
                 self.ended.append(effect.job)
@@ -262,14 +339,18 @@ class SchedulerMachine(RuleBasedStateMachine):
         job = make_job(model, self.now, priority, None if patience is None else self.now + patience)
         self.submitted += 1
         waiting_before = len(self.waiting)
+        own_before = sum(other.model == model for other in self.waiting)
         may_start = sum(key[0] == model for key in self.running) < self.SLOTS[model] and len(self.running) < 2
         try:
             effects = self.scheduler.submit(job, self.now)
         except ServingError:
             assert waiting_before >= self.CAPACITY
+            assert own_before >= self.PARTS[model]
             self.refused += 1
             return
-        assert waiting_before < self.CAPACITY or may_start
+        assert waiting_before < self.CAPACITY or own_before < self.PARTS[model] or may_start
+        if all(other.model != model for other in self.waiting):
+            self.tags[model] = max(self.tags[model], self.virtual_now)
         self.waiting.append(job)
         expected = self.expect_starts()
         assert started(effects) == expected
@@ -281,11 +362,14 @@ class SchedulerMachine(RuleBasedStateMachine):
         model, slot = data.draw(st.sampled_from(sorted(self.running)))
         job = self.running.pop((model, slot))
         was_over = job.state.is_terminal
+        self.settle(job)
         outcome = ServingError(Code.INFERENCE_FAILED, "no") if fails else ()
+        late = self.late()
+        self.waiting = [waiting for waiting in self.waiting if waiting not in late]
         expected = self.expect_starts()
-        effects = self.scheduler.report(model, slot, outcome, self.now)
+        effects = self.scheduler.report(model, slot, (outcome,), self.now)
         assert started(effects) == expected
-        assert ended(effects) == ([] if was_over else [job])
+        assert Counter(ended(effects)) == Counter([*late, *([] if was_over else [job])])
         self.apply(effects)
 
     @precondition(lambda self: self.waiting or self.running)
@@ -303,11 +387,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(step=st.integers(0, 3))
     def pass_time(self, step: int) -> None:
         self.now += step
-        late = [
-            job
-            for job in (*self.waiting, *self.running.values())
-            if not job.state.is_terminal and job.deadline is not None and job.deadline <= self.now
-        ]
+        late = self.late()
         effects = self.scheduler.expire(self.now)
         assert set(map(id, ended(effects))) == set(map(id, late))
         self.waiting = [job for job in self.waiting if job not in late]

@@ -15,7 +15,8 @@ from structlog.testing import capture_logs
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job, JobState, Timings, Work
-from inferwire_server.core.scheduler import Load, ModelKey, Scheduler
+from inferwire_server.core.lane import ModelKey
+from inferwire_server.core.scheduler import Load, Scheduler
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
@@ -31,6 +32,7 @@ class Tally:
     """Counts what a device tells."""
 
     ended: Counter[JobState] = field(default_factory=Counter[JobState])
+    submitted: int = 0
     refused: int = 0
     gone: list[ModelKey] = field(default_factory=list[ModelKey])
 
@@ -38,8 +40,14 @@ class Tally:
         assert device == "CPU"
         self.ended[job.state] += 1
 
+    def job_submitted(self, device: str, model: ModelKey) -> None:
+        self.submitted += 1
+
     def job_refused(self, device: str, model: ModelKey) -> None:
         self.refused += 1
+
+    def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
+        assert jobs == 1
 
     def model_gone(self, model: ModelKey) -> None:
         self.gone.append(model)
@@ -100,6 +108,7 @@ async def a_rig(
     yield rig
     await rig.is_usable()
     await device.remove_model("m", GONE)
+    assert tally.submitted == tally.refused + tally.ended.total()
     device.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.tensors import Tensor
@@ -51,6 +51,10 @@ class Work:
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[int, ...]
+
+
+Outcome: TypeAlias = tuple[Tensor, ...] | ServingError
+"""What an inference gave: the outputs, or why there are none."""
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)

@@ -1,4 +1,4 @@
-"""The jobs that wait for one model: urgent ones first, else in the order they came."""
+"""Jobs that wait for the same thing: urgent ones first, else in the order they came."""
 
 from __future__ import annotations
 
@@ -18,28 +18,44 @@ class JobQueue:
     def __init__(self, arrivals: Iterator[int] | None = None) -> None:
         self._arrivals = arrivals if arrivals is not None else count()
         self._heap: list[tuple[Rank, Job]] = []
-        self._ranks: dict[Job, Rank] = {}
+        self._rows: dict[Job, int] = {}
+        self._total_rows = 0
 
     def __len__(self) -> int:
-        return len(self._ranks)
+        return len(self._rows)
 
     def __contains__(self, job: Job) -> bool:
-        return job in self._ranks
+        return job in self._rows
 
     def __iter__(self) -> Iterator[Job]:
-        return iter(tuple(self._ranks))
+        return iter(tuple(self._rows))
 
-    def push(self, job: Job) -> None:
+    @property
+    def rows(self) -> int:
+        """How many rows the waiting jobs have together."""
+        return self._total_rows
+
+    def push(self, job: Job, rows: int = 1) -> None:
         """Let a job wait behind all of its priority and above."""
-        rank = (-job.priority, next(self._arrivals))
-        self._ranks[job] = rank
-        heappush(self._heap, (rank, job))
+        self._rows[job] = rows
+        self._total_rows += rows
+        heappush(self._heap, ((-job.priority, next(self._arrivals)), job))
 
     @property
     def first_rank(self) -> Rank | None:
         """The place of the job that is next; None where none waits."""
         self._pass_gaps()
         return self._heap[0][0] if self._heap else None
+
+    @property
+    def first(self) -> Job:
+        """The job that is next.
+
+        Raises:
+            IndexError: If none waits.
+        """
+        self._pass_gaps()
+        return self._heap[0][1]
 
     def pop(self) -> Job:
         """Take the next job.
@@ -49,7 +65,7 @@ class JobQueue:
         """
         self._pass_gaps()
         job = heappop(self._heap)[1]
-        del self._ranks[job]
+        self._total_rows -= self._rows.pop(job)
         return job
 
     def remove(self, job: Job) -> None:
@@ -58,11 +74,11 @@ class JobQueue:
         Raises:
             KeyError: If it does not wait here.
         """
-        del self._ranks[job]
-        if len(self._heap) > 2 * len(self._ranks) + 8:
-            self._heap = [entry for entry in self._heap if entry[1] in self._ranks]
+        self._total_rows -= self._rows.pop(job)
+        if len(self._heap) > 2 * len(self._rows) + 8:
+            self._heap = [entry for entry in self._heap if entry[1] in self._rows]
             heapify(self._heap)
 
     def _pass_gaps(self) -> None:
-        while self._heap and self._heap[0][1] not in self._ranks:
+        while self._heap and self._heap[0][1] not in self._rows:
             heappop(self._heap)

@@ -7,26 +7,25 @@ anything: every call gives back what the engine is to do.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from typing import TypeAlias
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Job, JobState
-from inferwire_server.core.queue import JobQueue
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.batching import Group
+from inferwire_server.core.fairness import FairShares, Share
+from inferwire_server.core.job import Job, JobState, Outcome
+from inferwire_server.core.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
 from inferwire_server.errors import ServingError, bug
-
-ModelKey: TypeAlias = Hashable
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Run the job in this slot of its model."""
+    """Run the jobs, all of one model, as one inference in this slot of it."""
 
-    job: Job
+    jobs: tuple[Job, ...]
     slot: int
 
 
@@ -55,18 +54,6 @@ class Drained:
 Effect: TypeAlias = Start | Stop | End | Drained
 
 
-@dataclass(slots=True)
-class _Lane:
-    """One model's queue and slots."""
-
-    model: ModelKey
-    slots: int
-    queue: JobQueue
-    idle: deque[int]
-    running: dict[int, Job] = field(default_factory=dict[int, Job])
-    is_draining: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Load:
     """How busy a device or one of its models is."""
@@ -79,7 +66,10 @@ class Load:
 class Scheduler:
     """One device's bounded queue over the slots of its models.
 
-    The next job is the most urgent, then the oldest, of those whose model has an idle slot.
+    The next job is the most urgent of those whose model has an idle slot; among equally urgent
+    ones that of the model which had least of the device for its weight; then the oldest.
+    A model whose waiting jobs are fewer than its weight's part of the capacity is admitted even
+    where others have filled the queue, so that one flood does not shut the others out.
     `limit` bounds how many inferences run at once; None takes the largest number of slots any of
     the models has, since each of them alone would fill the device.
     """
@@ -87,9 +77,12 @@ class Scheduler:
     def __init__(self, capacity: int, limit: int | None = None) -> None:
         self._capacity = capacity
         self._limit = limit
-        self._lanes: dict[ModelKey, _Lane] = {}
+        self._lanes: dict[ModelKey, Lane] = {}
+        self._shares = FairShares()
         self._arrivals: Iterator[int] = count()
         self._deadlines: list[tuple[float, int, Job]] = []
+        self._widest = 0
+        self._may_hold = False
         self._queued = 0
         self._running = 0
 
@@ -101,9 +94,7 @@ class Scheduler:
     @property
     def limit(self) -> int:
         """How many inferences may run at once."""
-        if self._limit is not None:
-            return self._limit
-        return max((lane.slots for lane in self._lanes.values()), default=0)
+        return self._widest if self._limit is None else self._limit
 
     @property
     def load(self) -> Load:
@@ -114,8 +105,9 @@ class Scheduler:
     def jobs(self) -> tuple[Job, ...]:
         """The jobs that have not ended: those that wait, then those that run."""
         lanes = self._lanes.values()
-        waiting = [job for lane in lanes for job in lane.queue]
-        return (*waiting, *(job for lane in lanes for job in lane.running.values() if not job.state.is_terminal))
+        waiting = [job for lane in lanes for queue in lane.queues.values() for job in queue]
+        running = [job for lane in lanes for run in lane.running.values() for job in run.jobs]
+        return (*waiting, *(job for job in running if not job.state.is_terminal))
 
     @property
     def next_deadline(self) -> float | None:
@@ -124,16 +116,33 @@ class Scheduler:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
+    @property
+    def next_wake(self) -> float | None:
+        """When `wake` has something to do: a job expires, or has waited long enough for company."""
+        deadline = self.next_deadline
+        if not self._may_hold:
+            return deadline
+        ends = [] if deadline is None else [deadline]
+        if self._running < self.limit:
+            lanes = [lane for lane in self._lanes.values() if lane.idle]
+            holds = [lane.held_until(group) for lane in lanes for group in lane.queues]
+            ends += [end for end in holds if end is not None]
+        return min(ends, default=None)
+
     def load_of(self, model: ModelKey) -> Load:
         """How busy one model is."""
         lane = self._lane(model)
-        return Load(len(lane.running), lane.slots, len(lane.queue))
+        return Load(len(lane.running), lane.slots, lane.queued)
 
-    def add_model(self, model: ModelKey, slots: int) -> None:
+    def add_model(self, model: ModelKey, slots: int, terms: Terms = DEFAULT_TERMS) -> None:
         """Take jobs for a model with this many slots."""
         if model in self._lanes:
             raise bug(f"model {model} was added twice")
-        self._lanes[model] = _Lane(model, slots, JobQueue(self._arrivals), deque(range(slots)))
+        if not terms.weight > 0:
+            raise bug(f"model {model} has weight {terms.weight}, expected more than 0")
+        self._may_hold |= terms.batching is not None and terms.batching.max_delay_s > 0
+        self._lanes[model] = Lane(model, slots, terms, Share(terms.weight), deque(range(slots)))
+        self._widest = max(self._widest, slots)
 
     def remove_model(self, model: ModelKey, error: ServingError | None, now: float) -> list[Effect]:
         """Take no more jobs for a model, and let those that run finish; those that wait end with the error, or run."""
@@ -141,7 +150,7 @@ class Scheduler:
         lane.is_draining = True
         effects: list[Effect] = []
         if error is not None:
-            for job in lane.queue:
+            for job in [job for queue in lane.queues.values() for job in queue]:
                 effects += self._end_queued(lane, job, error, now)
         return effects + self._drop_if_drained(lane)
 
@@ -154,13 +163,15 @@ class Scheduler:
         lane = self._lane(job.model)
         if lane.is_draining:
             raise ServingError(Code.MODEL_NOT_READY, f"model '{job.model}' is unloading")
-        if self._queued >= self._capacity and not (lane.idle and self._running < self.limit):
+        if self._queued >= self._capacity and not self._is_admitted_to_full_queue(lane):
             raise ServingError(
                 Code.QUEUE_FULL,
                 f"the device's queue is full: {self._queued} jobs are waiting, at most {self._capacity} may",
                 retry_after_s=1.0,
             )
-        lane.queue.push(job)
+        if not lane.queues:
+            self._shares.wake(lane.share)
+        lane.push(job, self._arrivals)
         self._queued += 1
         if job.deadline is not None:
             heappush(self._deadlines, (job.deadline, next(self._arrivals), job))
@@ -173,9 +184,11 @@ class Scheduler:
             return []
         if job.state is JobState.QUEUED:
             return [*self._end_queued(lane, job, error, now), *self._drop_if_drained(lane)]
-        slot = next(slot for slot, running in lane.running.items() if running is job)
+        slot, run = next((slot, run) for slot, run in lane.running.items() if job in run.jobs)
         job.end(error, now)
-        return [End(job), Stop(lane.model, slot)]
+        # The others of its run go on: it is stopped when nobody waits for it any more.
+        is_wanted = any(not other.state.is_terminal for other in run.jobs)
+        return [End(job)] if is_wanted else [End(job), Stop(lane.model, slot)]
 
     def expire(self, now: float) -> list[Effect]:
         """End every job whose deadline has passed."""
@@ -186,24 +199,24 @@ class Scheduler:
             effects += self.cancel(job, error, now)
         return effects
 
-    def report(
-        self, model: ModelKey, slot: int, outcome: tuple[Tensor, ...] | ServingError, now: float
-    ) -> list[Effect]:
-        """Take a slot back, whatever its inference did, and start what can start."""
+    def wake(self, now: float) -> list[Effect]:
+        """End what has expired, and start what has waited long enough for company."""
+        return self.expire(now) + self._dispatch(now)
+
+    def report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], now: float) -> list[Effect]:
+        """Take a slot back, give each job of its run its outcome, and start what can start."""
         lane = self._lane(model)
-        job = lane.running.pop(slot, None)
-        if job is None:
+        run = lane.running.pop(slot, None)
+        if run is None:
             raise bug(f"slot {slot} of model {model} reported without having run")
         lane.idle.append(slot)
         self._running -= 1
+        self._shares.end(lane.share, run.charged_s, now - run.began_at)
         effects: list[Effect] = []
-        if not job.state.is_terminal:
-            if isinstance(outcome, ServingError):
-                job.end(outcome, now)
-            else:
-                job.finish(outcome, now)
-            effects.append(End(job))
-        return effects + self._drop_if_drained(lane) + self._dispatch(now)
+        for job, outcome in zip(run.jobs, outcomes, strict=True):
+            if not job.state.is_terminal:
+                effects.append(_close(job, outcome, now))
+        return effects + self._drop_if_drained(lane) + self.wake(now)
 
     def __repr__(self) -> str:
         load = self.load
@@ -211,36 +224,62 @@ class Scheduler:
 
     def _dispatch(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        while self._running < self.limit and (lane := self._next_lane()) is not None:
-            job, slot = lane.queue.pop(), lane.idle.popleft()
-            self._queued -= 1
+        while self._running < self.limit and (found := self._next(now)) is not None:
+            lane, group = found
+            jobs, slot = lane.take(group), lane.idle.popleft()
+            self._queued -= len(jobs)
             self._running += 1
-            lane.running[slot] = job
-            job.start(now)
-            effects.append(Start(job, slot))
+            lane.running[slot] = Run(jobs, now, self._shares.begin(lane.share))
+            for job in jobs:
+                job.start(now)
+            effects.append(Start(jobs, slot))
         return effects
 
-    def _next_lane(self) -> _Lane | None:
-        best, best_rank = None, None
+    def _next(self, now: float) -> tuple[Lane, Group | None] | None:
+        best, best_place = None, None
         for lane in self._lanes.values():
-            if lane.idle and (rank := lane.queue.first_rank) is not None and (best_rank is None or rank < best_rank):
-                best, best_rank = lane, rank
+            if not lane.idle:
+                continue
+            for group, queue in lane.queues.items():
+                until = lane.held_until(group)
+                if (rank := queue.first_rank) is None or (until is not None and now < until):
+                    continue
+                urgency, arrival = rank
+                place = (urgency, self._shares.turn(lane.share), arrival)
+                if best_place is None or place < best_place:
+                    best, best_place = (lane, group), place
         return best
 
-    def _end_queued(self, lane: _Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
-        lane.queue.remove(job)
+    def _is_admitted_to_full_queue(self, lane: Lane) -> bool:
+        if lane.idle and self._running < self.limit:
+            return True
+        weights = sum(other.share.weight for other in self._lanes.values())
+        part = max(1, int(self._capacity * lane.share.weight / weights))
+        return lane.queued < min(self._capacity, part)
+
+    def _end_queued(self, lane: Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
+        lane.remove(job)
         self._queued -= 1
         job.end(error, now)
         return [End(job)]
 
-    def _drop_if_drained(self, lane: _Lane) -> list[Effect]:
-        if not lane.is_draining or lane.running or len(lane.queue):
+    def _drop_if_drained(self, lane: Lane) -> list[Effect]:
+        if not lane.is_draining or lane.running or lane.queues:
             return []
         del self._lanes[lane.model]
+        self._widest = max((other.slots for other in self._lanes.values()), default=0)
         return [Drained(lane.model)]
 
-    def _lane(self, model: ModelKey) -> _Lane:
+    def _lane(self, model: ModelKey) -> Lane:
         lane = self._lanes.get(model)
         if lane is None:
             raise bug(f"model {model} is not known to the scheduler")
         return lane
+
+
+def _close(job: Job, outcome: Outcome, now: float) -> End:
+    if isinstance(outcome, ServingError):
+        job.end(outcome, now)
+    else:
+        job.finish(outcome, now)
+    return End(job)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.batching import Batching
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.core.tensors import Tensor
 
@@ -32,6 +33,8 @@ class ModelOptions:
         slots: How many inferences run at once; None for as many as are optimal.
         priority: The priority of jobs that name none.
         warm_up: Shapes of the zeros it runs before it takes jobs; None for no such run.
+        weight: Its share of the device against other models that wait: twice the weight, twice the time.
+        batching: How its jobs may run together; None for never.
     """
 
     name: str
@@ -40,6 +43,8 @@ class ModelOptions:
     slots: int | None = None
     priority: int = 0
     warm_up: Mapping[str, tuple[int, ...]] | None = None
+    weight: float = 1.0
+    batching: Batching | None = None
 
 
 class Slot(Protocol):

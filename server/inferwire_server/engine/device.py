@@ -11,10 +11,11 @@ from typing import Protocol
 import structlog
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Job, Work
-from inferwire_server.core.scheduler import Drained, Effect, End, Load, ModelKey, Scheduler, Start, Stop
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.job import Job, Outcome
+from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
+from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop
 from inferwire_server.engine.backend import Slot
+from inferwire_server.engine.slot_runs import SlotRun
 from inferwire_server.engine.slot_threads import SlotThreads
 from inferwire_server.errors import ServingError
 
@@ -24,12 +25,20 @@ log = structlog.stdlib.get_logger()
 class Observer(Protocol):
     """Who is told of what happens on a device; the metrics."""
 
-    def job_ended(self, device: str, job: Job) -> None:
-        """A job has ended, in whatever way."""
+    def job_submitted(self, device: str, model: ModelKey) -> None:
+        """A job asks to be admitted: it is to be refused, or to end."""
         ...
 
     def job_refused(self, device: str, model: ModelKey) -> None:
         """A job was not admitted."""
+        ...
+
+    def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
+        """So many jobs start to run as one inference."""
+        ...
+
+    def job_ended(self, device: str, job: Job) -> None:
+        """A job has ended, in whatever way."""
         ...
 
     def model_gone(self, model: ModelKey) -> None:
@@ -84,10 +93,10 @@ class Device:
         """How busy one of its models is."""
         return self._scheduler.load_of(model)
 
-    def add_model(self, model: ModelKey, slots: Sequence[Slot]) -> None:
+    def add_model(self, model: ModelKey, slots: Sequence[Slot], terms: Terms = DEFAULT_TERMS) -> None:
         """Take jobs for a model."""
         self._slots[model] = slots
-        self._scheduler.add_model(model, len(slots))
+        self._scheduler.add_model(model, len(slots), terms)
 
     def remove_model(self, model: ModelKey, error: ServingError | None = None) -> asyncio.Future[None]:
         """Take no more jobs for a model, and give a future of its last one's end.
@@ -107,14 +116,21 @@ class Device:
         Raises:
             ServingError: QUEUE_FULL or MODEL_NOT_READY; the job was not admitted.
         """
+        self._observer.job_submitted(self.name, job.model)
         try:
             effects = self._scheduler.submit(job, self._clock())
         except ServingError:
             self._observer.job_refused(self.name, job.model)
             raise
         self._apply(effects)
-        if job.deadline is not None:
-            self._arm_timer()
+        self._arm_timer()
+
+    def count_refused(self, model: ModelKey) -> None:
+        """Count a job for a model that takes no more, which was not even asked."""
+        self._observer.job_submitted(self.name, model)
+        self._observer.job_refused(self.name, model)
+        if model not in self._slots:
+            self._observer.model_gone(model)
 
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
@@ -149,8 +165,8 @@ class Device:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Start(job, slot):
-                self._start(job, slot)
+            case Start(jobs, slot):
+                self._start(jobs, slot)
             case Stop(model, slot):
                 self._slots[model][slot].cancel()
             case End(job):
@@ -170,42 +186,33 @@ class Device:
             # Whoever waits is broken; the slots that the other effects are about are not.
             log.exception("a job's end was not taken", job=repr(job))
 
-    def _start(self, job: Job, slot: int) -> None:
-        model, work, runner = job.model, job.work, self._slots[job.model][slot]
+    def _start(self, jobs: tuple[Job, ...], slot: int) -> None:
+        model = jobs[0].model
+        self._observer.inference_started(self.name, model, len(jobs))
+        run = SlotRun(self._slots[model][slot], jobs)
 
-        def run() -> None:
-            # A job that was cancelled while its start was on its way has nothing left to run.
-            outcome = _run(runner, work) if job.error is None else job.error
-            self._loop.call_soon_threadsafe(self._report, model, slot, outcome)
+        def work() -> None:
+            self._loop.call_soon_threadsafe(self._report, model, slot, run())
 
-        self._threads.run(run)
+        self._threads.run(work)
 
-    def _report(self, model: ModelKey, slot: int, outcome: tuple[Tensor, ...] | ServingError) -> None:
+    def _report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome]) -> None:
         self._threads.done()
-        self._apply(self._scheduler.report(model, slot, outcome, self._clock()))
+        self._apply(self._scheduler.report(model, slot, outcomes, self._clock()))
+        self._arm_timer()
 
     def _arm_timer(self) -> None:
-        deadline = self._scheduler.next_deadline
-        if deadline is None or (self._timer is not None and self._timer.when() <= deadline):
+        wake_at = self._scheduler.next_wake
+        if wake_at is None or (self._timer is not None and self._timer.when() <= wake_at):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(deadline, self._expire)
+        self._timer = self._loop.call_at(wake_at, self._wake)
 
-    def _expire(self) -> None:
+    def _wake(self) -> None:
         self._timer = None
-        self._apply(self._scheduler.expire(self._clock()))
+        self._apply(self._scheduler.wake(self._clock()))
         self._arm_timer()
-
-
-def _run(slot: Slot, work: Work) -> tuple[Tensor, ...] | ServingError:
-    """Run the work; what it raises is its outcome."""
-    try:
-        return slot.run(work.inputs, work.outputs)
-    except ServingError as error:
-        return error
-    except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
-        return ServingError(Code.INTERNAL, f"the slot raised {type(error).__name__}: {error}")
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -39,6 +39,7 @@ class Gate:
         self._changed = Condition()
         self._is_open = is_open
         self._held = 0
+        self._passes = 0
 
     def open(self) -> None:
         """Let everything through."""
@@ -51,12 +52,20 @@ class Gate:
         with self._changed:
             self._is_open = False
 
+    def let_through(self, count: int) -> None:
+        """Let so many through, and hold the rest."""
+        with self._changed:
+            self._passes += count
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._passes)
+
     def pass_through(self, is_cancelled: Callable[[], bool]) -> None:
         """Wait until the gate is open or the inference is cancelled."""
         with self._changed:
             self._held += 1
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._is_open or is_cancelled())
+            self._changed.wait_for(lambda: self._is_open or self._passes or is_cancelled())
+            self._passes = max(0, self._passes - 1)
             self._held -= 1
             self._changed.notify_all()
 

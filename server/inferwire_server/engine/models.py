@@ -11,11 +11,14 @@ from typing import Any
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.core.job import Job, Work
+from inferwire_server.core.lane import Terms
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.warm_up import zeros
 from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Slot, Source
+from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device, Observer
+from inferwire_server.engine.row_check import check_rows_are_independent
 from inferwire_server.errors import ServingError
 
 CLOSE_S = 5.0
@@ -131,15 +134,16 @@ class Engine:
         """Compile a model on a thread, open its slots, and warm them up if the options say so.
 
         Raises:
-            ServingError: MODEL_FAILED with the runtime's reason.
+            ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
         """
+        options = read_batching(options)
         compiled, slots, first_device = await asyncio.to_thread(_open, self.backend, source, options)
         if options.warm_up is not None:
             on_warming()
             await asyncio.to_thread(_warm_up, compiled.spec, slots, options.warm_up)
         device = self._device(first_device)
         model = Model(compiled, device, len(slots), version, options.priority)
-        device.add_model(model, slots)
+        device.add_model(model, slots, Terms(options.weight, options.batching))
         self._models.add(model)
         return model
 
@@ -163,6 +167,7 @@ class Engine:
         key: Hashable = model
         job = Job(key, submission.work, now, submission.priority, deadline, on_end)
         if model not in self._models:
+            model.device.count_refused(model)
             raise ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")
         model.device.submit(job)
         return job
@@ -193,5 +198,7 @@ def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[Comp
     """Compile a model and make its slots: both take long and memory. Give the device it queues on."""
     compiled = backend.compile(source, options)
     slots = [compiled.create_slot() for _ in range(options.slots or compiled.optimal_slots)]
+    if options.batching is not None:
+        check_rows_are_independent(compiled.spec, slots[0], options.batching, compiled.properties)
     # A model for several devices waits in the queue of the first: that is where it starts.
     return compiled, slots, compiled.devices[0]

@@ -1,0 +1,141 @@
+"""Which jobs of a model may run as one inference, and how such a run is put together and split again.
+
+Rows are what a model's first dimension counts. Jobs go together if their inputs are alike but for
+the rows and they want the same outputs. Knows neither queues nor time; holds no state.
+
+A job never waits for company while its model is idle: it runs at once, so one client alone is as
+fast as without batching. Without a delay, what has piled up while the slots were busy goes
+together. With one, fewer rows than are worth a run may wait for more where a slot is idle too, but
+only while another run of the same model is under way, and no longer than the delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import Work
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.errors import ServingError, invalid_input
+
+Group: TypeAlias = Hashable
+"""What jobs that may run together have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """How the jobs of a model are put together: at most `max_size` rows, held back at most `max_delay_s`.
+
+    Of the `preferred` sizes, a run takes the largest that the waiting rows fill.
+    """
+
+    max_size: int
+    max_delay_s: float = 0.0
+    preferred: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse sizes and delays that are none."""
+        if self.max_size < 1:
+            raise invalid_input(f"the largest batch is {self.max_size} rows, expected 1 or more")
+        if not 0 <= self.max_delay_s < float("inf"):
+            raise invalid_input(f"the longest delay of a batch is {self.max_delay_s} seconds, expected 0 or more")
+        for size in self.preferred:
+            if not 1 <= size <= self.max_size:
+                raise invalid_input(f"a preferred batch is {size} rows, expected 1 to {self.max_size}")
+
+    def group(self, work: Work) -> Group | None:
+        """Say what work has to have in common with other work to run with it; None for what runs alone."""
+        if not work.inputs or any(not tensor.shape for tensor in work.inputs):
+            return None
+        rows = rows_of(work)
+        if not 1 <= rows <= self.max_size or any(tensor.shape[0] != rows for tensor in work.inputs):
+            return None
+        return tuple(tensor.shape[1:] for tensor in work.inputs), work.outputs
+
+    def is_worth_a_run(self, rows: int) -> bool:
+        """Whether so many waiting rows need not wait for more."""
+        return rows >= min(self.preferred, default=self.max_size)
+
+    def rows_to_take(self, waiting: int) -> int:
+        """Say how many of so many waiting rows the next run may take."""
+        return max((size for size in self.preferred if size <= waiting), default=self.max_size)
+
+
+def rows_of(work: Work) -> int:
+    """Count the rows of work that may run with other work."""
+    return work.inputs[0].shape[0]
+
+
+def join(works: Sequence[Work]) -> Work:
+    """Put work of one group together, row after row: the one copy of its inputs."""
+    columns = zip(*(work.inputs for work in works), strict=True)
+    return Work(tuple(_stack(tensors) for tensors in columns), works[0].outputs)
+
+
+def split(outputs: Sequence[Tensor], rows: Sequence[int]) -> list[tuple[Tensor, ...]]:
+    """Give each piece of work its rows of the outputs, without a copy.
+
+    Raises:
+        ServingError: INFERENCE_FAILED if an output has not a row for each row that went in.
+    """
+    total = sum(rows)
+    for tensor in outputs:
+        if not tensor.shape or tensor.shape[0] != total:
+            raise ServingError(
+                Code.INFERENCE_FAILED,
+                f"a run of {total} rows gave an output of shape {list(tensor.shape)}, expected {total} rows",
+            )
+    parts: list[tuple[Tensor, ...]] = []
+    start = 0
+    for count in rows:
+        parts.append(tuple(_part(tensor, start, count) for tensor in outputs))
+        start += count
+    return parts
+
+
+def check_can_be_batched(spec: ModelSpec, batching: Batching) -> None:
+    """Refuse a model that has no rows to put together.
+
+    Raises:
+        ServingError: MODEL_FAILED with the reason.
+    """
+    if spec.states:
+        states = ", ".join(f"'{state}'" for state in spec.states)
+        raise _refusal(spec, f"it keeps states ({states}), which belong to one caller")
+    if not spec.inputs:
+        raise _refusal(spec, "it has no input")
+    ports = [*(("input", port) for port in spec.inputs), *(("output", port) for port in spec.outputs)]
+    for kind, port in ports:
+        if reason := _obstacle(port, batching.max_size, is_input=kind == "input"):
+            raise _refusal(spec, f"{kind} '{port.oip_name}' {reason}")
+
+
+def _refusal(spec: ModelSpec, reason: str) -> ServingError:
+    return ServingError(Code.MODEL_FAILED, f"model '{spec.name}' cannot be batched: {reason}")
+
+
+def _obstacle(port: PortSpec, max_size: int, *, is_input: bool) -> str:
+    """Say why a port's tensors cannot be put together or split, if so."""
+    if port.element_type.is_string or port.element_type.is_packed:
+        return f"has element type {port.element_type.name}, expected one whose rows are whole bytes of fixed size"
+    if port.shape is None:
+        return "has a shape of unknown rank, expected a first dimension that counts rows" if is_input else ""
+    first = port.shape[0] if port.shape else Dimension(1, 1)
+    if first.admits(1) and first.admits(max_size) and not (first.is_static or not port.shape):
+        return ""
+    return f"has shape {port.shape_text}, expected a first dimension that admits 1 to {max_size} rows"
+
+
+def _stack(tensors: Sequence[Tensor]) -> Tensor:
+    first = tensors[0]
+    rows = sum(tensor.shape[0] for tensor in tensors)
+    return Tensor(first.element_type, (rows, *first.shape[1:]), b"".join([tensor.data for tensor in tensors]))
+
+
+def _part(tensor: Tensor, start: int, count: int) -> Tensor:
+    row_size = tensor.byte_size // tensor.shape[0]
+    data = memoryview(tensor.data)[start * row_size : (start + count) * row_size]
+    return Tensor(tensor.element_type, (count, *tensor.shape[1:]), data)

@@ -1,0 +1,100 @@
+"""One model on a device: its slots, the jobs that wait for them, and the terms they wait on.
+
+The scheduler chooses among lanes; a lane knows which of its jobs go together and how long they may
+wait for others. It changes no job.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from inferwire_server.core.batching import Batching, Group, rows_of
+from inferwire_server.core.fairness import Share
+from inferwire_server.core.job import Job
+from inferwire_server.core.queue import JobQueue
+
+ModelKey: TypeAlias = Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a model's jobs are scheduled by: its weight against other models, and whether they run together."""
+
+    weight: float = 1.0
+    batching: Batching | None = None
+
+
+DEFAULT_TERMS = Terms()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a slot is running, and the device time its model was charged for it."""
+
+    jobs: tuple[Job, ...]
+    began_at: float
+    charged_s: float
+
+
+@dataclass(slots=True)
+class Lane:
+    """One model's slots and queues: one for each group of jobs that may run together, and under None the rest."""
+
+    model: ModelKey
+    slots: int
+    terms: Terms
+    share: Share
+    idle: deque[int]
+    queues: dict[Group | None, JobQueue] = field(default_factory=dict[Group | None, JobQueue])
+    running: dict[int, Run] = field(default_factory=dict[int, Run])
+    is_draining: bool = False
+
+    @property
+    def queued(self) -> int:
+        """How many jobs wait."""
+        return sum(map(len, self.queues.values()))
+
+    def push(self, job: Job, arrivals: Iterator[int]) -> None:
+        """Let a job wait with those that it may run with."""
+        group = self._group_of(job)
+        queue = self.queues.get(group)
+        if queue is None:
+            queue = self.queues[group] = JobQueue(arrivals)
+        queue.push(job, 1 if group is None else rows_of(job.work))
+
+    def remove(self, job: Job) -> None:
+        """Take a waiting job out."""
+        group = self._group_of(job)
+        self.queues[group].remove(job)
+        self._drop_if_empty(group)
+
+    def take(self, group: Group | None) -> tuple[Job, ...]:
+        """Take what runs next of a group: its first job, and with it as many of the next as may join."""
+        queue, batching = self.queues[group], self.terms.batching
+        space = 0 if group is None or batching is None else batching.rows_to_take(queue.rows)
+        jobs = [queue.pop()]
+        if space:
+            space -= rows_of(jobs[0].work)
+            while len(queue) and (rows := rows_of(queue.first.work)) <= space:
+                jobs.append(queue.pop())
+                space -= rows
+        self._drop_if_empty(group)
+        return tuple(jobs)
+
+    def held_until(self, group: Group | None) -> float | None:
+        """Say how long a group may wait for more rows; None where it is to run as soon as it can."""
+        batching = self.terms.batching
+        if group is None or batching is None or not batching.max_delay_s or not self.running:
+            return None
+        queue = self.queues[group]
+        return None if batching.is_worth_a_run(queue.rows) else queue.first.submitted_at + batching.max_delay_s
+
+    def _group_of(self, job: Job) -> Group | None:
+        return None if self.terms.batching is None else self.terms.batching.group(job.work)
+
+    def _drop_if_empty(self, group: Group | None) -> None:
+        if not len(self.queues[group]):
+            del self.queues[group]

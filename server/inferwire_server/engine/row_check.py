@@ -1,0 +1,140 @@
+"""Proof, at load, that a model keeps rows apart: the same rows alone and together give the same.
+
+A first dimension that may be of any length does not say that rows are independent: a model may
+normalise over all of them. Such a model would answer one caller with another's data mixed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from inferwire_proto.element_types import ElementType
+from inferwire_proto.errors import Code
+from inferwire_proto.properties import Properties
+from inferwire_server.core.batching import Batching, check_can_be_batched, join, split
+from inferwire_server.core.job import Work
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.backend import Slot
+from inferwire_server.errors import ServingError
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_TOLERANCES = {"f64": 1e-6, "f32": 1e-4, "f16": 1e-2, "bf16": 4e-2}
+"""How far a value may be off by the precision of the inference, as a part of its row's largest."""
+
+_LEAST_SCALE = 0.1
+"""The part of the largest row's largest value that a small row is measured by at least."""
+
+_TRIED_LENGTHS = (1, 8, 32, 64, 224)
+"""What free dimensions are tried with, one after the other, until the model takes its input."""
+
+_LARGEST_SAMPLE = 8
+"""How many rows are enough to tell."""
+
+
+def check_rows_are_independent(spec: ModelSpec, slot: Slot, batching: Batching, properties: Properties) -> None:
+    """Run rows alone and together.
+
+    Raises:
+        ServingError: MODEL_FAILED if the model has no rows, mixes them, or cannot be tried.
+    """
+    check_can_be_batched(spec, batching)
+    works, alone = _run_alone(spec, slot, min(batching.max_size, _LARGEST_SAMPLE))
+    tolerance = _tolerance(properties)
+    # Rows that are mixed in pairs agree with themselves in an odd number, and the other way round.
+    for count in sorted({count for count in (2, 3, len(works)) if 2 <= count <= len(works)}):
+        try:
+            joined = join(works[:count])
+            together = split(slot.run(joined.inputs, joined.outputs), [1] * count)
+        except ServingError as error:
+            raise _refusal(spec, f"{count} rows alone run, together they do not: {error.message}") from error
+        for port, expected, got in _columns(spec.outputs, alone[:count], together):
+            if not _agree(expected, got, tolerance):
+                raise _refusal(
+                    spec, f"output '{port.oip_name}' of a row depends on the rows that it runs with: its rows are mixed"
+                )
+
+
+def _run_alone(spec: ModelSpec, slot: Slot, rows: int) -> tuple[list[Work], list[tuple[Tensor, ...]]]:
+    """Run each of some rows by itself, of the first lengths that the model takes."""
+    wanted = tuple(range(len(spec.outputs)))
+    refused = ServingError(Code.INTERNAL, "")
+    for length in _TRIED_LENGTHS:
+        random = np.random.default_rng(length)
+        # What leaks out of a row of large values shows best in one of small values.
+        scales = [(0.01, 1.0)[index % 2] for index in range(rows)]
+        works = [Work(tuple(_row(port, length, random, scale) for port in spec.inputs), wanted) for scale in scales]
+        try:
+            return works, [split(slot.run(work.inputs, wanted), [1])[0] for work in works]
+        except ServingError as error:
+            refused = error
+    raise _refusal(spec, f"it could not be tried with made-up rows: {refused.message}")
+
+
+def _row(port: PortSpec, length: int, random: np.random.Generator, scale: float) -> Tensor:
+    """Make one row of values that any model can take: small and not negative."""
+    shape = (1, *(_length(dimension, length) for dimension in (port.shape or ())[1:]))
+    return Tensor(port.element_type, shape, _values(port.element_type, scale * random.random(shape)))
+
+
+def _length(dimension: Dimension, wanted: int) -> int:
+    longest = wanted if dimension.max is None else min(wanted, dimension.max)
+    return max(longest, dimension.min)
+
+
+def _values(element_type: ElementType, uniform: Array) -> bytes:
+    """Write numbers from 0 to 1 as a type: as they are, or stretched to a few small whole ones."""
+    if element_type.name == "bf16":
+        return (uniform.astype("<f4").view("<u4") >> 16).astype("<u2").tobytes()
+    if element_type.name == "boolean":
+        return (uniform < 0.5).tobytes()
+    if element_type.name.startswith("f8"):
+        # Their bytes grow with their values: those of the lower half are not negative, and finite.
+        return (uniform * 64).astype(np.uint8).tobytes()
+    is_whole = element_type.storage_dtype.kind in "iu"
+    return (uniform * 100 if is_whole else uniform).astype(element_type.storage_dtype).tobytes()
+
+
+def _columns(
+    ports: Sequence[PortSpec], alone: Sequence[tuple[Tensor, ...]], together: Sequence[tuple[Tensor, ...]]
+) -> Iterable[tuple[PortSpec, list[Tensor], list[Tensor]]]:
+    """Give each output with its rows alone and together."""
+    for index, port in enumerate(ports):
+        yield port, [row[index] for row in alone], [row[index] for row in together]
+
+
+def _agree(expected: Sequence[Tensor], got: Sequence[Tensor], tolerance: float) -> bool:
+    if [tensor.shape for tensor in expected] != [tensor.shape for tensor in got]:
+        return False
+    if expected[0].element_type.storage_dtype.kind != "f" and not expected[0].element_type.name.startswith("f8"):
+        return [bytes(tensor.data) for tensor in expected] == [bytes(tensor.data) for tensor in got]
+    rows = [(_numbers(row), _numbers(other)) for row, other in zip(expected, got, strict=True)]
+    scales = [float(np.max(np.abs(row), initial=0.0, where=np.isfinite(row))) for row, _ in rows]
+    # A row is measured by itself, but one that is all but zero not by its rounding errors alone.
+    least = max(scales) * _LEAST_SCALE
+    return all(
+        np.allclose(other, row, rtol=0.0, atol=tolerance * max(scale, least), equal_nan=True)
+        for (row, other), scale in zip(rows, scales, strict=True)
+    )
+
+
+def _numbers(tensor: Tensor) -> Array:
+    stored = np.frombuffer(tensor.data, np.uint8).view(tensor.element_type.storage_dtype)
+    if tensor.element_type.name == "bf16":
+        return (stored.view("<u2").astype("<u4") << 16).view("<f4").astype(np.float64)
+    return stored.astype(np.float64)
+
+
+def _tolerance(properties: Properties) -> float:
+    """Give the tolerance of a precision; the widest where the model does not say its own."""
+    precision = properties.get("INFERENCE_PRECISION_HINT")
+    name = precision.name if isinstance(precision, ElementType) else ""
+    return _TOLERANCES.get(name, max(_TOLERANCES.values()))
+
+
+def _refusal(spec: ModelSpec, reason: str) -> ServingError:
+    return ServingError(Code.MODEL_FAILED, f"model '{spec.name}' cannot be batched: {reason}")

@@ -1,0 +1,163 @@
+"""Which work goes together, and that rows put together come apart as they were."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.batching import Batching, check_can_be_batched, join, split
+from inferwire_server.core.job import Work
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.errors import ServingError
+
+U8 = BY_NAME["u8"]
+ANY = Dimension(0, None)
+FOUR = Dimension(4, 4)
+
+
+def u8(*shape: int, fill: int = 0) -> Tensor:
+    return Tensor(U8, shape, bytes([fill]) * U8.byte_size(shape))
+
+
+def work(*shapes: tuple[int, ...], outputs: tuple[int, ...] = (0,)) -> Work:
+    return Work(tuple(u8(*shape) for shape in shapes), outputs)
+
+
+def port(name: str, shape: Shape, type_name: str = "f32") -> PortSpec:
+    return PortSpec(frozenset({name}), name, BY_NAME[type_name], shape, name, "Parameter")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ((0,), "the largest batch is 0 rows, expected 1 or more"),
+        ((4, -0.5), "the longest delay of a batch is -0.5 seconds, expected 0 or more"),
+        ((4, float("nan")), "the longest delay of a batch is nan seconds, expected 0 or more"),
+        ((4, 0.0, (2, 5)), "a preferred batch is 5 rows, expected 1 to 4"),
+        ((4, 0.0, (0,)), "a preferred batch is 0 rows, expected 1 to 4"),
+    ],
+)
+def test_sizes_and_delays_that_are_none_are_refused(options: tuple[int, float, tuple[int, ...]], sentence: str) -> None:
+    with pytest.raises(ServingError) as caught:
+        Batching(*options)
+    assert (caught.value.code, caught.value.message) == (Code.INVALID_INPUT, sentence)
+
+
+def test_work_goes_together_that_differs_in_its_rows_alone() -> None:
+    group = Batching(8).group
+    assert group(work((1, 4), (1, 2))) == group(work((3, 4), (3, 2)))
+    assert group(work((1, 4))) != group(work((1, 5)))
+    assert group(work((1, 4))) != group(work((1, 4, 1)))
+    assert group(work((1, 4))) != group(work((1, 4), outputs=(1,)))
+    assert group(work((1, 4), outputs=(0, 1))) != group(work((1, 4), outputs=(1, 0)))
+
+
+@pytest.mark.parametrize("alone", [work(), work(()), work((0, 4)), work((9, 4)), work((1, 4), (2, 4))])
+def test_work_without_rows_of_its_own_runs_alone(alone: Work) -> None:
+    assert Batching(8).group(alone) is None
+
+
+def test_a_run_takes_the_largest_preferred_size_that_is_filled() -> None:
+    batching = Batching(16, preferred=(4, 8))
+    assert [batching.rows_to_take(waiting) for waiting in (1, 3, 4, 7, 8, 100)] == [16, 16, 4, 4, 8, 8]
+    assert Batching(16).rows_to_take(100) == 16
+
+
+def test_rows_wait_until_the_least_preferred_size_is_filled_or_else_the_largest() -> None:
+    assert [Batching(16, preferred=(8, 4)).is_worth_a_run(rows) for rows in (3, 4)] == [False, True]
+    assert [Batching(16).is_worth_a_run(rows) for rows in (15, 16)] == [False, True]
+
+
+@st.composite
+def works_of_one_group(draw: st.DrawFn) -> list[Work]:
+    """Draw works whose inputs are alike but for the rows."""
+    types = draw(st.lists(st.sampled_from([U8, BY_NAME["f32"], BY_NAME["i64"]]), min_size=1, max_size=3))
+    tails = [draw(st.lists(st.integers(0, 3), max_size=2).map(tuple)) for _ in types]
+    works: list[Work] = []
+    for rows in draw(st.lists(st.integers(1, 4), min_size=1, max_size=5)):
+        shapes = [(rows, *tail) for tail in tails]
+        sizes = [element_type.byte_size(shape) for element_type, shape in zip(types, shapes, strict=True)]
+        contents = [draw(st.binary(min_size=size, max_size=size)) for size in sizes]
+        inputs = [Tensor(*parts) for parts in zip(types, shapes, map(memoryview, contents), strict=True)]
+        works.append(Work(tuple(inputs), (0,)))
+    return works
+
+
+@given(works_of_one_group())
+def test_what_is_put_together_comes_apart_as_it_was(works: list[Work]) -> None:
+    joined = join(works)
+    rows = [work.inputs[0].shape[0] for work in works]
+    assert joined.outputs == (0,)
+    assert [tensor.shape[0] for tensor in joined.inputs] == [sum(rows)] * len(joined.inputs)
+    assert split(joined.inputs, rows) == [work.inputs for work in works]
+
+
+def test_outputs_are_split_without_a_copy() -> None:
+    content = bytes(range(12))
+    first, second = split([Tensor(U8, (3, 4), content)], [1, 2])
+    for (part,), expected in ((first, content[:4]), (second, content[4:])):
+        assert isinstance(part.data, memoryview)
+        assert part.data.obj is content
+        assert part.data == expected
+    assert second[0].shape == (2, 4)
+
+
+@pytest.mark.parametrize("output", [u8(2, 4), u8(4, 4), u8()])
+def test_an_output_without_a_row_for_each_row_is_not_split(output: Tensor) -> None:
+    with pytest.raises(ServingError, match=r"a run of 3 rows gave an output of shape .*, expected 3 rows") as caught:
+        split([output], [1, 2])
+    assert caught.value.code is Code.INFERENCE_FAILED
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (ModelSpec("m", (port("x", (ANY,)),), (), ("s",)), "it keeps states ('s'), which belong to one caller"),
+        (ModelSpec("m", (), (port("y", (ANY,)),)), "it has no input"),
+        (
+            ModelSpec("m", (port("x", (Dimension(1, 1), FOUR)),), ()),
+            "input 'x' has shape [1,4], expected a first dimension that admits 1 to 8 rows",
+        ),
+        (
+            ModelSpec("m", (port("x", (Dimension(1, 4), FOUR)),), ()),
+            "input 'x' has shape [1..4,4], expected a first dimension that admits 1 to 8 rows",
+        ),
+        (
+            ModelSpec("m", (port("x", (Dimension(2, None),)),), ()),
+            "input 'x' has shape [2..], expected a first dimension that admits 1 to 8 rows",
+        ),
+        (
+            ModelSpec("m", (port("x", ()),), ()),
+            "input 'x' has shape [], expected a first dimension that admits 1 to 8 rows",
+        ),
+        (
+            ModelSpec("m", (port("x", None),), ()),
+            "input 'x' has a shape of unknown rank, expected a first dimension that counts rows",
+        ),
+        (
+            ModelSpec("m", (port("x", (ANY,), "string"),), ()),
+            "input 'x' has element type string, expected one whose rows are whole bytes of fixed size",
+        ),
+        (
+            ModelSpec("m", (port("x", (ANY,)),), (port("y", (ANY,), "u4"),)),
+            "output 'y' has element type u4, expected one whose rows are whole bytes of fixed size",
+        ),
+        (
+            ModelSpec("m", (port("x", (ANY,)),), (port("y", (FOUR,)),)),
+            "output 'y' has shape [4], expected a first dimension that admits 1 to 8 rows",
+        ),
+    ],
+)
+def test_a_model_without_rows_to_put_together_is_refused(spec: ModelSpec, reason: str) -> None:
+    with pytest.raises(ServingError) as caught:
+        check_can_be_batched(spec, Batching(8))
+    assert (caught.value.code, caught.value.message) == (Code.MODEL_FAILED, f"model 'm' cannot be batched: {reason}")
+
+
+@pytest.mark.parametrize("output", [None, (ANY, FOUR), (Dimension(0, 8),)])
+def test_a_model_with_rows_is_not_refused(output: Shape) -> None:
+    check_can_be_batched(ModelSpec("m", (port("x", (ANY, FOUR)),), (port("y", output),)), Batching(8))

@@ -1,0 +1,231 @@
+"""Jobs that run together: each gets its own rows back, whatever happens to the others of its run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from struct import pack, unpack
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.batching import Batching
+from inferwire_server.core.job import Job, JobState, Work
+from inferwire_server.core.lane import ModelKey, Terms
+from inferwire_server.core.scheduler import Scheduler
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.device import Device
+from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.errors import ServingError
+
+U32 = BY_NAME["u32"]
+POISON = 2**31
+"""A value that no run gets through with."""
+GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
+
+
+def a_work(tag: int, rows: int = 1, width: int = 2, *, is_bad: bool = False) -> Work:
+    """Make rows that each carry the tag of their caller and their own number."""
+    values = [POISON if is_bad else tag * 1000 + row for row in range(rows) for _ in range(width)]
+    return Work((Tensor(U32, (rows, width), pack(f"<{len(values)}I", *values)),), (0,))
+
+
+def answer_of(work: Work) -> bytes:
+    (tensor,) = work.inputs
+    return pack(f"<{tensor.byte_size // 4}I", *(value + 7 for value in values_of(tensor)))
+
+
+def values_of(tensor: Tensor) -> tuple[int, ...]:
+    return unpack(f"<{tensor.byte_size // 4}I", tensor.data)
+
+
+def add_seven(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Compute something of each row that no other row has; fail for a poisoned one."""
+    (tensor,) = inputs
+    values = values_of(tensor)
+    if POISON in values:
+        raise ServingError(Code.INFERENCE_FAILED, "poisoned")
+    return (Tensor(U32, tensor.shape, pack(f"<{len(values)}I", *(value + 7 for value in values))),)
+
+
+class Silent:
+    """Listens to a device and tells nobody."""
+
+    def job_submitted(self, device: str, model: ModelKey) -> None:
+        """Pass over it."""
+
+    def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
+        """Pass over it."""
+
+    def job_ended(self, device: str, job: Job) -> None:
+        """Pass over it."""
+
+    def job_refused(self, device: str, model: ModelKey) -> None:
+        """Pass over it."""
+
+    def model_gone(self, model: ModelKey) -> None:
+        """Pass over it."""
+
+
+@dataclass
+class Rig:
+    """A device with one batched model that a test holds, and the shapes of its runs."""
+
+    device: Device
+    model: FakeModel
+    runs: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+
+    def submit(self, work: Work) -> tuple[Job, asyncio.Future[Job]]:
+        loop = asyncio.get_running_loop()
+        end: asyncio.Future[Job] = loop.create_future()
+        job = Job("m", work, loop.time(), on_end=end.set_result)
+        self.device.submit(job)
+        return job, end
+
+    async def held(self, count: int) -> None:
+        await asyncio.to_thread(self.model.gate.wait_held, count)
+
+
+@asynccontextmanager
+async def a_rig(
+    batching: Batching, slots: int = 1, *, is_open: bool = False, can_cancel: bool = True
+) -> AsyncGenerator[Rig, None]:
+    model = FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), can_cancel=can_cancel)
+    device = Device("CPU", Scheduler(1000), Silent(), asyncio.get_running_loop().time)
+    device.add_model("m", [model.create_slot() for _ in range(slots)], Terms(batching=batching))
+    rig = Rig(device, model)
+
+    def compute(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        rig.runs.append(inputs[0].shape)
+        return add_seven(inputs)
+
+    model.compute = compute
+    yield rig
+    model.gate.open()
+    await device.remove_model("m", GONE)
+    assert device.load.running == 0
+    device.close()
+
+
+async def test_what_waits_runs_as_one_inference_and_each_gets_its_rows() -> None:
+    async with a_rig(Batching(8)) as rig:
+        works = [a_work(tag, rows=1 + tag % 3) for tag in range(4)]
+        ends = [rig.submit(work)[1] for work in works]
+        expected = [answer_of(work) for work in works]
+        rig.model.gate.open()
+        jobs = await asyncio.gather(*ends)
+        assert [bytes(job.result()[0].data) for job in jobs] == expected
+        assert [job.result()[0].shape for job in jobs] == [(1, 2), (2, 2), (3, 2), (1, 2)]
+        assert rig.runs == [(1, 2), (6, 2)]
+
+
+async def test_one_bad_input_fails_alone() -> None:
+    async with a_rig(Batching(8)) as rig:
+        rig.submit(a_work(0))
+        works = [a_work(tag, is_bad=tag == 2) for tag in range(1, 4)]
+        jobs = [rig.submit(work) for work in works]
+        expected = [answer_of(work) for work in works]
+        rig.model.gate.open()
+        first, bad, last = [await end for _, end in jobs]
+        assert bad.error is not None
+        assert (bad.state, bad.error.message) == (JobState.FAILED, "poisoned")
+        assert [bytes(job.result()[0].data) for job in (first, last)] == [expected[0], expected[2]]
+        assert rig.runs == [(1, 2), (3, 2), (1, 2), (1, 2), (1, 2)]
+
+
+async def test_a_model_that_loses_rows_at_run_time_answers_each_alone() -> None:
+    async with a_rig(Batching(8)) as rig:
+        rig.model.compute = lambda inputs: (Tensor(U32, (1, 2), inputs[0].data[:8]),)
+        rig.submit(a_work(0))
+        jobs = [rig.submit(a_work(tag)) for tag in (1, 2)]
+        rig.model.gate.open()
+        assert [values_of((await end).result()[0]) for _, end in jobs] == [(1000, 1000), (2000, 2000)]
+
+
+async def test_a_job_cancelled_in_a_run_ends_at_once_and_the_others_get_their_rows() -> None:
+    async with a_rig(Batching(8)) as rig:
+        rig.submit(a_work(0))
+        kept, dropped = a_work(1), a_work(2)
+        _, first_end = rig.submit(kept)
+        gone, gone_end = rig.submit(dropped)
+        expected = answer_of(kept)
+        await rig.held(1)
+        rig.model.gate.let_through(1)
+        await rig.held(1)
+        rig.device.cancel(gone, "not wanted")
+        assert gone_end.done()
+        assert gone.state is JobState.CANCELLED
+        rig.model.gate.open()
+        assert bytes((await first_end).result()[0].data) == expected
+
+
+async def test_a_run_whose_jobs_are_all_cancelled_is_stopped() -> None:
+    async with a_rig(Batching(8)) as rig:
+        rig.submit(a_work(0))
+        jobs = [rig.submit(a_work(tag))[0] for tag in (1, 2)]
+        await rig.held(1)
+        rig.model.gate.let_through(1)
+        await rig.held(1)
+        for job in jobs:
+            rig.device.cancel(job, "not wanted")
+        await rig.held(0)
+        assert [job.state for job in jobs] == [JobState.CANCELLED] * 2
+        assert rig.runs == [(1, 2)]
+
+
+async def test_few_rows_that_wait_run_when_the_delay_is_over() -> None:
+    async with a_rig(Batching(8, 0.002), slots=2) as rig:
+        rig.submit(a_work(0))
+        rig.submit(a_work(1))
+        await rig.held(2)
+        assert rig.device.load.running == 2
+
+
+actions = st.lists(
+    st.tuples(
+        st.integers(1, 5),
+        st.integers(1, 2),
+        st.sampled_from(["keep", "keep", "keep", "bad", "cancel soon", "cancel late"]),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(actions, st.integers(1, 3), st.sampled_from([0.0, 0.001]), st.booleans())
+def test_a_result_never_reaches_the_wrong_caller(
+    plan: list[tuple[int, int, str]], slots: int, delay_s: float, can_cancel: bool
+) -> None:
+    async def play() -> None:
+        async with a_rig(Batching(4, delay_s), slots, can_cancel=can_cancel) as rig:
+            callers = [
+                (rig.submit(work), answer_of(work), fate)
+                for tag, (rows, width, fate) in enumerate(plan)
+                for work in [a_work(tag, rows, width, is_bad=fate == "bad")]
+            ]
+            for (job, _), _, fate in callers:
+                if fate == "cancel soon":
+                    rig.device.cancel(job, "not wanted")
+            rig.model.gate.open()
+            for (job, _), _, fate in callers:
+                if fate == "cancel late":
+                    await asyncio.to_thread(int)
+                    rig.device.cancel(job, "not wanted")
+            for (_, end), expected, fate in callers:
+                job = await end
+                match job.state:
+                    case JobState.FINISHED:
+                        assert bytes(job.result()[0].data) == expected
+                        assert fate in ("keep", "cancel late")
+                    case JobState.FAILED:
+                        assert fate == "bad"
+                    case state:
+                        assert state is JobState.CANCELLED
+                        assert fate.startswith("cancel")
+
+    asyncio.run(play())

@@ -1,0 +1,108 @@
+"""The numbers operators watch: whatever happens to jobs, they add up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.batching import Batching
+from inferwire_server.core.job import Job, Work
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
+from inferwire_server.engine.models import Engine, Model, QueueOptions, Submission
+from inferwire_server.errors import ServingError
+from inferwire_server.metrics import Metrics
+
+GOOD = Work((Tensor(BY_NAME["f32"], (1, 4), bytes(16)),), (0,))
+BAD = Work((Tensor(BY_NAME["f32"], (1, 4), b"poison".ljust(16)),), (0,))
+GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
+
+
+def choke(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    if b"poison" in bytes(inputs[0].data):
+        raise ServingError(Code.INFERENCE_FAILED, "poisoned")
+    return tuple(inputs)
+
+
+class Scrape:
+    """What the metrics say of all models together."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.values: defaultdict[str, float] = defaultdict(float)
+        self.outcomes: Counter[str] = Counter()
+        for family in text_string_to_metric_families(metrics.text().decode()):
+            for sample in family.samples:
+                if "le" not in sample.labels:
+                    self.values[sample.name.removeprefix("inferwire_")] += sample.value
+                if sample.name == "inferwire_jobs_total":
+                    self.outcomes[sample.labels["outcome"]] += int(sample.value)
+
+
+class Client:
+    """Submits jobs and waits for their ends."""
+
+    def __init__(self, engine: Engine, model: Model) -> None:
+        self.engine = engine
+        self.model = model
+        self.ends: list[asyncio.Future[Job]] = []
+
+    def submit(self, work: Work = GOOD, timeout_s: float | None = None) -> Job:
+        end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        job = self.engine.submit(self.model, Submission(work, 0, timeout_s), end.set_result)
+        self.ends.append(end)
+        return job
+
+
+@pytest.mark.parametrize("batching", [None, Batching(4), Batching(4, 0.001)])
+async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Batching | None) -> None:
+    metrics, fake = Metrics(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
+    clock = asyncio.get_running_loop().time
+    async with Engine(FakeBackend({"m": fake}), QueueOptions(capacity=6), metrics, clock) as engine:
+        metrics.watch(lambda: engine.devices)
+        model = await engine.load(Source(Path("m.xml")), ModelOptions("m", batching=batching), "1")
+        client = Client(engine, model)
+        fake.gate.close()
+        cancelled_running = client.submit()
+        await asyncio.to_thread(fake.gate.wait_held, 1)
+        cancelled_queued, *_ = [client.submit(work) for work in (GOOD, BAD, GOOD, GOOD)]
+        client.submit(timeout_s=0.0)
+        client.submit()
+        with pytest.raises(ServingError, match="the device's queue is full"):
+            client.submit()
+        engine.cancel(cancelled_queued, "not wanted")
+        engine.cancel(cancelled_running, "not wanted")
+        waiting = Scrape(metrics)
+        fake.gate.open()
+        await asyncio.gather(*client.ends)
+        await engine.unload(model, GONE)
+        with pytest.raises(ServingError, match="is unloading"):
+            client.submit()
+        ended = Scrape(metrics)
+
+    assert waiting.values["submitted_jobs_total"] == 8
+    assert waiting.outcomes.total() + waiting.values["queued_jobs"] == 8
+    assert ended.outcomes == {"finished": 3, "failed": 1, "cancelled": 2, "expired": 1, "refused": 2}
+    assert ended.values["submitted_jobs_total"] == ended.outcomes.total() == 9
+    assert ended.values["inference_seconds_count"] == ended.values["total_seconds_count"] == 3
+    started = 9 - ended.outcomes["refused"] - 2
+    assert ended.values["batch_jobs_sum"] == ended.values["queue_seconds_count"] == started
+    assert ended.values["batch_jobs_count"] == (started if batching is None else 2)
+
+
+async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:
+    metrics = Metrics()
+    clock = asyncio.get_running_loop().time
+    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), metrics, clock) as engine:
+        model = await engine.load(Source(Path("m.xml")), ModelOptions("m"))
+        await engine.unload(model, GONE)
+        with pytest.raises(ServingError, match="is unloading"):
+            Client(engine, model).submit()
+        assert metrics._children == {}  # pyright: ignore[reportPrivateUsage]
