@@ -125,8 +125,9 @@ class Core:
         Mirrors `openvino.Core.read_model`. Files are uploaded, once per session.
 
         Args:
-            model: The path of an IR (with the .bin beside it), ONNX, TFLite, Paddle or TensorFlow file;
-                its content as bytes; XML as text, with weights; or a model of an installed openvino.
+            model: The path of an IR (with the .bin beside it), ONNX, TFLite, Paddle or TensorFlow file,
+                or of a SavedModel's folder; the content of an IR, ONNX or Paddle file as bytes; XML as
+                text, with weights; or a model of an installed openvino.
             weights: The path or the content of the weights.
             config: Not used.
 

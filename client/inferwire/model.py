@@ -155,6 +155,7 @@ class Model:
             weights=sha256_of(weights) if len(weights) else b"",
             suffix=self._files.suffix,
             reshape=reshape,
+            variables={path: sha256_of(content) for path, content in self._files.variables.items()},
         )
 
     def _input_of(self, key: object) -> Output:

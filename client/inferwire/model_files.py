@@ -9,7 +9,7 @@ import hashlib
 import io
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,6 +18,9 @@ from inferwire.transport.protocol import WireBytes
 
 WEIGHTS_SUFFIXES: Mapping[str, str] = {".xml": ".bin", ".pdmodel": ".pdiparams"}
 """The formats that keep their weights in a second file, and that file's ending."""
+
+SAVED_MODEL = "saved_model.pb"
+"""The file that makes a folder a TensorFlow SavedModel."""
 
 Weights: TypeAlias = "str | os.PathLike[str] | bytes | io.BytesIO | Tensor | None"
 
@@ -30,16 +33,19 @@ class ModelFiles:
         model: The model file's content.
         weights: The weights' content; empty where the format has them inside.
         suffix: The model file's ending, as ".onnx"; ".xml" for what came from memory as IR.
+        variables: The files with the variables of a TensorFlow SavedModel, by their paths in its folder.
     """
 
     model: WireBytes
     weights: WireBytes
     suffix: str
+    variables: Mapping[str, WireBytes] = field(default_factory=dict[str, WireBytes])
 
     @property
     def blobs(self) -> dict[bytes, WireBytes]:
-        """The contents that are not empty, by their SHA-256."""
-        return {sha256_of(content): content for content in (self.model, self.weights) if len(content)}
+        """The contents, by their SHA-256; weights that are empty are none."""
+        contents = (self.model, *self.variables.values(), *([self.weights] if len(self.weights) else []))
+        return {sha256_of(content): content for content in contents}
 
 
 def sha256_of(content: WireBytes) -> bytes:
@@ -59,19 +65,29 @@ def read_files(model: Any, weights: Weights = None) -> ModelFiles:
     if isinstance(model, str) and weights is not None and model.lstrip().startswith("<"):
         model = model.encode()
     if isinstance(model, bytes):
-        return ModelFiles(model, _weights(weights), _suffix_in_memory(model))
+        content = _weights(weights)
+        return ModelFiles(model, content, _suffix_in_memory(model, has_weights=len(content) > 0))
     if isinstance(model, str | os.PathLike):
         return _read_path(Path(model), weights)  # pyright: ignore[reportUnknownArgumentType]
     raise TypeError(f"Provided python object type {type(model)} isn't supported as 'model' argument.")
 
 
 def _read_path(path: Path, weights: Weights) -> ModelFiles:
+    if path.is_dir():
+        return _read_saved_model(path)
     content = _read(path)
     if weights is not None:
         return ModelFiles(content, _weights(weights), path.suffix)
     beside = path.with_suffix(WEIGHTS_SUFFIXES.get(path.suffix, path.suffix))
     has_weights = beside != path and beside.is_file()
     return ModelFiles(content, _read(beside) if has_weights else b"", path.suffix)
+
+
+def _read_saved_model(folder: Path) -> ModelFiles:
+    content = _read(folder / SAVED_MODEL)
+    found = sorted(folder.glob("variables/variables.*"))
+    variables: dict[str, WireBytes] = {file.relative_to(folder).as_posix(): _read(file) for file in found}
+    return ModelFiles(content, b"", SAVED_MODEL, variables)
 
 
 def _weights(weights: Weights) -> WireBytes:
@@ -95,6 +111,9 @@ def _read(path: Path) -> bytes:
         raise RuntimeError(f'Could not open the file: "{path}": {error.strerror}') from None
 
 
-def _suffix_in_memory(content: bytes) -> str:
-    """Tell IR's XML from the formats that are read from memory as one file."""
-    return ".xml" if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") else ".onnx"
+def _suffix_in_memory(content: bytes, *, has_weights: bool) -> str:
+    """Tell apart the formats that OpenVINO reads from memory: IR, PaddlePaddle and ONNX."""
+    if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        return ".xml"
+    # Of the two protobuf formats only PaddlePaddle's begins with a nested message, and it needs its weights.
+    return ".pdmodel" if has_weights and content.startswith(b"\n") else ".onnx"

@@ -56,8 +56,26 @@ def test_a_model_in_memory(transport: FakeTransport, core: ov.Core) -> None:
         source, device, _ = transport.compiles[-1]
         assert (source.suffix, device) == (".xml", "AUTO")
         assert source.weights == sha256(WEIGHTS).digest()
-    core.compile_model(b"\x08\x07onnx")
-    assert transport.compiles[-1][0].suffix == ".onnx"
+    for onnx, weights in ((b"\x08\x07onnx", None), (b"\x08\x07onnx", b"more"), (b"\nmodel", b"")):
+        core.compile_model(core.read_model(onnx, weights))
+        assert transport.compiles[-1][0].suffix == ".onnx"
+    core.compile_model(b"\npaddle", weights=WEIGHTS)
+    assert transport.compiles[-1][0].suffix == ".pdmodel"
+
+
+def test_a_saved_model_is_uploaded_with_its_variables(transport: FakeTransport, core: ov.Core, tmp_path: Path) -> None:
+    (tmp_path / "variables").mkdir()
+    for name, content in (("variables.index", b"index"), ("variables.data-00000-of-00001", b""), ("notes", b"notes")):
+        (tmp_path / "variables" / name).write_bytes(content)
+    (tmp_path / "saved_model.pb").write_bytes(b"model")
+    (tmp_path / "fingerprint.pb").write_bytes(b"fingerprint")
+    core.compile_model(tmp_path, "CPU")
+    source = transport.compiles[0][0]
+    assert (source.suffix, transport.uploads[source.model], source.weights) == ("saved_model.pb", b"model", b"")
+    assert {path: transport.uploads[digest] for path, digest in source.variables.items()} == {
+        "variables/variables.index": b"index",
+        "variables/variables.data-00000-of-00001": b"",
+    }
 
 
 def test_properties_travel_with_their_types(transport: FakeTransport, core: ov.Core) -> None:

@@ -113,7 +113,7 @@ async def test_a_file_that_somebody_cleaned_away_is_no_error(blobs: BlobStore) -
 )
 async def test_blobs_are_laid_out_as_a_runtime_looks_for_them(blobs: BlobStore, suffix: str, names: list[str]) -> None:
     model, weights = await put(blobs, b"model"), await put(blobs, b"weights")
-    folder, path = blobs.lay_out(model, weights, suffix)
+    folder, path = blobs.lay_out(model, weights, suffix, {})
     assert sorted(child.name for child in folder.iterdir()) == names
     assert path.read_bytes() == b"model"
     assert (folder / names[0]).read_bytes() == b"weights"
@@ -121,7 +121,7 @@ async def test_blobs_are_laid_out_as_a_runtime_looks_for_them(blobs: BlobStore, 
 
 async def test_a_model_without_weights_is_laid_out_alone_and_outlives_its_blob(blobs: BlobStore) -> None:
     model = await put(blobs, b"model")
-    folder, path = blobs.lay_out(model, None, ".onnx")
+    folder, path = blobs.lay_out(model, None, ".onnx", {})
     blobs.drop(model)
     assert [child.name for child in folder.iterdir()] == ["model.onnx"]
     assert path.read_bytes() == b"model"
@@ -132,10 +132,42 @@ async def test_an_ending_of_no_model_is_refused_and_leaves_nothing(blobs: BlobSt
     model = await put(blobs)
     before = files_of(blobs)
     with pytest.raises(ServingError) as caught:
-        blobs.lay_out(model, model, suffix)
+        blobs.lay_out(model, model, suffix, {})
     assert caught.value.code is Code.INVALID_INPUT
     assert caught.value.message == (
         f"the model file's ending is '{suffix}', expected one of .xml .onnx .tflite .pdmodel .pb .pbtxt"
+    )
+    assert files_of(blobs) == before
+
+
+async def test_a_saved_model_is_laid_out_as_its_folder(blobs: BlobStore) -> None:
+    model, index = await put(blobs, b"model"), await put(blobs, b"index")
+    folder, path = blobs.lay_out(model, None, "saved_model.pb", {"variables/variables.index": index})
+    assert path.parent == folder
+    assert (path / "saved_model.pb").read_bytes() == b"model"
+    assert (path / "variables/variables.index").read_bytes() == b"index"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "path"),
+    [
+        (".onnx", "variables/variables.index"),
+        *(
+            ("saved_model.pb", path)
+            for path in ("", "..", "saved_model.pb", "variables", "variables/..", "variables/variables.", "/etc/x",
+                         "variables/variables.a/b", "../variables/variables.index", "variables/variables.index\n",
+                         "variables/variables.index\0", "variables/variables." + "x" * 300)
+        ),
+    ],
+)  # fmt: skip
+async def test_variables_are_laid_out_nowhere_else(blobs: BlobStore, suffix: str, path: str) -> None:
+    model = await put(blobs)
+    before = files_of(blobs)
+    with pytest.raises(ServingError) as caught:
+        blobs.lay_out(model, None, suffix, {path: model})
+    assert caught.value.code is Code.INVALID_INPUT
+    assert caught.value.message == (
+        f"a model with the ending '{suffix}' has variables at '{path}', expected none there"
     )
     assert files_of(blobs) == before
 

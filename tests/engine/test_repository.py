@@ -78,6 +78,11 @@ def test_a_saved_model_is_its_folder_whatever_tensorflow_puts_beside_it(tmp_path
     assert found(tmp_path, *files) == [("m", "1", "m/1")]
 
 
+def test_the_folder_of_one_saved_model_is_a_repository_of_one(tmp_path: Path) -> None:
+    lay_out(tmp_path, "m/saved_model.pb", "m/fingerprint.pb", "m/variables/variables.index")
+    assert Repository(tmp_path / "m").scan() == [Entry("m", "1", tmp_path / "m")]
+
+
 def test_the_folder_of_one_model_is_a_repository_of_one(tmp_path: Path) -> None:
     lay_out(tmp_path, "m/1/m.xml", "m/2/m.xml")
     assert [(entry.name, entry.version) for entry in Repository(tmp_path / "m", Latest()).scan()] == [

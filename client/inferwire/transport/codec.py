@@ -88,6 +88,7 @@ def encode_source(source: ModelSource) -> models_pb2.ModelSource:
         weights_sha256=source.weights,
         suffix=source.suffix,
         reshape={name: _encode_partial_shape(shape) for name, shape in source.reshape.items()},
+        variables_sha256=source.variables,
     )
 
 

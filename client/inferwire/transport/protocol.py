@@ -135,12 +135,14 @@ class ModelSource:
         weights: The SHA-256 of the weights beside it; empty where the format has them inside.
         suffix: The model file's ending, as ".onnx".
         reshape: New shapes of inputs, by name.
+        variables: The SHA-256 of each file with variables of a SavedModel, by its path in the folder.
     """
 
     model: bytes
     weights: bytes
     suffix: str
     reshape: Mapping[str, PartialShape]
+    variables: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)

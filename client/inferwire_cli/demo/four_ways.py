@@ -94,7 +94,8 @@ def post(connection: HTTPConnection, photo: Photo) -> Answer:
     split = int(response.headers[HEADER_LENGTH])
     described: dict[str, Any] = json.loads(body[:split])
     (output,) = described["outputs"]
-    logits = np.frombuffer(body, np.float32, offset=split).reshape(output["shape"])
+    shape: list[int] = output["shape"]
+    logits = np.frombuffer(body, np.float32, offset=split).reshape(shape)
     queue_ms, inference_ms, server_ms = (
         int(response.headers[f"inferwire-{part}-us"]) / 1000 for part in ("queue", "inference", "total")
     )

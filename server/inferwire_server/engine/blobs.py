@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
@@ -11,7 +12,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import IO, Protocol
 
 from inferwire_proto.errors import Code
-from inferwire_server.engine.repository import MODEL_SUFFIXES
+from inferwire_server.engine.repository import MODEL_SUFFIXES, SAVED_MODEL
 from inferwire_server.errors import ServingError, invalid_input
 
 
@@ -20,6 +21,7 @@ class _Digest(Protocol):
 
 
 _WEIGHTS_SUFFIX = {".xml": ".bin", ".pdmodel": ".pdiparams"}
+_VARIABLES = re.compile(r"variables/variables\.[A-Za-z0-9-]{1,64}")
 
 
 class BlobStore:
@@ -64,24 +66,45 @@ class BlobStore:
             del self._holders[digest]
             self._path(digest).unlink(missing_ok=True)
 
-    def lay_out(self, model: bytes, weights: bytes | None, suffix: str) -> tuple[Path, Path]:
-        """Link blobs under the names a runtime looks for; give a folder to remove later, and the model file.
+    def lay_out(
+        self, model: bytes, weights: bytes | None, suffix: str, variables: Mapping[str, bytes]
+    ) -> tuple[Path, Path]:
+        """Link blobs under the names a runtime looks for; give a folder to remove later, and the model in it.
 
         Raises:
-            ServingError: INVALID_INPUT for a suffix that is none.
+            ServingError: INVALID_INPUT for a suffix that is none, and for variables at a path that has none.
         """
-        if suffix not in MODEL_SUFFIXES:
-            known = " ".join(MODEL_SUFFIXES)
-            raise invalid_input(f"the model file's ending is '{suffix}', expected one of {known}")
+        _check_names(suffix, variables)
         folder = Path(mkdtemp(dir=self._folder.name))
+        if suffix == SAVED_MODEL:
+            path = folder / "model"
+            self._link({SAVED_MODEL: model, **variables}, path)
+            return folder, path
         path = folder / f"model{suffix}"
-        path.hardlink_to(self._path(model))
+        files = {path.name: model}
         if weights is not None:
-            path.with_suffix(_WEIGHTS_SUFFIX.get(suffix, ".bin")).hardlink_to(self._path(weights))
+            files[path.with_suffix(_WEIGHTS_SUFFIX.get(suffix, ".bin")).name] = weights
+        self._link(files, folder)
         return folder, path
+
+    def _link(self, files: Mapping[str, bytes], folder: Path) -> None:
+        for name, digest in files.items():
+            path = folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.hardlink_to(self._path(digest))
 
     def _path(self, digest: bytes) -> Path:
         return Path(self._folder.name) / digest.hex()
+
+
+def _check_names(suffix: str, variables: Mapping[str, bytes]) -> None:
+    """Let only names become paths that a model's files have."""
+    if suffix not in (*MODEL_SUFFIXES, SAVED_MODEL):
+        known = " ".join(MODEL_SUFFIXES)
+        raise invalid_input(f"the model file's ending is '{suffix}', expected one of {known}")
+    for path in variables:
+        if suffix != SAVED_MODEL or not _VARIABLES.fullmatch(path):
+            raise invalid_input(f"a model with the ending '{suffix}' has variables at '{path}', expected none there")
 
 
 async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:

@@ -26,7 +26,8 @@ from inferwire_server.errors import ServingError
 MODEL_SUFFIXES = (".xml", ".onnx", ".tflite", ".pdmodel", ".pb", ".pbtxt")
 """The endings of model files: OpenVINO IR, ONNX, TensorFlow Lite, PaddlePaddle, TensorFlow."""
 
-_SAVED_MODEL = "saved_model.pb"
+SAVED_MODEL = "saved_model.pb"
+"""The file that makes a folder a TensorFlow SavedModel."""
 
 
 Fingerprint: TypeAlias = frozenset[tuple[str, int, int, int]]
@@ -73,7 +74,7 @@ class Entry:
         if self.location.is_file():
             return self.location
         files = _model_files(self.location)
-        if any(file.name == _SAVED_MODEL for file in files):
+        if any(file.name == SAVED_MODEL for file in files):
             return self.location
         if len(files) == 1:
             return files[0]
@@ -117,7 +118,7 @@ class Repository:
         if not self.root.is_dir():
             raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file")
         children = sorted(self.root.iterdir())
-        if any(_is_version(child) for child in children):
+        if any(_is_version(child) or child.name == SAVED_MODEL for child in children):
             return _single(_entries(self.root.resolve()))
         return _single(entry for child in children for entry in _entries(child))
 

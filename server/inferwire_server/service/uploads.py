@@ -33,6 +33,7 @@ class UploadedSource:
     weights: bytes | None
     suffix: str
     reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    variables: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +139,10 @@ class UploadService:
     def _laid_out(self, session: Session, source: UploadedSource) -> Generator[Source]:
         """Lay a model's files out for as long as the runtime reads them; its errors do not tell where."""
         blobs = self._store()
-        for digest in (source.model, source.weights):
+        for digest in (source.model, source.weights, *source.variables.values()):
             if digest is not None and digest not in session.blobs:
                 raise invalid_input(f"blob {digest.hex() or 'of no hash'} is not uploaded in this session")
-        folder, path = blobs.lay_out(source.model, source.weights, source.suffix)
+        folder, path = blobs.lay_out(source.model, source.weights, source.suffix, source.variables)
         try:
             yield Source(path, reshape=source.reshape)
         except ServingError as error:

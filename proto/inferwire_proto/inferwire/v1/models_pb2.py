@@ -26,7 +26,7 @@ _sym_db = _symbol_database.Default()
 from inferwire_proto.inferwire.v1 import types_pb2 as inferwire_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19inferwire/v1/models.proto\x12\x0cinferwire.v1\x1a\x18inferwire/v1/types.proto\"\xe8\x02\n\tModelInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\"\n\x06inputs\x18\x03 \x03(\x0b\x32\x12.inferwire.v1.Port\x12#\n\x07outputs\x18\x04 \x03(\x0b\x32\x12.inferwire.v1.Port\x12\x0e\n\x06states\x18\x05 \x03(\t\x12\x11\n\tsignature\x18\x06 \x01(\x06\x12(\n optimal_number_of_infer_requests\x18\x07 \x01(\r\x12;\n\nproperties\x18\x08 \x03(\x0b\x32\'.inferwire.v1.ModelInfo.PropertiesEntry\x12\x19\n\x11\x65xecution_devices\x18\t \x03(\t\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"0\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\":\n\x10GetModelResponse\x12&\n\x05model\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"\x13\n\x11ListModelsRequest\"e\n\x0bModelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\'\n\x05state\x18\x03 \x01(\x0e\x32\x18.inferwire.v1.ModelState\x12\x0e\n\x06reason\x18\x04 \x01(\t\"?\n\x12ListModelsResponse\x12)\n\x06models\x18\x01 \x03(\x0b\x32\x19.inferwire.v1.ModelStatus\"!\n\x0fHasBlobsRequest\x12\x0e\n\x06sha256\x18\x01 \x03(\x0c\"#\n\x10HasBlobsResponse\x12\x0f\n\x07present\x18\x01 \x03(\x08\"/\n\nBlobHeader\x12\x0e\n\x06sha256\x18\x01 \x01(\x0c\x12\x11\n\tbyte_size\x18\x02 \x01(\x04\"H\n\rUploadRequest\x12(\n\x06header\x18\x01 \x01(\x0b\x32\x18.inferwire.v1.BlobHeader\x12\r\n\x05\x63hunk\x18\x02 \x01(\x0c\"\x10\n\x0eUploadResponse\"\xd0\x01\n\x0bModelSource\x12\x14\n\x0cmodel_sha256\x18\x01 \x01(\x0c\x12\x16\n\x0eweights_sha256\x18\x02 \x01(\x0c\x12\x0e\n\x06suffix\x18\x03 \x01(\t\x12\x37\n\x07reshape\x18\x04 \x03(\x0b\x32&.inferwire.v1.ModelSource.ReshapeEntry\x1aJ\n\x0cReshapeEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\x05value\x18\x02 \x01(\x0b\x32\x1a.inferwire.v1.PartialShape:\x02\x38\x01\"8\n\x0bReadRequest\x12)\n\x06source\x18\x01 \x01(\x0b\x32\x19.inferwire.v1.ModelSource\"6\n\x0cReadResponse\x12&\n\x05model\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"\xdd\x01\n\x0e\x43ompileRequest\x12)\n\x06source\x18\x01 \x01(\x0b\x32\x19.inferwire.v1.ModelSource\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12@\n\nproperties\x18\x03 \x03(\x0b\x32,.inferwire.v1.CompileRequest.PropertiesEntry\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"N\n\x0f\x43ompileResponse\x12\x13\n\x0b\x63ompiled_id\x18\x01 \x01(\t\x12&\n\x05model\x18\x02 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"6\n\x0eReleaseRequest\x12\x14\n\x0c\x63ompiled_ids\x18\x01 \x03(\t\x12\x0e\n\x06sha256\x18\x02 \x03(\x0c\"\x11\n\x0fReleaseResponse*\xbe\x01\n\nModelState\x12\x1b\n\x17MODEL_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13MODEL_STATE_LOADING\x10\x01\x12\x15\n\x11MODEL_STATE_READY\x10\x02\x12\x18\n\x14MODEL_STATE_DRAINING\x10\x03\x12\x18\n\x14MODEL_STATE_UNLOADED\x10\x04\x12\x16\n\x12MODEL_STATE_FAILED\x10\x05\x12\x17\n\x13MODEL_STATE_WARMING\x10\x06\x32\x8b\x04\n\x0cModelService\x12I\n\x08GetModel\x12\x1d.inferwire.v1.GetModelRequest\x1a\x1e.inferwire.v1.GetModelResponse\x12O\n\nListModels\x12\x1f.inferwire.v1.ListModelsRequest\x1a .inferwire.v1.ListModelsResponse\x12I\n\x08HasBlobs\x12\x1d.inferwire.v1.HasBlobsRequest\x1a\x1e.inferwire.v1.HasBlobsResponse\x12\x45\n\x06Upload\x12\x1b.inferwire.v1.UploadRequest\x1a\x1c.inferwire.v1.UploadResponse(\x01\x12=\n\x04Read\x12\x19.inferwire.v1.ReadRequest\x1a\x1a.inferwire.v1.ReadResponse\x12\x46\n\x07\x43ompile\x12\x1c.inferwire.v1.CompileRequest\x1a\x1d.inferwire.v1.CompileResponse\x12\x46\n\x07Release\x12\x1c.inferwire.v1.ReleaseRequest\x1a\x1d.inferwire.v1.ReleaseResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19inferwire/v1/models.proto\x12\x0cinferwire.v1\x1a\x18inferwire/v1/types.proto\"\xe8\x02\n\tModelInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\"\n\x06inputs\x18\x03 \x03(\x0b\x32\x12.inferwire.v1.Port\x12#\n\x07outputs\x18\x04 \x03(\x0b\x32\x12.inferwire.v1.Port\x12\x0e\n\x06states\x18\x05 \x03(\t\x12\x11\n\tsignature\x18\x06 \x01(\x06\x12(\n optimal_number_of_infer_requests\x18\x07 \x01(\r\x12;\n\nproperties\x18\x08 \x03(\x0b\x32\'.inferwire.v1.ModelInfo.PropertiesEntry\x12\x19\n\x11\x65xecution_devices\x18\t \x03(\t\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"0\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\":\n\x10GetModelResponse\x12&\n\x05model\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"\x13\n\x11ListModelsRequest\"e\n\x0bModelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\'\n\x05state\x18\x03 \x01(\x0e\x32\x18.inferwire.v1.ModelState\x12\x0e\n\x06reason\x18\x04 \x01(\t\"?\n\x12ListModelsResponse\x12)\n\x06models\x18\x01 \x03(\x0b\x32\x19.inferwire.v1.ModelStatus\"!\n\x0fHasBlobsRequest\x12\x0e\n\x06sha256\x18\x01 \x03(\x0c\"#\n\x10HasBlobsResponse\x12\x0f\n\x07present\x18\x01 \x03(\x08\"/\n\nBlobHeader\x12\x0e\n\x06sha256\x18\x01 \x01(\x0c\x12\x11\n\tbyte_size\x18\x02 \x01(\x04\"H\n\rUploadRequest\x12(\n\x06header\x18\x01 \x01(\x0b\x32\x18.inferwire.v1.BlobHeader\x12\r\n\x05\x63hunk\x18\x02 \x01(\x0c\"\x10\n\x0eUploadResponse\"\xd2\x02\n\x0bModelSource\x12\x14\n\x0cmodel_sha256\x18\x01 \x01(\x0c\x12\x16\n\x0eweights_sha256\x18\x02 \x01(\x0c\x12\x0e\n\x06suffix\x18\x03 \x01(\t\x12\x37\n\x07reshape\x18\x04 \x03(\x0b\x32&.inferwire.v1.ModelSource.ReshapeEntry\x12H\n\x10variables_sha256\x18\x05 \x03(\x0b\x32..inferwire.v1.ModelSource.VariablesSha256Entry\x1aJ\n\x0cReshapeEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\x05value\x18\x02 \x01(\x0b\x32\x1a.inferwire.v1.PartialShape:\x02\x38\x01\x1a\x36\n\x14VariablesSha256Entry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"8\n\x0bReadRequest\x12)\n\x06source\x18\x01 \x01(\x0b\x32\x19.inferwire.v1.ModelSource\"6\n\x0cReadResponse\x12&\n\x05model\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"\xdd\x01\n\x0e\x43ompileRequest\x12)\n\x06source\x18\x01 \x01(\x0b\x32\x19.inferwire.v1.ModelSource\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12@\n\nproperties\x18\x03 \x03(\x0b\x32,.inferwire.v1.CompileRequest.PropertiesEntry\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"N\n\x0f\x43ompileResponse\x12\x13\n\x0b\x63ompiled_id\x18\x01 \x01(\t\x12&\n\x05model\x18\x02 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"6\n\x0eReleaseRequest\x12\x14\n\x0c\x63ompiled_ids\x18\x01 \x03(\t\x12\x0e\n\x06sha256\x18\x02 \x03(\x0c\"\x11\n\x0fReleaseResponse*\xbe\x01\n\nModelState\x12\x1b\n\x17MODEL_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13MODEL_STATE_LOADING\x10\x01\x12\x15\n\x11MODEL_STATE_READY\x10\x02\x12\x18\n\x14MODEL_STATE_DRAINING\x10\x03\x12\x18\n\x14MODEL_STATE_UNLOADED\x10\x04\x12\x16\n\x12MODEL_STATE_FAILED\x10\x05\x12\x17\n\x13MODEL_STATE_WARMING\x10\x06\x32\x8b\x04\n\x0cModelService\x12I\n\x08GetModel\x12\x1d.inferwire.v1.GetModelRequest\x1a\x1e.inferwire.v1.GetModelResponse\x12O\n\nListModels\x12\x1f.inferwire.v1.ListModelsRequest\x1a .inferwire.v1.ListModelsResponse\x12I\n\x08HasBlobs\x12\x1d.inferwire.v1.HasBlobsRequest\x1a\x1e.inferwire.v1.HasBlobsResponse\x12\x45\n\x06Upload\x12\x1b.inferwire.v1.UploadRequest\x1a\x1c.inferwire.v1.UploadResponse(\x01\x12=\n\x04Read\x12\x19.inferwire.v1.ReadRequest\x1a\x1a.inferwire.v1.ReadResponse\x12\x46\n\x07\x43ompile\x12\x1c.inferwire.v1.CompileRequest\x1a\x1d.inferwire.v1.CompileResponse\x12\x46\n\x07Release\x12\x1c.inferwire.v1.ReleaseRequest\x1a\x1d.inferwire.v1.ReleaseResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,10 +37,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MODELINFO_PROPERTIESENTRY']._serialized_options = b'8\001'
   _globals['_MODELSOURCE_RESHAPEENTRY']._loaded_options = None
   _globals['_MODELSOURCE_RESHAPEENTRY']._serialized_options = b'8\001'
+  _globals['_MODELSOURCE_VARIABLESSHA256ENTRY']._loaded_options = None
+  _globals['_MODELSOURCE_VARIABLESSHA256ENTRY']._serialized_options = b'8\001'
   _globals['_COMPILEREQUEST_PROPERTIESENTRY']._loaded_options = None
   _globals['_COMPILEREQUEST_PROPERTIESENTRY']._serialized_options = b'8\001'
-  _globals['_MODELSTATE']._serialized_start=1649
-  _globals['_MODELSTATE']._serialized_end=1839
+  _globals['_MODELSTATE']._serialized_start=1779
+  _globals['_MODELSTATE']._serialized_end=1969
   _globals['_MODELINFO']._serialized_start=70
   _globals['_MODELINFO']._serialized_end=430
   _globals['_MODELINFO_PROPERTIESENTRY']._serialized_start=352
@@ -66,23 +68,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPLOADRESPONSE']._serialized_start=926
   _globals['_UPLOADRESPONSE']._serialized_end=942
   _globals['_MODELSOURCE']._serialized_start=945
-  _globals['_MODELSOURCE']._serialized_end=1153
-  _globals['_MODELSOURCE_RESHAPEENTRY']._serialized_start=1079
-  _globals['_MODELSOURCE_RESHAPEENTRY']._serialized_end=1153
-  _globals['_READREQUEST']._serialized_start=1155
-  _globals['_READREQUEST']._serialized_end=1211
-  _globals['_READRESPONSE']._serialized_start=1213
-  _globals['_READRESPONSE']._serialized_end=1267
-  _globals['_COMPILEREQUEST']._serialized_start=1270
-  _globals['_COMPILEREQUEST']._serialized_end=1491
+  _globals['_MODELSOURCE']._serialized_end=1283
+  _globals['_MODELSOURCE_RESHAPEENTRY']._serialized_start=1153
+  _globals['_MODELSOURCE_RESHAPEENTRY']._serialized_end=1227
+  _globals['_MODELSOURCE_VARIABLESSHA256ENTRY']._serialized_start=1229
+  _globals['_MODELSOURCE_VARIABLESSHA256ENTRY']._serialized_end=1283
+  _globals['_READREQUEST']._serialized_start=1285
+  _globals['_READREQUEST']._serialized_end=1341
+  _globals['_READRESPONSE']._serialized_start=1343
+  _globals['_READRESPONSE']._serialized_end=1397
+  _globals['_COMPILEREQUEST']._serialized_start=1400
+  _globals['_COMPILEREQUEST']._serialized_end=1621
   _globals['_COMPILEREQUEST_PROPERTIESENTRY']._serialized_start=352
   _globals['_COMPILEREQUEST_PROPERTIESENTRY']._serialized_end=430
-  _globals['_COMPILERESPONSE']._serialized_start=1493
-  _globals['_COMPILERESPONSE']._serialized_end=1571
-  _globals['_RELEASEREQUEST']._serialized_start=1573
-  _globals['_RELEASEREQUEST']._serialized_end=1627
-  _globals['_RELEASERESPONSE']._serialized_start=1629
-  _globals['_RELEASERESPONSE']._serialized_end=1646
-  _globals['_MODELSERVICE']._serialized_start=1842
-  _globals['_MODELSERVICE']._serialized_end=2365
+  _globals['_COMPILERESPONSE']._serialized_start=1623
+  _globals['_COMPILERESPONSE']._serialized_end=1701
+  _globals['_RELEASEREQUEST']._serialized_start=1703
+  _globals['_RELEASEREQUEST']._serialized_end=1757
+  _globals['_RELEASERESPONSE']._serialized_start=1759
+  _globals['_RELEASERESPONSE']._serialized_end=1776
+  _globals['_MODELSERVICE']._serialized_start=1972
+  _globals['_MODELSERVICE']._serialized_end=2495
 # @@protoc_insertion_point(module_scope)

@@ -417,19 +417,46 @@ class ModelSource(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class VariablesSha256Entry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.bytes
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.bytes = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     MODEL_SHA256_FIELD_NUMBER: _builtins.int
     WEIGHTS_SHA256_FIELD_NUMBER: _builtins.int
     SUFFIX_FIELD_NUMBER: _builtins.int
     RESHAPE_FIELD_NUMBER: _builtins.int
+    VARIABLES_SHA256_FIELD_NUMBER: _builtins.int
     model_sha256: _builtins.bytes
     """The model file: IR's XML, ONNX, TFLite, Paddle or TensorFlow."""
     weights_sha256: _builtins.bytes
     """The weights that go with it; empty where the format has them inside."""
     suffix: _builtins.str
-    """The model file's ending, as ".onnx"; some formats are only known by it."""
+    """The model file's ending, as ".onnx"; some formats are only known by it. "saved_model.pb" is the one in the
+    folder of a TensorFlow SavedModel.
+    """
     @_builtins.property
     def reshape(self) -> _containers.MessageMap[_builtins.str, _types_pb2.PartialShape]:
         """The ports' new shapes by name, where the client has reshaped the model."""
+
+    @_builtins.property
+    def variables_sha256(self) -> _containers.ScalarMap[_builtins.str, _builtins.bytes]:
+        """The variables of a SavedModel by their paths in its folder, as "variables/variables.index"."""
 
     def __init__(
         self,
@@ -438,10 +465,11 @@ class ModelSource(_message.Message):
         weights_sha256: _builtins.bytes = ...,
         suffix: _builtins.str = ...,
         reshape: _abc.Mapping[_builtins.str, _types_pb2.PartialShape] | None = ...,
+        variables_sha256: _abc.Mapping[_builtins.str, _builtins.bytes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model_sha256", b"model_sha256", "reshape", b"reshape", "suffix", b"suffix", "weights_sha256", b"weights_sha256"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model_sha256", b"model_sha256", "reshape", b"reshape", "suffix", b"suffix", "variables_sha256", b"variables_sha256", "weights_sha256", b"weights_sha256"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

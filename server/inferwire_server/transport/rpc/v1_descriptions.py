@@ -67,6 +67,7 @@ def decode_source(source: pb.ModelSource) -> UploadedSource:
         weights=source.weights_sha256 or None,
         suffix=source.suffix,
         reshape={name: _decode_shape(name, shape) for name, shape in source.reshape.items()},
+        variables=dict(source.variables_sha256),
     )
 
 
