@@ -3,6 +3,8 @@
 Mirrors `openvino`: `import inferwire as ov` and name the server.
 """
 
+from typing import NoReturn
+
 from inferwire import properties
 from inferwire.compiled_model import CompiledModel
 from inferwire.core import Core, Version, compile_model
@@ -32,6 +34,7 @@ from inferwire.infer_queue import AsyncInferQueue
 from inferwire.infer_request import InferRequest
 from inferwire.layout import Layout
 from inferwire.model import Model, Output
+from inferwire.not_offered import missing_attribute
 from inferwire.ov_any import OVAny
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, Node
@@ -39,6 +42,7 @@ from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor import Tensor
 from inferwire.transport.protocol import Timings
 from inferwire.types import Type
+from inferwire.version import VERSION as __version__  # noqa: N811 - where programs look for it
 from inferwire.version import get_version
 
 __all__ = [
@@ -81,7 +85,13 @@ __all__ = [
     "Unimplemented",
     "UnsupportedEncoding",
     "Version",
+    "__version__",
     "compile_model",
     "get_version",
     "properties",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Say of what openvino has and inferwire does not that it is not offered."""
+    raise missing_attribute(__name__, name)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from inferwire.arguments import as_size, incompatible
 from inferwire.infer_request import InferRequest
+from inferwire.not_offered import refuse
 from inferwire.ov_dict import OVDict
 from inferwire.ports import ConstOutput
 from inferwire.property_values import from_contract
@@ -173,7 +174,7 @@ class CompiledModel:
             RuntimeError: Always.
         """
         del model_stream
-        raise RuntimeError("export_model() is not offered by this version of inferwire")
+        refuse("export_model()")
 
     def get_runtime_model(self) -> NoReturn:
         """Give the graph the device runs; not offered yet.
@@ -181,7 +182,7 @@ class CompiledModel:
         Raises:
             RuntimeError: Always.
         """
-        raise RuntimeError("get_runtime_model() is not offered by this version of inferwire")
+        refuse("get_runtime_model()")
 
     @property
     def optimal_number_of_infer_requests(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from inferwire.arguments import incompatible
 from inferwire.compiled_model import CompiledModel
@@ -17,6 +17,7 @@ from inferwire.core_properties import CoreProperties
 from inferwire.local_models import serialized
 from inferwire.model import Model
 from inferwire.model_files import Weights, read_files
+from inferwire.not_offered import refuse
 from inferwire.property_values import from_contract, map_to_contract
 from inferwire.remote_model import RemoteModel
 from inferwire.transport.address import parse_address
@@ -201,6 +202,31 @@ class Core:
         """
         versions = self._transport.plugin_versions(device_name)
         return {name: Version(each.build_number, each.description) for name, each in versions.items()}
+
+    def import_model(self, model_stream: Any, device_name: str, config: Mapping[str, Any] | None = None) -> NoReturn:
+        """Import a compiled model; not offered yet."""
+        del model_stream, device_name, config
+        refuse("import_model()")
+
+    def query_model(self, model: Any, device_name: str, config: Mapping[str, Any] | None = None) -> NoReturn:
+        """Say which layers a device runs; not offered yet."""
+        del model, device_name, config
+        refuse("query_model()")
+
+    def add_extension(self, *extensions: Any) -> NoReturn:
+        """Load operations from a library; not offered yet."""
+        del extensions
+        refuse("add_extension()")
+
+    def create_context(self, device_name: str, properties: Mapping[str, Any] | None = None) -> NoReturn:
+        """Make a context for tensors on the server; not offered yet."""
+        del device_name, properties
+        refuse("create_context()")
+
+    def get_default_context(self, device_name: str) -> NoReturn:
+        """Give a device's own context for tensors on the server; not offered yet."""
+        del device_name
+        refuse("get_default_context()")
 
     def close(self) -> None:
         """End what is in flight and close the connection; the next call opens it again. Not in openvino."""

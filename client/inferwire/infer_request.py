@@ -20,6 +20,7 @@ from inferwire.arguments import as_integer, incompatible
 from inferwire.callbacks import CALLBACK_THREADS
 from inferwire.errors import InferwireError
 from inferwire.inputs import bring_in
+from inferwire.not_offered import refuse
 from inferwire.ov_dict import OVDict
 from inferwire.ports import ConstOutput
 from inferwire.remote_model import RemoteModel
@@ -222,7 +223,7 @@ class InferRequest(TensorAccess):
             RuntimeError: Always.
         """
         self._state.check_idle()
-        raise RuntimeError("query_state() is not offered by this version of inferwire")
+        refuse("query_state()")
 
     def reset_state(self) -> NoReturn:
         """Reset the model's states; not offered yet.
@@ -231,7 +232,7 @@ class InferRequest(TensorAccess):
             RuntimeError: Always.
         """
         self._state.check_idle()
-        raise RuntimeError("reset_state() is not offered by this version of inferwire")
+        refuse("reset_state()")
 
     @property
     def profiling_info(self) -> NoReturn:
@@ -241,7 +242,7 @@ class InferRequest(TensorAccess):
             RuntimeError: Always.
         """
         self._state.check_idle()
-        raise RuntimeError("profiling_info is not offered by this version of inferwire")
+        refuse("profiling_info")
 
     def get_profiling_info(self) -> NoReturn:
         """Give `profiling_info`; not offered yet.
@@ -250,7 +251,7 @@ class InferRequest(TensorAccess):
             RuntimeError: Always.
         """
         self._state.check_idle()
-        raise RuntimeError("profiling_info is not offered by this version of inferwire")
+        refuse("profiling_info")
 
     def start_in_pool(self, inputs: Any, share_inputs: bool, run: Run) -> None:
         """Start an execution that a pool has prepared; for the SDK's own use, not in openvino."""

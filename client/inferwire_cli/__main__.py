@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from inferwire_cli.exit_codes import MISUSE
 from inferwire_cli.extras import MissingExtraError, needs_extra
-
-MISUSE = 2
-"""The exit code for a command that was asked for wrongly or cannot run as installed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,10 +9,9 @@ from cyclopts import App, CycloptsError, Parameter
 from cyclopts.config import Env
 
 from inferwire_cli.demo import demo
+from inferwire_cli.exit_codes import MISUSE
 from inferwire_cli.serve import serve
 from inferwire_server.settings import ENV_PREFIX
-
-MISUSE = 2
 
 app = App(
     name="inferwire",

@@ -19,7 +19,7 @@ def configure(settings: Settings) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
         if is_console
         else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
     )

@@ -13,6 +13,7 @@ import structlog
 
 from inferwire_proto.properties import Properties
 from inferwire_server.core.ledger import JobLedger
+from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.sessions import Sessions
 from inferwire_server.core.versions import parse_version_policy
 from inferwire_server.engine.backend import Backend, ModelOptions
@@ -63,6 +64,8 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bo
         http_server(create_app(server.services, rest, server.metrics.text), settings.host, settings.http_port) as http,
     ):
         server.catalogue.subscribe(grpc_server.publish_readiness)
+        if settings.model_repository is None and not settings.allow_uploads:
+            log.warning("nothing to serve", remedy="name a folder with --model-repository, or --allow-uploads")
         log.info(
             "listening",
             http=f"{settings.host}:{http.port}",
@@ -96,7 +99,9 @@ async def _load(server: Composition, grpc_server: GrpcServer) -> None:
     await server.loader.sync()
     server.services.health.begin()
     grpc_server.publish_readiness()
-    log.info("ready" if server.services.health.is_ready else "not ready", models=repr(server.catalogue))
+    statuses = server.catalogue.statuses()
+    ready = sum(served.state is ModelState.READY for served in statuses)
+    log.info("ready" if server.services.health.is_ready else "not ready", ready=ready, versions=len(statuses))
 
 
 def new_id() -> str:

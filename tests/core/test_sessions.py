@@ -39,7 +39,9 @@ def test_an_unknown_session_says_how_to_open_one(resume: bool) -> None:
     with pytest.raises(ServingError) as caught:
         sessions.attach("gone", "alice") if resume else sessions.get("gone")
     assert caught.value.code is Code.SESSION_EXPIRED
-    assert caught.value.message == ("session 'gone' is not open here; open a stream of InferenceService.Session first")
+    assert caught.value.message == (
+        "session 'gone' is not open here: its connection ended too long ago, or the server has restarted"
+    )
     assert len(sessions) == 0
 
 

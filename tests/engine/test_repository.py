@@ -80,7 +80,7 @@ def test_a_saved_model_is_its_folder_whatever_tensorflow_puts_beside_it(tmp_path
 
 def test_the_folder_of_one_saved_model_is_a_repository_of_one(tmp_path: Path) -> None:
     lay_out(tmp_path, "m/saved_model.pb", "m/fingerprint.pb", "m/variables/variables.index")
-    assert Repository(tmp_path / "m").scan() == [Entry("m", "1", tmp_path / "m")]
+    assert Repository(tmp_path / "m", Latest()).scan() == [Entry("m", "1", tmp_path / "m")]
 
 
 def test_the_folder_of_one_model_is_a_repository_of_one(tmp_path: Path) -> None:

@@ -223,3 +223,18 @@ def test_settings_come_from_the_environment_and_flags_win() -> None:
         finally:
             process.terminate()
             assert process.wait(END_S) == 0
+
+
+def test_a_core_goes_on_with_a_server_that_has_restarted() -> None:
+    repository = ("--model-repository", str(DIGITS))
+    with started(*repository) as (first, log):
+        wait_until_ready(first, log)
+        core = ov.Core(first.grpc_address)
+        compiled = core.served_model("digits_mlp")
+        assert compiled(ROW)[0].shape == (1, 10)
+    with pytest.raises(ov.ServerUnavailable):
+        compiled(ROW)
+    with started(*repository, grpc_port=first.grpc_port) as (second, log):
+        wait_until_ready(second, log)
+        assert compiled(ROW)[0].shape == (1, 10)
+        assert core.available_devices == ["CPU"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import grpc
 
+from inferwire.errors import SessionExpired
 from inferwire.transport import rpc
 from inferwire.transport.address import Address
 from inferwire.transport.session_stream import SessionStream
@@ -111,14 +112,23 @@ class Connection:
     def _connect(self, lost: Link | None) -> Link:
         if lost is not None and lost.pid == os.getpid():
             lost.channel.close()
+        try:
+            link = self._greet(self._session_id)
+        except SessionExpired:
+            # The server has restarted, or forgot the session: what it owned is gone, served models are not.
+            link = self._greet("")
+        self._session_id = link.stream.welcome.session_id
+        return link
+
+    def _greet(self, session_id: str) -> Link:
+        """Open a channel and a stream that resumes a session, or opens a new one."""
         channel = self._new_channel()
-        greeting = SessionHello(client=CLIENT, session_id=self._session_id)
+        greeting = SessionHello(client=CLIENT, session_id=session_id)
         try:
             stream = SessionStream(channel, str(self._address), greeting, self._timeout_s)
         except BaseException:
             channel.close()
             raise
-        self._session_id = stream.welcome.session_id
         return Link(channel, stream, os.getpid())
 
     def _new_channel(self) -> grpc.Channel:

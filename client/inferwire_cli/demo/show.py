@@ -27,7 +27,7 @@ def show(models: Path, photo_folder: Path) -> int:
     """Run the demo and return its exit code."""
     report = Report(sys.stdout)
     try:
-        with interrupted_by(signal.SIGTERM, signal.SIGHUP):
+        with interrupted_by(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             run(models, photo_folder, report)
     except KeyboardInterrupt:
         report.done("interrupted; the server has ended")

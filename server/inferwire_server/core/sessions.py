@@ -35,7 +35,7 @@ def session_expired(session_id: str) -> ServingError:
     """Say that a session is not there, or no longer."""
     return ServingError(
         Code.SESSION_EXPIRED,
-        f"session '{session_id}' is not open here; open a stream of InferenceService.Session first",
+        f"session '{session_id}' is not open here: its connection ended too long ago, or the server has restarted",
     )
 
 

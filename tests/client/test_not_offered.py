@@ -1,0 +1,49 @@
+"""What is not there yet says so, by the name a program looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import openvino
+import pytest
+
+import inferwire
+from inferwire.not_offered import TOP_LEVEL
+
+CALLS: dict[str, Callable[[Any, Any], object]] = {
+    "import_model()": lambda core, compiled: core.import_model(b"", "CPU"),
+    "query_model()": lambda core, compiled: core.query_model("model.xml", "CPU"),
+    "add_extension()": lambda core, compiled: core.add_extension("library.so"),
+    "create_context()": lambda core, compiled: core.create_context("GPU", {}),
+    "get_default_context()": lambda core, compiled: core.get_default_context("GPU"),
+    "export_model()": lambda core, compiled: compiled.export_model(),
+    "get_runtime_model()": lambda core, compiled: compiled.get_runtime_model(),
+    "query_state()": lambda core, compiled: compiled.query_state(),
+    "reset_state()": lambda core, compiled: compiled.create_infer_request().reset_state(),
+    "profiling_info": lambda core, compiled: compiled.create_infer_request().profiling_info,
+}
+
+
+@pytest.mark.parametrize("member", CALLS)
+def test_a_member_that_is_not_there_yet_says_so(member: str, transport: Any) -> None:
+    core = inferwire.Core(transport=transport)
+    with pytest.raises(RuntimeError) as caught:
+        CALLS[member](core, core.served_model("double"))
+    assert str(caught.value) == f"{member} is not offered by this version of inferwire"
+
+
+@pytest.mark.parametrize("name", sorted(TOP_LEVEL))
+def test_a_name_of_openvino_that_is_not_there_yet_says_so(name: str) -> None:
+    assert hasattr(openvino, name)
+    with pytest.raises(AttributeError, match=f"openvino.{name} is not offered by this version of inferwire"):
+        getattr(inferwire, name)
+
+
+def test_any_other_name_is_an_ordinary_error() -> None:
+    with pytest.raises(AttributeError, match="module 'inferwire' has no attribute 'nonsense'"):
+        getattr(inferwire, "nonsense")  # noqa: B009 - the name is not one to write
+
+
+def test_the_version_is_where_programs_look_for_it() -> None:
+    assert inferwire.__version__ == inferwire.get_version()
