@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -88,9 +88,16 @@ def show_help(command: str) -> None:
     assert "--model-repository" in run(command)
 
 
+def make_environment(command: str) -> None:
+    with TemporaryDirectory() as folder:
+        run(command.replace("~/inferwire", f"{folder}/environment").replace("venv", "venv --without-pip", 1))
+        assert (Path(folder) / "environment/bin/python3").exists()
+
+
 def install(command: str) -> None:
     # What it would install is resolved; packaging's own tests install it.
-    assert "Would install" in run(command.replace("install", "install --dry-run --ignore-installed --no-deps", 1))
+    own = command.replace("~/inferwire/bin/pip", f"{sys.executable} -m pip", 1)
+    assert "Would install" in run(own.replace("install", "install --dry-run --ignore-installed --no-deps", 1))
 
 
 def build_image(command: str) -> None:
@@ -106,7 +113,8 @@ RUNNERS: list[tuple[str, Callable[[str], None]]] = [
     ("make serve", serve),
     ("inferwire serve --help", show_help),
     ("inferwire serve --model-repository", serve),
-    ("pip install", install),
+    ("python3 -m venv", make_environment),
+    ("~/inferwire/bin/pip install", install),
     ("docker", build_image),
 ]
 
@@ -147,3 +155,7 @@ def test_every_file_it_links_to_is_there() -> None:
     assert targets
     for target in targets:
         assert target.startswith("http") or (ROOT / target).exists(), target
+
+
+def test_nothing_is_left_to_fill_in() -> None:
+    assert not re.search(r"^[A-Z]{4,}$|\b(TODO|TBD|FIXME)\b", README, re.MULTILINE)
