@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.batching import Batching
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.versions import Latest
 from inferwire_server.engine.backend import ModelOptions
+from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.model_settings import ModelSettings, read_settings
 from inferwire_server.errors import ServingError
 
@@ -19,6 +21,7 @@ precision = "f32"
 slots = 3
 version_policy = "latest:2"
 priority = -4
+weight = 2.5
 
 [properties]
 NUM_STREAMS = 2
@@ -53,6 +56,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         slots=3,
         version_policy=Latest(2),
         priority=-4,
+        weight=2.5,
         shapes={"x": (Dimension(1, 1), Dimension(0, None), Dimension(2, 8), Dimension(3, None)), "scalar": ()},
         warm_up={"x": (1, 2, 4, 8)},
     )
@@ -72,12 +76,13 @@ def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
             "INFERENCE_PRECISION_HINT": "f32",
         },
         3,
-        -4,
-        {"x": (1, 2, 4, 8)},
+        priority=-4,
+        warm_up={"x": (1, 2, 4, 8)},
+        weight=2.5,
     )
 
 
-NAMES = "device, properties, precision, slots, version_policy, priority, shapes, warm_up"
+NAMES = "device, properties, precision, slots, version_policy, priority, weight, shapes, warm_up"
 SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "1..8"'
 
 
@@ -114,6 +119,9 @@ SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "
         ("[warm_up]\nx = [-1]", "warm_up.x is [-1], expected a list of lengths from 0 up"),
         ("[warm_up]\nx = [true]", "warm_up.x is [true], expected a list of lengths from 0 up"),
         ('[shapes]\nx = [1, "8..1"]', f'shapes.x is [1, "8..1"], {SHAPE}'),
+        ("weight = 0", "weight is 0, expected a number above 0"),
+        ('weight = "2"', 'weight is "2", expected a number above 0'),
+        ("weight = nan", "weight is NaN, expected a number above 0"),
         ("slots = 1\nslot = 1", f"'slot' is no setting, expected {NAMES}"),
         ("[properties.A]\nB = 12:00:00", 'properties.A.B is "12:00:00", expected text'),
     ],
@@ -131,3 +139,8 @@ def test_what_is_no_toml_is_said_to_be_none(tmp_path: Path, content: bytes) -> N
     path.write_bytes(content)
     with pytest.raises(ServingError, match=r"inferwire\.toml cannot be read: "):
         read_settings(path)
+
+
+def test_a_model_is_batched_by_a_property_of_its_own(tmp_path: Path) -> None:
+    options = settings_of(tmp_path, "[properties]\nINFERWIRE_MAX_BATCH = 64").options("m", ModelOptions(""))
+    assert read_batching(options).batching == Batching(64)

@@ -38,6 +38,7 @@ class ModelSettings:
         slots: How many of its inferences run at once.
         version_policy: Which of its versions are served.
         priority: The priority of jobs that name none.
+        weight: Its share of a device that others want too: twice the weight, twice the time.
         shapes: Shapes of inputs, in place of those in the model.
         warm_up: Shapes of the zeros it runs before it is ready; None for no such run.
     """
@@ -48,6 +49,7 @@ class ModelSettings:
     slots: int | None = None
     version_policy: VersionPolicy | None = None
     priority: int = 0
+    weight: float = 1.0
     shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
     warm_up: Mapping[str, tuple[int, ...]] | None = None
 
@@ -61,6 +63,7 @@ class ModelSettings:
             properties={**defaults.properties, **self.properties, **precision},
             slots=self.slots or defaults.slots,
             priority=self.priority,
+            weight=self.weight,
             warm_up=self.warm_up,
         )
 
@@ -122,6 +125,12 @@ def _whole(value: object, least: int, expected: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
         raise _UnfitError(value, expected)
     return value
+
+
+def _weight(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= _LARGEST:
+        raise _UnfitError(value, "a number above 0")
+    return float(value)
 
 
 def _precision(value: object) -> str:
@@ -194,6 +203,7 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "slots": lambda value: _whole(value, 1, "a whole number from 1 up"),
     "version_policy": _version_policy,
     "priority": lambda value: _whole(value, -_LARGEST, "a whole number; larger is more urgent"),
+    "weight": _weight,
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
     "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
 }
