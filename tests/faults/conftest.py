@@ -13,14 +13,18 @@ import grpc
 import httpx
 import pytest
 import pytest_asyncio
+import uvloop
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 from tests.faults.ways_in import OK, WAYS, Way
 
+from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.scheduler import Load
+from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import Composition, compose
+from inferwire_server.service.values import Inference, ServedModel
 from inferwire_server.settings import Settings
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.http_server import HttpServer, http_server
@@ -31,6 +35,12 @@ LIMIT_S = 30.0
 """How long anything may take; reached by what hangs alone."""
 SLOTS = 2
 CAPACITY = 4
+WORK = Inference(ServedModel("echo"), (("x", Tensor(BY_NAME["f32"], (1, 4), bytes(16))),))
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run the tests of this folder on the loop that servers run on."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @dataclass(frozen=True)

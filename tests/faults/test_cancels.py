@@ -7,15 +7,11 @@ from collections.abc import Sequence
 from threading import Event
 
 import pytest
-from tests.faults.conftest import LIMIT_S, SLOTS, Server
+from tests.faults.conftest import LIMIT_S, SLOTS, WORK, Server
 
-from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, echo, echo_spec
-from inferwire_server.service.values import Inference, ServedModel
-
-WORK = Inference(ServedModel("echo"), (("x", Tensor(BY_NAME["f32"], (1, 4), bytes(16))),))
 
 
 class Stepping(FakeModel):

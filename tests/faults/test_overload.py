@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 
 import pytest
-from tests.faults.conftest import CAPACITY, LIMIT_S, SLOTS, Server, until
+from tests.faults.conftest import CAPACITY, LIMIT_S, SLOTS, WORK, Server, until
 from tests.faults.ways_in import OK, SAY_CODES, WAYS
 
+from inferwire_server.core.job import JobState
 from inferwire_server.engine.fake_backend import FakeModel
 
 
@@ -28,8 +30,7 @@ async def test_a_full_queue_refuses_in_every_way_and_runs_what_it_took(
 async def test_of_a_flood_each_is_answered_or_refused(server: Server, model: FakeModel) -> None:
     model.gate.close()
     flood = [asyncio.create_task(server.call(way)) for _ in range(10) for way in SAY_CODES.values()]
-    while server.outcomes()["refused"] < len(flood) - SLOTS - CAPACITY:
-        await asyncio.to_thread(int)
+    await until(lambda: server.outcomes()["refused"] == len(flood) - SLOTS - CAPACITY)
     model.gate.open()
     answers = Counter(await asyncio.gather(*flood))
     assert answers == {OK: SLOTS + CAPACITY, "QUEUE_FULL": len(flood) - SLOTS - CAPACITY}
@@ -48,6 +49,17 @@ async def test_a_device_that_never_answers_keeps_nobody_past_the_deadline(
     assert server.device.load.queued == 0
     model.gate.open()
     await server.is_whole(expired=len(calls))
+
+
+async def test_deadlines_that_have_passed_as_they_come_are_answered(server: Server, model: FakeModel) -> None:
+    model.gate.close()
+    inference = server.composition.services.inference
+    hurried = replace(WORK, timeout_s=0.0)
+    jobs = [inference.start(work) for work in (hurried, hurried, WORK, hurried)]
+    model.gate.open()
+    ended = [await inference.wait(job, LIMIT_S) for job in jobs]
+    assert Counter(job.state for job in ended) == {JobState.EXPIRED: 3, JobState.FINISHED: 1}
+    await server.is_whole(expired=3, finished=1)
 
 
 @pytest.mark.parametrize("grace_s", [0.0, LIMIT_S], ids=["no grace", "a long grace"])

@@ -63,7 +63,9 @@ class Device:
         self._threads = SlotThreads(f"slot-{name}")
         self._slots: dict[ModelKey, Sequence[Slot]] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        # A timer of uvloop whose time has come already does not say when it is due.
+        self._timer: asyncio.Handle | None = None
+        self._due_at = 0.0
         self._effects: deque[Effect] = deque()
         self._is_applying = False
 
@@ -203,11 +205,11 @@ class Device:
 
     def _arm_timer(self) -> None:
         wake_at = self._scheduler.next_wake
-        if wake_at is None or (self._timer is not None and self._timer.when() <= wake_at):
+        if wake_at is None or (self._timer is not None and self._due_at <= wake_at):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(wake_at, self._wake)
+        self._timer, self._due_at = self._loop.call_at(wake_at, self._wake), wake_at
 
     def _wake(self) -> None:
         self._timer = None
