@@ -80,7 +80,9 @@ class Server:
         self.adds_up(**outcomes)
         self.model.gate.open()
         for name, way in WAYS.items():
+            timed = self._wire_times()
             assert await self.call(way) == OK, name
+            assert self._wire_times() == timed + ("job" not in name), name
         assert self.outcomes() - Counter(finished=len(WAYS)) == Counter(outcomes)
 
     def adds_up(self, **outcomes: int) -> None:
@@ -90,6 +92,9 @@ class Server:
         for labels, value in self._samples("inferwire_jobs_total").items():
             ended[labels[:-1]] += value
         assert dict(ended) == self._samples("inferwire_submitted_jobs_total")
+
+    def _wire_times(self) -> float:
+        return sum(self._samples("inferwire_wire_seconds_count").values())
 
     def _samples(self, name: str) -> dict[tuple[str, ...], float]:
         families = text_string_to_metric_families(self.composition.metrics.text().decode())

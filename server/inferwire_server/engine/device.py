@@ -41,6 +41,10 @@ class Observer(Protocol):
         """A job has ended, in whatever way."""
         ...
 
+    def job_answered(self, device: str, job: Job, wire_s: float) -> None:
+        """An ended job's answer is written; reading the request and writing the answer took so long."""
+        ...
+
     def model_gone(self, model: ModelKey) -> None:
         """A model has run its last job."""
         ...
