@@ -83,6 +83,7 @@ class Job:
     ended_at: float | None = None
     outputs: tuple[Tensor, ...] = ()
     error: ServingError | None = field(default=None)
+    received_at: float | None = None
 
     def start(self, now: float) -> None:
         """Record that a slot has taken it."""
