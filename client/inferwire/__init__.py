@@ -38,6 +38,7 @@ from inferwire.not_offered import missing_attribute
 from inferwire.ov_any import OVAny
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, Node
+from inferwire.profiling import ProfilingInfo
 from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor import Tensor
 from inferwire.transport.protocol import Timings
@@ -70,6 +71,7 @@ __all__ = [
     "Output",
     "PartialShape",
     "PermissionDenied",
+    "ProfilingInfo",
     "QueueFull",
     "ServerUnavailable",
     "SessionExpired",

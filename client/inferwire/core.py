@@ -165,7 +165,7 @@ class Core:
         source = self._model(model, weights).source()
         compiled = self._transport.compile(source, device, properties)
         target = Target(compiled.compiled_id, is_served=False, signature=compiled.model.signature)
-        return CompiledModel(RemoteModel(self._transport, target, compiled.model))
+        return CompiledModel(RemoteModel(self._transport, target, compiled.model, properties))
 
     def get_property(self, *args: Any, **kwargs: Any) -> Any:
         """Give a property of a device, or of the runtime: `(device_name, property)` or `(property)`.

@@ -9,7 +9,6 @@ TOP_LEVEL = frozenset(
         "Extension",
         "Op",
         "OpExtension",
-        "ProfilingInfo",
         "RemoteContext",
         "RemoteTensor",
         "TensorVector",

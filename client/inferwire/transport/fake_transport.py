@@ -12,11 +12,13 @@ from inferwire.errors import InferwireError
 from inferwire.transport.protocol import (
     CompiledDescription,
     ExecutionHeader,
+    LayerTime,
     ModelDescription,
     ModelSource,
     Outcome,
     OutputValue,
     PluginVersion,
+    Target,
     Timings,
     WireBytes,
 )
@@ -42,13 +44,13 @@ class FakeExecution:
         """Note that the client gave it up."""
         self.is_cancelled = True
 
-    def finish(self, *outputs: OutputValue, timings: Timings = Timings()) -> None:  # noqa: B008 - immutable
+    def finish(self, *outputs: OutputValue, timings: Timings = Timings(), profile: Sequence[LayerTime] = ()) -> None:  # noqa: B008 - immutable
         """End it with outputs, even where it was cancelled: a late answer."""
-        self.deliver(Outcome(outputs, timings))
+        self.deliver(Outcome(outputs, timings, profile=profile))
 
-    def fail(self, error: InferwireError) -> None:
+    def fail(self, error: InferwireError, profile: Sequence[LayerTime] = ()) -> None:
         """End it with an error."""
-        self.deliver(Outcome(error=error))
+        self.deliver(Outcome(error=error, profile=profile))
 
 
 @dataclass(slots=True)
@@ -112,6 +114,10 @@ class FakeTransport:
         """Describe the model under a new id."""
         self.compiles.append((source, device, dict(properties)))
         return CompiledDescription(f"compiled-{len(self.compiles)}", self.model)
+
+    def layers(self, target: Target) -> Sequence[LayerTime]:
+        """Give one layer, named after the model."""
+        return (LayerTime(target.name, "Fake", "python", "NOT_RUN", 0, 0),)
 
     def release(self, compiled_id: str) -> None:
         """Note the release."""

@@ -21,10 +21,12 @@ from inferwire.transport.protocol import (
     CompiledDescription,
     Execution,
     ExecutionHeader,
+    LayerTime,
     ModelDescription,
     ModelSource,
     Outcome,
     PluginVersion,
+    Target,
     WireBytes,
 )
 from inferwire.transport.releases import Releases
@@ -101,6 +103,11 @@ class GrpcTransport:
         response = self._call("ModelService.Compile", request, models_pb2.CompileResponse)
         self._releases.start()
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
+
+    def layers(self, target: Target) -> Sequence[LayerTime]:
+        """List the layers of a model that can run."""
+        request = models_pb2.ListLayersRequest(target=codec.encode_target(target))
+        return codec.decode_layers(self._call("ModelService.ListLayers", request, models_pb2.ListLayersResponse).layers)
 
     def release(self, compiled_id: str) -> None:
         """Free a compiled model some time soon."""

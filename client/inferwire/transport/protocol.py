@@ -51,10 +51,16 @@ class ExecutionHeader:
     """All of an execution that stays the same while shapes do. Made once, sent many times.
 
     Compared by identity, so that a transport may keep what it encodes for it.
+
+    Attributes:
+        target: Which model runs.
+        inputs: The inputs in the model's order.
+        is_profiled: Whether the time of each layer is wanted.
     """
 
     target: Target
     inputs: tuple[TensorSpec, ...]
+    is_profiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +91,34 @@ class OutputValue:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerTime:
+    """A layer of a compiled model, and what it took in one execution.
+
+    Attributes:
+        node_name: The node's friendly name.
+        node_type: The type of the node.
+        exec_type: The kernel that ran it.
+        status: "NOT_RUN", "OPTIMIZED_OUT" or "EXECUTED".
+        real_time_us: From its start to its end.
+        cpu_time_us: The time of the processor.
+    """
+
+    node_name: str
+    node_type: str
+    exec_type: str
+    status: str
+    real_time_us: int
+    cpu_time_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an execution ended: with outputs, or with an error."""
+    """How an execution ended: with outputs, or with an error; the times of its layers where they were wanted."""
 
     outputs: Sequence[OutputValue] = ()
     timings: Timings = Timings()
     error: InferwireError | None = None
+    profile: Sequence[LayerTime] = ()
 
 
 class Execution(Protocol):
@@ -198,6 +226,10 @@ class Transport(Protocol):
 
     def compile(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> CompiledDescription:
         """Compile an uploaded model for a device."""
+        ...
+
+    def layers(self, target: Target) -> Sequence[LayerTime]:
+        """List the layers of a model that can run, none of which has."""
         ...
 
     def release(self, compiled_id: str) -> None:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, bug
 
@@ -47,10 +48,11 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a slot is to do: inputs in the model's order, and the outputs to take."""
+    """What a slot is to do: inputs in the model's order, the outputs to take, and whether to time each layer."""
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[int, ...]
+    is_profiled: bool = False
 
 
 Outcome: TypeAlias = tuple[Tensor, ...] | ServingError
@@ -59,7 +61,7 @@ Outcome: TypeAlias = tuple[Tensor, ...] | ServingError
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Job:
-    """A submitted inference. The scheduler alone changes it."""
+    """A submitted inference. The scheduler alone changes it; `profile` is the slot's to fill in before it reports."""
 
     model: Hashable
     work: Work
@@ -72,6 +74,7 @@ class Job:
     ended_at: float | None = None
     outputs: tuple[Tensor, ...] = ()
     error: ServingError | None = field(default=None)
+    profile: tuple[LayerTime, ...] = ()
 
     def start(self, now: float) -> None:
         """Record that a slot has taken it."""

@@ -62,7 +62,7 @@ class InferenceService:
                 f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
                 "expected a caller that has read the model's description again"
             )
-        work = Work(spec.bind(inference.inputs), spec.select(inference.outputs))
+        work = Work(spec.bind(inference.inputs), spec.select(inference.outputs), inference.is_profiled)
 
         def ended(job: Job) -> None:
             self._in_flight.discard(job)

@@ -40,6 +40,7 @@ class Inference:
         priority: Larger is more urgent; 0 is the model's normal one.
         timeout_s: The time it may take, queue included; None for no limit.
         signature: The signature of the ports the caller knows; 0 for one that does not say.
+        is_profiled: Whether the time of each layer is wanted as well.
     """
 
     target: Target
@@ -48,3 +49,4 @@ class Inference:
     priority: int = 0
     timeout_s: float | None = None
     signature: int = 0
+    is_profiled: bool = False
