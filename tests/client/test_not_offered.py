@@ -12,12 +12,8 @@ import inferwire
 from inferwire.not_offered import TOP_LEVEL
 
 CALLS: dict[str, Callable[[Any, Any], object]] = {
-    "import_model()": lambda core, compiled: core.import_model(b"", "CPU"),
-    "query_model()": lambda core, compiled: core.query_model("model.xml", "CPU"),
-    "add_extension()": lambda core, compiled: core.add_extension("library.so"),
     "create_context()": lambda core, compiled: core.create_context("GPU", {}),
     "get_default_context()": lambda core, compiled: core.get_default_context("GPU"),
-    "export_model()": lambda core, compiled: compiled.export_model(),
     "get_runtime_model()": lambda core, compiled: compiled.get_runtime_model(),
     "query_state()": lambda core, compiled: compiled.query_state(),
     "reset_state()": lambda core, compiled: compiled.create_infer_request().reset_state(),

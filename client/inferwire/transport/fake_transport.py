@@ -63,6 +63,7 @@ class FakeTransport:
         executions: What was submitted, in order.
         uploads: The blobs it has.
         compiles: The arguments of each compile.
+        imports: The arguments of each import.
         released: The ids of released models.
         properties: What `device_property` knows, by device and name.
     """
@@ -73,6 +74,9 @@ class FakeTransport:
     uploads: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
     compiles: list[tuple[ModelSource, str, dict[str, PropertyValue]]] = field(
         default_factory=list[tuple[ModelSource, str, dict[str, PropertyValue]]]
+    )
+    imports: list[tuple[bytes, str, dict[str, PropertyValue]]] = field(
+        default_factory=list[tuple[bytes, str, dict[str, PropertyValue]]]
     )
     released: list[str] = field(default_factory=list[str])
     properties: dict[tuple[str, str], PropertyValue] = field(default_factory=dict[tuple[str, str], PropertyValue])
@@ -115,6 +119,22 @@ class FakeTransport:
         self.compiles.append((source, device, dict(properties)))
         return CompiledDescription(f"compiled-{len(self.compiles)}", self.model)
 
+    def query(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
+        """Say that the device runs all of it."""
+        del source, properties
+        return {port.node_name: device for port in self.model.inputs}
+
+    def import_compiled(
+        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue]
+    ) -> CompiledDescription:
+        """Describe the model under a new id."""
+        self.imports.append((sha256, device, dict(properties)))
+        return CompiledDescription(f"imported-{len(self.imports)}", self.model)
+
+    def export(self, target: Target) -> bytes:
+        """Give the model's name as a blob."""
+        return target.name.encode()
+
     def layers(self, target: Target) -> Sequence[LayerTime]:
         """Give one layer, named after the model."""
         return (LayerTime(target.name, "Fake", "python", "NOT_RUN", 0, 0),)
@@ -130,6 +150,15 @@ class FakeTransport:
     def device_property(self, device: str, name: str) -> PropertyValue:
         """Give a property the test has set."""
         return self.properties[device, name]
+
+    def check_properties(self, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, PropertyValue]:
+        """Take everything."""
+        del device
+        return properties
+
+    def extensions(self) -> tuple[str, ...]:
+        """Give one library."""
+        return ("libfake.so",)
 
     def plugin_versions(self, device: str) -> Mapping[str, PluginVersion]:
         """Give one plugin."""

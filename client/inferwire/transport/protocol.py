@@ -228,6 +228,20 @@ class Transport(Protocol):
         """Compile an uploaded model for a device."""
         ...
 
+    def query(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
+        """Give the device that would run it for each node of an uploaded model that can run."""
+        ...
+
+    def import_compiled(
+        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue]
+    ) -> CompiledDescription:
+        """Make a model of an uploaded blob that `export` gave."""
+        ...
+
+    def export(self, target: Target) -> bytes:
+        """Give a model that can run as a blob."""
+        ...
+
     def layers(self, target: Target) -> Sequence[LayerTime]:
         """List the layers of a model that can run, none of which has."""
         ...
@@ -242,6 +256,14 @@ class Transport(Protocol):
 
     def device_property(self, device: str, name: str) -> PropertyValue:
         """Read a property of a device, or of the runtime where `device` is empty."""
+        ...
+
+    def check_properties(self, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, PropertyValue]:
+        """Give properties as a device would take them, or the runtime where `device` is empty; set none."""
+        ...
+
+    def extensions(self) -> tuple[str, ...]:
+        """List the libraries of operations that the server has loaded, by file name."""
         ...
 
     def plugin_versions(self, device: str) -> Mapping[str, PluginVersion]:

@@ -67,7 +67,7 @@ class OpenVinoBackend:
         """Give properties as a device would take them, or the runtime where `device` is empty; set none."""
         scratch: Any = ov.Core()  # what is set on it ends with it
         where = (device,) if device else ()
-        _translate(Code.INVALID_INPUT, lambda: scratch.set_property(*where, _config(properties)))
+        _translate(Code.INVALID_INPUT, lambda: _set_property(scratch, where, _config(properties)))
         return {name: _read_back(scratch, where, name, value) for name, value in properties.items()}
 
     def device_property(self, device: str, name: str) -> PropertyValue:
@@ -353,6 +353,12 @@ def _scalar(value: Any) -> Scalar:
 
 def _config(properties: Properties) -> dict[str, Any]:
     return {name: _runtime_value(value) for name, value in properties.items()}
+
+
+def _set_property(core: Any, where: tuple[str, ...], config: dict[str, Any]) -> None:
+    for device in where:
+        core.get_versions(device)  # loads its plugin: until then anything would be taken
+    core.set_property(*where, config)
 
 
 def _read_back(core: Any, where: tuple[str, ...], name: str, value: PropertyValue) -> PropertyValue:
