@@ -9,7 +9,7 @@ import openvino
 import pytest
 
 import inferwire
-from inferwire.not_offered import TOP_LEVEL
+from inferwire.not_offered import MEMBERS, TOP_LEVEL
 
 CALLS: dict[str, Callable[[Any, Any], object]] = {
     "create_context()": lambda core, compiled: core.create_context("GPU", {}),
@@ -33,6 +33,19 @@ def test_a_name_of_openvino_that_is_not_there_yet_says_so(name: str) -> None:
     assert hasattr(openvino, name)
     with pytest.raises(AttributeError, match=f"openvino.{name} is not offered by this version of inferwire"):
         getattr(inferwire, name)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in MEMBERS.items() for name in sorted(names)])
+def test_a_member_of_openvino_that_is_not_there_yet_says_so(kind: str, name: str, transport: Any) -> None:
+    assert hasattr(getattr(openvino, kind), name)
+    model = inferwire.Core(transport=transport).read_model(b"<net/>")
+    with pytest.raises(AttributeError, match=f"openvino.{kind}.{name} is not offered by this version of inferwire"):
+        getattr(model, name)
+
+
+def test_any_other_member_is_an_ordinary_error(transport: Any) -> None:
+    model = inferwire.Core(transport=transport).read_model(b"<net/>")
+    assert not hasattr(model, "nonsense")
 
 
 def test_any_other_name_is_an_ordinary_error() -> None:
