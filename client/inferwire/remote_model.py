@@ -14,6 +14,7 @@ from inferwire.transport.protocol import (
     ExecutionHeader,
     LayerTime,
     ModelDescription,
+    SequenceMark,
     Target,
     TensorSpec,
     Transport,
@@ -39,7 +40,7 @@ class RemoteModel:
         self.ports = ModelPorts(description.inputs, description.outputs)
         self._properties: dict[str, PropertyValue] = {**(properties or {}), **description.properties}
         self._layers: Sequence[LayerTime] | None = None
-        self._headers: dict[tuple[tuple[int, ...], ...], ExecutionHeader] = {}
+        self._headers: dict[tuple[tuple[tuple[int, ...], ...], SequenceMark | None], ExecutionHeader] = {}
         if not target.is_served:
             weakref.finalize(self, transport.release, target.name).atexit = False
 
@@ -59,16 +60,16 @@ class RemoteModel:
             self._layers = self.transport.layers(self.target)
         return self._layers
 
-    def header(self, shapes: tuple[tuple[int, ...], ...]) -> ExecutionHeader:
-        """Give the header of executions with inputs of these shapes."""
-        header = self._headers.get(shapes)
+    def header(self, shapes: tuple[tuple[int, ...], ...], sequence: SequenceMark | None = None) -> ExecutionHeader:
+        """Give the header of executions with inputs of these shapes, for a sequence if it belongs to one."""
+        header = self._headers.get((shapes, sequence))
         if header is None:
             if len(self._headers) >= _MOST_HEADERS:
                 self._headers.clear()
-            header = self._headers[shapes] = self._make_header(shapes)
+            header = self._headers[shapes, sequence] = self._make_header(shapes, sequence)
         return header
 
-    def _make_header(self, shapes: tuple[tuple[int, ...], ...]) -> ExecutionHeader:
-        inputs = zip(self.ports.inputs, shapes, strict=True)
-        specs = tuple(TensorSpec(port.index, port.row, shape) for port, shape in inputs)
-        return ExecutionHeader(self.target, specs, self.is_profiled)
+    def _make_header(self, shapes: tuple[tuple[int, ...], ...], sequence: SequenceMark | None) -> ExecutionHeader:
+        ports = zip(self.ports.inputs, shapes, strict=True)
+        inputs = tuple(TensorSpec(port.index, port.row, shape) for port, shape in ports)
+        return ExecutionHeader(self.target, inputs, sequence, self.is_profiled)

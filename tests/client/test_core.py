@@ -164,10 +164,6 @@ def test_what_is_not_offered_says_so(core: ov.Core) -> None:
     request = compiled.create_infer_request()
     for call in (
         compiled.get_runtime_model,
-        compiled.query_state,
-        compiled.reset_state,
-        request.query_state,
-        request.reset_state,
         lambda: request.set_input_tensors([]),  # pyright: ignore[reportArgumentType]
     ):
         with pytest.raises(RuntimeError, match="is not offered by this version of inferwire"):

@@ -15,8 +15,6 @@ CALLS: dict[str, Callable[[Any, Any], object]] = {
     "create_context()": lambda core, compiled: core.create_context("GPU", {}),
     "get_default_context()": lambda core, compiled: core.get_default_context("GPU"),
     "get_runtime_model()": lambda core, compiled: compiled.get_runtime_model(),
-    "query_state()": lambda core, compiled: compiled.query_state(),
-    "reset_state()": lambda core, compiled: compiled.create_infer_request().reset_state(),
 }
 
 

@@ -20,7 +20,7 @@ RAN = (LayerTime("echo", "Fake", "python", LayerStatus.EXECUTED, 7, 5),)
 
 
 def a_job(*, is_profiled: bool) -> Job:
-    return Job("echo", Work((ROW,), (0,), is_profiled), 0.0)
+    return Job("echo", Work((ROW,), (0,), is_profiled=is_profiled), 0.0)
 
 
 def fail(_: Sequence[Tensor]) -> tuple[Tensor, ...]:

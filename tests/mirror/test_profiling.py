@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,13 @@ def test_a_failed_execution_has_the_times_up_to_its_failure(runtime: Any) -> Non
     states = {kind: status for _, kind, status in rows_of(request)}
     assert (states["Reorder"] if "Reorder" in states else states["Convert"]) == "EXECUTED"
     assert states["Reshape"] == "NOT_RUN"
+
+
+def test_a_model_with_states_is_timed(runtime: Any) -> None:
+    vad = Path(__file__).parents[2] / "deploy/models/silero_vad_stateful/1/silero_vad_stateful.xml"
+    request = runtime.core.compile_model(vad, "CPU", {"PERF_COUNT": True}).create_infer_request()
+    request.infer(np.zeros((1, 576), np.float32))
+    assert "EXECUTED" in {status for _, _, status in rows_of(request)}
 
 
 def test_a_busy_request_has_no_profile(runtime: Any) -> None:

@@ -8,7 +8,9 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.bindings import Binding
 from inferwire_server.core.layers import LayerTime
+from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, bug
 
@@ -48,10 +50,14 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a slot is to do: inputs in the model's order, the outputs to take, and whether to time each layer."""
+    """What a slot is to do: inputs in the model's order, the outputs to take, and whether to time each layer.
+
+    With `states` it is no inference: the slot does that with its states.
+    """
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[int, ...]
+    states: StateAccess | None = None
     is_profiled: bool = False
 
 
@@ -61,7 +67,12 @@ Outcome: TypeAlias = tuple[Tensor, ...] | ServingError
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Job:
-    """A submitted inference. The scheduler alone changes it; `profile` is the slot's to fill in before it reports."""
+    """A submitted inference. The scheduler alone changes it; `profile` is the slot's to fill in before it reports.
+
+    Attributes:
+        binding: Whose slot it runs in; None for any that nobody is bound to.
+        profile: What each layer took, where that was asked for.
+    """
 
     model: Hashable
     work: Work
@@ -69,6 +80,7 @@ class Job:
     priority: int = 0
     deadline: float | None = None
     on_end: Callable[[Job], Any] | None = None
+    binding: Binding | None = None
     state: JobState = JobState.QUEUED
     started_at: float | None = None
     ended_at: float | None = None

@@ -9,8 +9,10 @@ from typing import Protocol
 
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batching import Batching
+from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.specs import ModelSpec, Shape
+from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 
 
@@ -37,6 +39,7 @@ class ModelOptions:
         warm_up: Shapes of the zeros it runs before it takes jobs; None for no such run.
         weight: Its share of the device against other models that wait: twice the weight, twice the time.
         batching: How its jobs may run together; None for never.
+        binding: How callers share it if it keeps states.
     """
 
     name: str
@@ -47,6 +50,7 @@ class ModelOptions:
     warm_up: Mapping[str, tuple[int, ...]] | None = None
     weight: float = 1.0
     batching: Batching | None = None
+    binding: BindingTerms = field(default_factory=BindingTerms)
 
 
 class Slot(Protocol):
@@ -57,6 +61,14 @@ class Slot(Protocol):
 
         Raises:
             ServingError: INFERENCE_FAILED or CANCELLED. The slot is usable again either way.
+        """
+        ...
+
+    def access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        """Read, write or reset states, and give what was read. Blocks.
+
+        Raises:
+            ServingError: INVALID_INPUT for a state the model has not, or a tensor that does not fit one.
         """
         ...
 
@@ -92,8 +104,8 @@ class CompiledModel(Protocol):
         """Its readable properties."""
         ...
 
-    def create_slot(self) -> Slot:
-        """Make a slot."""
+    def create_slot(self, *, keeps_states: bool = False) -> Slot:
+        """Make a slot. Unless it keeps the model's states, every inference in it starts from fresh ones."""
         ...
 
     def layers(self) -> tuple[LayerTime, ...]:

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.engine.backend import ModelOptions
@@ -41,6 +42,9 @@ class ModelSettings:
         weight: Its share of a device that others want too: twice the weight, twice the time.
         shapes: Shapes of inputs, in place of those in the model.
         warm_up: Shapes of the zeros it runs before it is ready; None for no such run.
+        max_sequences: How many callers' states it keeps at once, if it keeps states.
+        sequences_wait: Whether one caller more waits; else it is refused.
+        sequence_idle_s: After how long without an inference a caller's states are freed.
     """
 
     device: str | None = None
@@ -52,6 +56,9 @@ class ModelSettings:
     weight: float = 1.0
     shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
     warm_up: Mapping[str, tuple[int, ...]] | None = None
+    max_sequences: int | None = None
+    sequences_wait: bool | None = None
+    sequence_idle_s: float | None = None
 
     def options(self, name: str, defaults: ModelOptions) -> ModelOptions:
         """Say how the model of this name is compiled where others are compiled with these defaults."""
@@ -65,6 +72,14 @@ class ModelSettings:
             priority=self.priority,
             weight=self.weight,
             warm_up=self.warm_up,
+            binding=self._binding(defaults.binding),
+        )
+
+    def _binding(self, defaults: BindingTerms) -> BindingTerms:
+        return BindingTerms(
+            most=self.max_sequences or defaults.most,
+            idle_s=self.sequence_idle_s or defaults.idle_s,
+            may_wait=defaults.may_wait if self.sequences_wait is None else self.sequences_wait,
         )
 
 
@@ -127,10 +142,16 @@ def _whole(value: object, least: int, expected: str) -> int:
     return value
 
 
-def _weight(value: object) -> float:
+def _positive(value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= _LARGEST:
         raise _UnfitError(value, "a number above 0")
     return float(value)
+
+
+def _switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _UnfitError(value, "true or false")
+    return value
 
 
 def _precision(value: object) -> str:
@@ -203,8 +224,11 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "slots": lambda value: _whole(value, 1, "a whole number from 1 up"),
     "version_policy": _version_policy,
     "priority": lambda value: _whole(value, -_LARGEST, "a whole number; larger is more urgent"),
-    "weight": _weight,
+    "weight": _positive,
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
     "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
+    "max_sequences": lambda value: _whole(value, 1, "a whole number from 1 up"),
+    "sequences_wait": _switch,
+    "sequence_idle_s": _positive,
 }
 """The settings there are, and how each is read."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
+from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.lane import Terms
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.warm_up import zeros
-from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Slot, Source
+from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device, Observer
+from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.row_check import check_rows_are_independent
 from inferwire_server.errors import ServingError
 
@@ -76,6 +78,7 @@ class Submission:
     work: Work
     priority: int = 0
     timeout_s: float | None = None
+    binding: Binding | None = None
 
 
 class Engine:
@@ -143,7 +146,8 @@ class Engine:
             await asyncio.to_thread(_warm_up, compiled.spec, slots, options.warm_up)
         device = self._device(first_device)
         model = Model(compiled, device, len(slots), version, options.priority)
-        device.add_model(model, slots, Terms(options.weight, options.batching))
+        binding = options.binding if compiled.spec.states else None
+        device.add_model(model, slots, Terms(options.weight, options.batching, binding))
         self._models.add(model)
         return model
 
@@ -165,10 +169,10 @@ class Engine:
         now = self._clock()
         deadline = None if submission.timeout_s is None else now + submission.timeout_s
         key: Hashable = model
-        job = Job(key, submission.work, now, submission.priority, deadline, on_end)
+        job = Job(key, submission.work, now, submission.priority, deadline, on_end, submission.binding)
         if model not in self._models:
             model.device.count_refused(model)
-            raise ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")
+            raise _unloading(model)
         model.device.submit(job)
         return job
 
@@ -177,6 +181,21 @@ class Engine:
         if isinstance(job.model, Model):
             job.model.device.cancel(job, reason)
 
+    def bind(self, model: Model, on_end: Callable[[Binding], Any]) -> Binding:
+        """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
+
+        Raises:
+            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model has gone.
+        """
+        if model not in self._models:
+            raise _unloading(model)
+        return model.device.bind(model, on_end)
+
+    def release(self, binding: Binding) -> None:
+        """Let a binding end with the last of its jobs; do nothing for one that has ended."""
+        if isinstance(binding.model, Model):
+            binding.model.device.release(binding)
+
     def _device(self, name: str) -> Device:
         if name not in self._devices:
             scheduler = Scheduler(self._queue.capacity, self._queue.limit)
@@ -184,7 +203,11 @@ class Engine:
         return self._devices[name]
 
 
-def _warm_up(spec: ModelSpec, slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]]) -> None:
+def _unloading(model: Model) -> ServingError:
+    return ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")
+
+
+def _warm_up(spec: ModelSpec, slots: ModelSlots, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Run every slot once, beside the device's queue: nobody waits for these, and they are no jobs."""
     try:
         inputs, outputs = zeros(spec, shapes), spec.select(())
@@ -194,10 +217,10 @@ def _warm_up(spec: ModelSpec, slots: Sequence[Slot], shapes: Mapping[str, tuple[
         raise ServingError(Code.MODEL_FAILED, f"it does not warm up: {error.message}") from error
 
 
-def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, list[Slot], str]:
+def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots, str]:
     """Compile a model and make its slots: both take long and memory. Give the device it queues on."""
     compiled = backend.compile(source, options)
-    slots = [compiled.create_slot() for _ in range(options.slots or compiled.optimal_slots)]
+    slots = ModelSlots.of(compiled, options.slots or compiled.optimal_slots)
     if options.batching is not None:
         check_rows_are_independent(compiled.spec, slots[0], options.batching, compiled.properties)
     # A model for several devices waits in the queue of the first: that is where it starts.

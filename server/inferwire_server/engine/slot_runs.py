@@ -53,6 +53,8 @@ class SlotRun:
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None
 
     def _run(self, work: Work, indices: Sequence[int]) -> tuple[Tensor, ...]:
+        if work.states is not None:
+            return self._slot.access(work.states)
         try:
             return self._slot.run(work.inputs, work.outputs)
         finally:
