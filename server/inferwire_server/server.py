@@ -34,6 +34,7 @@ from inferwire_server.service import (
     ModelService,
     Services,
     SessionService,
+    TensorService,
     UploadService,
 )
 from inferwire_server.service.health import Identity
@@ -166,12 +167,14 @@ def _services(
     identity = Identity(settings.server_name, version("inferwire"), new_id())
     ledger: JobLedger[NamedJob] = JobLedger(new_id, settings.keep_jobs_s)
     sequences = Sequences(engine)
+    tensors = TensorService(settings.max_session_tensors_mb * MEBIBYTE)
     return Services(
         health=HealthService(identity, catalogue, is_strict=settings.strict_readiness),
-        inference=InferenceService(engine, models, sequences, ledger),
+        inference=InferenceService(engine, models, sequences, tensors, ledger),
         models=models,
         uploads=uploads,
-        sessions=SessionService(Sessions(new_id, settings.session_grace_s), uploads, sequences),
+        sessions=SessionService(Sessions(new_id, settings.session_grace_s), uploads, sequences, tensors),
+        tensors=tensors,
         devices=DeviceService(engine),
     )
 

@@ -153,6 +153,10 @@ class Settings:
             help="Seconds without an inference after which a caller's states are freed.",
         ),
     ] = 600.0
+    max_session_tensors_mb: Annotated[
+        int,
+        Parameter(group=_CLIENTS, validator=_NOT_NEGATIVE, help="Tensors that a session may keep here, in MiB."),
+    ] = 1024
     allow_uploads: Annotated[
         bool,
         Parameter(group=_CLIENTS, help="Let clients upload models and compile them here."),

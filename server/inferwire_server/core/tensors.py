@@ -7,17 +7,26 @@ does; each string is its length in four bytes and its content.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from inferwire_proto.element_types import ElementType
+
+_EMPTY_STRING = bytes(4)
+"""A string on the wire is its length in four bytes, and then its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor's value."""
+    """A tensor's value.
+
+    Attributes:
+        stored_as: The name under which its caller's session keeps it. Its data is then there, and not here.
+    """
 
     element_type: ElementType
     shape: tuple[int, ...]
     data: bytes | memoryview
+    stored_as: int = 0
 
     @property
     def byte_size(self) -> int:
@@ -31,3 +40,9 @@ class Tensor:
 def describe(element_type: ElementType, shape: tuple[int, ...]) -> str:
     """Write a type and a shape as one reads them: f32[1,3,224,224]."""
     return f"{element_type.name}[{','.join(map(str, shape))}]"
+
+
+def zero_tensor(element_type: ElementType, shape: tuple[int, ...]) -> Tensor:
+    """Make a tensor of zeros, of empty strings for the type string."""
+    data = _EMPTY_STRING * prod(shape) if element_type.is_string else bytes(element_type.byte_size(shape))
+    return Tensor(element_type, shape, data)

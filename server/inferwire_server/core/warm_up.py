@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 
 from inferwire_server.core.specs import ModelSpec, PortSpec
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.tensors import Tensor, zero_tensor
 from inferwire_server.errors import invalid_input
-
-_EMPTY_STRING = bytes(4)
 
 
 def zeros(spec: ModelSpec, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Tensor, ...]:
@@ -18,9 +15,10 @@ def zeros(spec: ModelSpec, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Tenso
     Raises:
         ServingError: INVALID_INPUT for a shape that does not fit, is missing, or is of no input.
     """
-    given = [(name, _zeros(spec.input(name), shape)) for name, shape in shapes.items()]
+    given = [(name, zero_tensor(spec.input(name).element_type, shape)) for name, shape in shapes.items()]
     named = {spec.input(name).oip_name for name in shapes}
-    own = [(port.oip_name, _zeros(port, _only_shape(port))) for port in spec.inputs if port.oip_name not in named]
+    others = [port for port in spec.inputs if port.oip_name not in named]
+    own = [(port.oip_name, zero_tensor(port.element_type, _only_shape(port))) for port in others]
     return spec.bind([*given, *own])
 
 
@@ -30,9 +28,3 @@ def _only_shape(port: PortSpec) -> tuple[int, ...]:
             f"input '{port.oip_name}' takes shapes {port.shape_text}, expected one of them to warm up with"
         )
     return tuple(dimension.min for dimension in port.shape)
-
-
-def _zeros(port: PortSpec, shape: tuple[int, ...]) -> Tensor:
-    element_type = port.element_type
-    data = _EMPTY_STRING * prod(shape) if element_type.is_string else bytes(element_type.byte_size(shape))
-    return Tensor(element_type, shape, data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,8 @@ from inferwire_server.engine.models import Engine, Model, Submission
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.models import ModelService
 from inferwire_server.service.sequences import Sequences
-from inferwire_server.service.values import Inference, SequenceCall, Target
+from inferwire_server.service.tensors import TensorService
+from inferwire_server.service.values import Inference, SequenceCall, StoredTensor, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,18 @@ class NamedJob:
 class InferenceService:
     """Admits inferences, and keeps the jobs that callers name."""
 
-    def __init__(self, engine: Engine, models: ModelService, sequences: Sequences, ledger: JobLedger[NamedJob]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        models: ModelService,
+        sequences: Sequences,
+        tensors: TensorService,
+        ledger: JobLedger[NamedJob],
+    ) -> None:
         self._engine = engine
         self._models = models
         self._sequences = sequences
+        self._tensors = tensors
         self._ledger = ledger
         self._in_flight: set[Job] = set()
         self._idle = asyncio.Event()
@@ -67,8 +76,11 @@ class InferenceService:
                 f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
                 "expected a caller that has read the model's description again"
             )
-        work = Work(spec.bind(inference.inputs), spec.select(inference.outputs), is_profiled=inference.is_profiled)
+        inputs = spec.bind(self._tensors.bring_in(inference.inputs))
+        work = Work(inputs, spec.select(inference.outputs), is_profiled=inference.is_profiled)
         submission = Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
+        if inference.keeps:
+            on_end = self._keeping(inference.keeps, on_end)
         return self._submit(model, submission, inference.sequence, on_end)
 
     async def access_states(self, target: Target, sequence: SequenceCall, states: StateAccess) -> Job:
@@ -193,6 +205,13 @@ class InferenceService:
                 job = self._engine.submit(model, replace(submission, binding=binding), ended)
         self._in_flight.add(job)
         return job
+
+    def _keeping(self, keeps: Mapping[int, StoredTensor], on_end: Callable[[Job], Any]) -> Callable[[Job], Any]:
+        def ended(job: Job) -> None:
+            self._tensors.keep_outputs(job, keeps)
+            on_end(job)
+
+        return ended
 
     async def _ended(self, job: Job, end: asyncio.Future[None]) -> Job:
         try:

@@ -7,16 +7,20 @@ from typing import NoReturn
 
 from inferwire_server.core.sessions import Session, Sessions
 from inferwire_server.service.sequences import Sequences
+from inferwire_server.service.tensors import TensorService
 from inferwire_server.service.uploads import UploadService
 
 
 class SessionService:
     """Opens sessions, and frees what they own when their lease has run out."""
 
-    def __init__(self, sessions: Sessions, uploads: UploadService, sequences: Sequences) -> None:
+    def __init__(
+        self, sessions: Sessions, uploads: UploadService, sequences: Sequences, tensors: TensorService
+    ) -> None:
         self._sessions = sessions
         self._uploads = uploads
         self._sequences = sequences
+        self._tensors = tensors
         self._left = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -59,4 +63,5 @@ class SessionService:
             except TimeoutError:
                 for session in self._sessions.expire(loop.time()):
                     self._sequences.end(session)
+                    self._tensors.end(session)
                     await self._uploads.release(session, tuple(session.compiled), tuple(session.blobs))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from inferwire_server.core.boxes import Box
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.specs import PortKey
 from inferwire_server.core.tensors import Tensor
@@ -27,6 +29,15 @@ class UploadedModel:
 
 
 Target: TypeAlias = ServedModel | UploadedModel
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """A tensor that a session keeps, or a box of it."""
+
+    session: Session
+    id: int
+    box: Box | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +68,17 @@ class Inference:
         priority: Larger is more urgent; 0 is the model's normal one.
         timeout_s: The time it may take, queue included; None for no limit.
         signature: The signature of the ports the caller knows; 0 for one that does not say.
+        keeps: Where outputs are to be kept, by their positions; they are then not part of the result.
         sequence: Whose states it runs on. Without, on fresh ones; for a model without states it means nothing.
         is_profiled: Whether the time of each layer is wanted as well.
     """
 
     target: Target
-    inputs: tuple[tuple[PortKey, Tensor], ...]
+    inputs: tuple[tuple[PortKey, Tensor | StoredTensor], ...]
     outputs: tuple[PortKey, ...] = ()
     priority: int = 0
     timeout_s: float | None = None
     signature: int = 0
     sequence: SequenceCall | None = None
+    keeps: Mapping[int, StoredTensor] = field(default_factory=dict[int, StoredTensor])
     is_profiled: bool = False

@@ -173,6 +173,7 @@ class Execution(_message.Message):
     SCHEDULING_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     PROFILE_FIELD_NUMBER: _builtins.int
+    KEEPS_FIELD_NUMBER: _builtins.int
     profile: _builtins.bool
     """Answer with the time of each layer as well. There are times only of a model that was compiled with PERF_COUNT."""
     @_builtins.property
@@ -187,7 +188,7 @@ class Execution(_message.Message):
 
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.TensorHeader]:
-        """The inputs, each with one entry in the message's `raw`."""
+        """The inputs, each with one entry in the message's `raw` unless it is stored."""
 
     @_builtins.property
     def outputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -201,6 +202,10 @@ class Execution(_message.Message):
     def sequence(self) -> Global___Sequence:
         """Whose states it runs on; not for stacks. Needs an open session."""
 
+    @_builtins.property
+    def keeps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Keep]:
+        """Outputs that the session is to keep instead of having them sent; not for stacks. Needs an open session."""
+
     def __init__(
         self,
         *,
@@ -211,14 +216,41 @@ class Execution(_message.Message):
         scheduling: Global___Scheduling | None = ...,
         sequence: Global___Sequence | None = ...,
         profile: _builtins.bool = ...,
+        keeps: _abc.Iterable[Global___Keep] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scheduling", b"scheduling", "sequence", b"sequence", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "inputs", b"inputs", "outputs", b"outputs", "profile", b"profile", "scheduling", b"scheduling", "sequence", b"sequence", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "inputs", b"inputs", "keeps", b"keeps", "outputs", b"outputs", "profile", b"profile", "scheduling", b"scheduling", "sequence", b"sequence", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Execution: _TypeAlias = Execution  # noqa: Y015
+
+@_typing.final
+class Keep(_message.Message):
+    """An output that is kept on the server."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTPUT_FIELD_NUMBER: _builtins.int
+    TENSOR_ID_FIELD_NUMBER: _builtins.int
+    output: _builtins.int
+    """The output's position."""
+    tensor_id: _builtins.int
+    """The name it is kept under; what was kept under it before is replaced."""
+    def __init__(
+        self,
+        *,
+        output: _builtins.int = ...,
+        tensor_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["output", b"output", "tensor_id", b"tensor_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Keep: _TypeAlias = Keep  # noqa: Y015
 
 @_typing.final
 class ExecutionResult(_message.Message):
@@ -237,7 +269,9 @@ class ExecutionResult(_message.Message):
 
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.TensorHeader]:
-        """The outputs, each with one entry in the message's `raw`; empty where `error` is set."""
+        """The outputs, each with one entry in the message's `raw` unless it is stored; empty where `error` is set. One that
+        was to be kept is sent all the same where the session may keep no more.
+        """
 
     @_builtins.property
     def timings(self) -> _types_pb2.Timings:

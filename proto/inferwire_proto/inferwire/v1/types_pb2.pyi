@@ -267,6 +267,7 @@ class TensorHeader(_message.Message):
     INDEX_FIELD_NUMBER: _builtins.int
     ELEMENT_TYPE_FIELD_NUMBER: _builtins.int
     SHAPE_FIELD_NUMBER: _builtins.int
+    STORED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Which port: a tensor name, as the model's metadata lists it."""
     index: _builtins.int
@@ -277,6 +278,10 @@ class TensorHeader(_message.Message):
     def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The dimensions of one tensor, all known, none negative. Empty for a scalar."""
 
+    @_builtins.property
+    def stored(self) -> Global___StoredTensor:
+        """Where the session keeps the tensor, or a box of it. Its bytes then have no entry in the message's `raw`."""
+
     def __init__(
         self,
         *,
@@ -284,14 +289,49 @@ class TensorHeader(_message.Message):
         index: _builtins.int = ...,
         element_type: Global___ElementType.ValueType = ...,
         shape: _abc.Iterable[_builtins.int] | None = ...,
+        stored: Global___StoredTensor | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["stored", b"stored"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["element_type", b"element_type", "index", b"index", "name", b"name", "shape", b"shape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["element_type", b"element_type", "index", b"index", "name", b"name", "shape", b"shape", "stored", b"stored"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TensorHeader: _TypeAlias = TensorHeader  # noqa: Y015
+
+@_typing.final
+class StoredTensor(_message.Message):
+    """A tensor that the server keeps for a session."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    BEGIN_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """The client's name for it, unique in its session, from 1 up."""
+    @_builtins.property
+    def begin(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Where a box in it begins, along each axis; empty for the whole tensor."""
+
+    @_builtins.property
+    def end(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Where the box ends, itself not in it."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        begin: _abc.Iterable[_builtins.int] | None = ...,
+        end: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin", b"begin", "end", b"end", "id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoredTensor: _TypeAlias = StoredTensor  # noqa: Y015
 
 @_typing.final
 class Dimension(_message.Message):

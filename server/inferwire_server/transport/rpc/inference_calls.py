@@ -85,7 +85,7 @@ class InferenceCalls:
                 f"the execution is a stack of {len(request.execution.ids)}, expected one: stacks are for Session"
             )
         session = None
-        if request.execution.target.compiled or request.execution.HasField("sequence"):
+        if _names_what_is_a_sessions(request.execution):
             session = named_session(self._services.sessions, context)
         return decode_execution(request.execution, raw, session)
 
@@ -97,3 +97,8 @@ class InferenceCalls:
         if len(message) > self._max_message_bytes:
             raise too_large(len(message), self._max_message_bytes)
         return message
+
+
+def _names_what_is_a_sessions(execution: pb.Execution) -> bool:
+    is_own = execution.target.compiled or execution.HasField("sequence") or execution.keeps
+    return bool(is_own) or any(header.HasField("stored") for header in execution.inputs)

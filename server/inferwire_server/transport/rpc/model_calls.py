@@ -101,9 +101,10 @@ class ModelCalls:
         return pb.ListLayersResponse(layers=encode_layers(layers))
 
     async def release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
-        """Free compiled models, blobs and the states of sequences."""
+        """Free compiled models, blobs, the states of sequences and kept tensors."""
         session = self._session(context)
         self._services.inference.release_sequences(session, request.sequences)
+        self._services.tensors.release(session, request.tensors)
         await self._services.uploads.release(session, request.compiled_ids, request.sha256)
         return pb.ReleaseResponse()
 

@@ -21,7 +21,7 @@ from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.exchange import Exchange
 from inferwire_server.transport.rpc.outbox import Outbox
 from inferwire_server.transport.rpc.status import Context, as_serving_error
-from inferwire_server.transport.rpc.v1_codec import Raw, decode_stack
+from inferwire_server.transport.rpc.v1_codec import Raw, count_sent, decode_stack
 
 
 class SessionStream:
@@ -88,7 +88,7 @@ class SessionStream:
             raise invalid_input("the stream has a second hello, expected one in its first message only")
         taken = 0
         for execution in message.executions:
-            end = taken + len(execution.inputs)
+            end = taken + count_sent(execution.inputs)
             if end > len(raw):
                 raise invalid_input(
                     f"the message has bytes of {len(raw)} inputs, but its executions have {end} or more"

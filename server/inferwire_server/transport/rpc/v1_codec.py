@@ -5,7 +5,8 @@ This is on the fast path: what it does per execution is counted in microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
@@ -13,12 +14,13 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_WIRE, ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
+from inferwire_server.core.boxes import Box
 from inferwire_server.core.job import Job, Timings
 from inferwire_server.core.layers import LayerStatus, LayerTime
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.service.values import Inference, SequenceCall, ServedModel, Target, UploadedModel
+from inferwire_server.service.values import Inference, SequenceCall, ServedModel, StoredTensor, Target, UploadedModel
 
 Raw: TypeAlias = Sequence[bytes | memoryview]
 
@@ -36,25 +38,22 @@ def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None)
         ServingError: INVALID_INPUT.
     """
     inputs = execution.inputs
-    if len(raw) != len(inputs):
-        raise invalid_input(f"the execution has {len(inputs)} inputs, but the message has bytes of {len(raw)}")
+    if len(raw) != (sent := count_sent(inputs)):
+        raise invalid_input(f"the execution has {sent} inputs, but the message has bytes of {len(raw)}")
+    buffers = iter(raw)
     scheduling = execution.scheduling
     timeout_us = scheduling.timeout_us
     target = execution.target
     return Inference(
         decode_target(target, session),
-        tuple(
-            [
-                (header.name or header.index, decode_tensor(header, data))
-                for header, data in zip(inputs, raw, strict=True)
-            ]
-        ),
+        tuple([(header.name or header.index, _input(header, buffers, session)) for header in inputs]),
         tuple(execution.outputs),
         scheduling.priority,
         timeout_us / 1e6 if timeout_us else None,
         target.signature,
         decode_sequence(execution.sequence, session) if execution.HasField("sequence") else None,
-        execution.profile,
+        is_profiled=execution.profile,
+        keeps={keep.output: _stored(keep.tensor_id, session) for keep in execution.keeps},
     )
 
 
@@ -67,10 +66,28 @@ def decode_stack(execution: pb.Execution, raw: Raw, session: Session | None) -> 
     count = len(execution.ids)
     if count == 1:
         return [decode_execution(execution, raw, session)]
-    if execution.HasField("sequence"):
-        raise invalid_input(f"a stack of {count} executions names a sequence, expected one execution at a time")
+    if execution.HasField("sequence") or execution.keeps or count_sent(execution.inputs) != len(execution.inputs):
+        raise invalid_input(
+            f"a stack of {count} executions names a sequence or kept tensors, expected one execution at a time"
+        )
     columns = [_cut_column(header, memoryview(data), count) for header, data in zip(execution.inputs, raw, strict=True)]
     return [decode_execution(execution, [column[index] for column in columns], session) for index in range(count)]
+
+
+def count_sent(headers: Collection[types_pb2.TensorHeader]) -> int:
+    """Say how many tensors have their bytes in the message."""
+    return len(headers) - sum([header.HasField("stored") for header in headers])
+
+
+def decode_stored(stored: types_pb2.StoredTensor, session: Session | None) -> StoredTensor:
+    """Read which of a session's tensors is meant, or which box of it.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    whole = _stored(stored.id, session)
+    box = Box(tuple(stored.begin), tuple(stored.end)) if stored.begin or stored.end else None
+    return replace(whole, box=box)
 
 
 def decode_sequence(sequence: pb.Sequence, session: Session | None) -> SequenceCall:
@@ -120,10 +137,12 @@ def encode_result(job: Job) -> tuple[pb.ExecutionResult, list[bytes | memoryview
             index=position,
             element_type=types_pb2.ElementType.ValueType(tensor.element_type.wire),
             shape=tensor.shape,
+            stored=types_pb2.StoredTensor(id=tensor.stored_as) if tensor.stored_as else None,
         )
         for position, tensor in zip(job.work.outputs, outputs, strict=True)
     ]
-    return pb.ExecutionResult(outputs=headers, timings=timings, profile=profile), [tensor.data for tensor in outputs]
+    sent = [tensor.data for tensor in outputs if not tensor.stored_as]
+    return pb.ExecutionResult(outputs=headers, timings=timings, profile=profile), sent
 
 
 def encode_timings(timings: Timings) -> types_pb2.Timings:
@@ -157,6 +176,22 @@ def encode_error(error: ServingError) -> types_pb2.Error:
         message=error.message,
         retry_after_s=error.retry_after_s or 0.0,
     )
+
+
+def _input(
+    header: types_pb2.TensorHeader, buffers: Iterator[bytes | memoryview], session: Session | None
+) -> Tensor | StoredTensor:
+    if header.HasField("stored"):
+        return decode_stored(header.stored, session)
+    return decode_tensor(header, next(buffers))
+
+
+def _stored(tensor_id: int, session: Session | None) -> StoredTensor:
+    if session is None:
+        raise invalid_input("the call names a kept tensor but no session, expected the session that keeps it")
+    if not tensor_id:
+        raise invalid_input("the call names kept tensor 0, expected an id from 1 up")
+    return StoredTensor(session, tensor_id)
 
 
 def _element_type(header: types_pb2.TensorHeader) -> ElementType:

@@ -1,0 +1,68 @@
+"""Boxes: parts of tensors between two corners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from inferwire_server.core.tensors import Tensor, describe
+from inferwire_server.errors import invalid_input
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """From `begin` up to, not with, `end`, along each axis."""
+
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How large it is."""
+        return tuple(end - begin for begin, end in zip(self.begin, self.end, strict=False))
+
+    def __str__(self) -> str:
+        sides = (f"{begin}..{end}" for begin, end in zip(self.begin, self.end, strict=False))
+        return f"[{','.join(sides)}]"
+
+
+def cut(tensor: Tensor, box: Box) -> Tensor:
+    """Copy the part of a tensor that lies in a box.
+
+    Raises:
+        ServingError: INVALID_INPUT if the box is not within the tensor, or its elements are not whole bytes.
+    """
+    return Tensor(tensor.element_type, box.shape, _part(_array(tensor, tensor.data), tensor, box).tobytes())
+
+
+def paste(tensor: Tensor, box: Box, part: Tensor) -> Tensor:
+    """Give a tensor anew, with a part of this shape and type in a box.
+
+    Raises:
+        ServingError: INVALID_INPUT as `cut`, or if the part does not fit the box.
+    """
+    data = bytearray(tensor.data)
+    target = _part(_array(tensor, data), tensor, box)
+    if part.shape != box.shape or part.element_type is not tensor.element_type:
+        raise invalid_input(
+            f"the part is {describe(part.element_type, part.shape)}, "
+            f"expected {describe(tensor.element_type, box.shape)} for the box {box}"
+        )
+    target[...] = _array(part, part.data)
+    return Tensor(tensor.element_type, tensor.shape, memoryview(data))
+
+
+def _array(tensor: Tensor, data: bytes | bytearray | memoryview) -> np.ndarray[Any, Any]:
+    if tensor.element_type.is_string or tensor.element_type.is_packed:
+        raise invalid_input(f"a tensor of type {tensor.element_type.name} has no boxes, expected one of whole bytes")
+    return np.frombuffer(data, tensor.element_type.storage_dtype).reshape(tensor.shape)
+
+
+def _part(array: np.ndarray[Any, Any], tensor: Tensor, box: Box) -> np.ndarray[Any, Any]:
+    sides = tuple(zip(box.begin, box.end, strict=False))
+    fits = len(box.begin) == len(box.end) == len(tensor.shape)
+    if not fits or not all(0 <= begin <= end <= size for (begin, end), size in zip(sides, tensor.shape, strict=True)):
+        raise invalid_input(f"the box {box} does not lie in {describe(tensor.element_type, tensor.shape)}")
+    return array[tuple(slice(begin, end) for begin, end in sides)]

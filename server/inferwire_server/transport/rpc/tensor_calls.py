@@ -1,0 +1,56 @@
+"""TensorService of inferwire.v1: tensors that the server keeps for a session."""
+
+from __future__ import annotations
+
+from inferwire_proto import framing
+from inferwire_proto.inferwire.v1 import tensors_pb2 as pb
+from inferwire_proto.inferwire.v1 import types_pb2
+from inferwire_server.errors import invalid_input
+from inferwire_server.service import Services
+from inferwire_server.service.values import StoredTensor
+from inferwire_server.transport.rpc.caller import session_of
+from inferwire_server.transport.rpc.status import Context, too_large
+from inferwire_server.transport.rpc.v1_codec import decode_stored, decode_tensor
+
+RAW_CALLS = frozenset({"PutTensor", "GetTensor"})
+"""The calls whose messages hold tensors."""
+
+
+class TensorCalls:
+    """Answers the calls of TensorService."""
+
+    def __init__(self, services: Services, max_message_bytes: int) -> None:
+        self._services = services
+        self._max_message_bytes = max_message_bytes
+
+    async def create_tensor(self, request: pb.CreateTensorRequest, context: Context) -> pb.CreateTensorResponse:
+        """Make a tensor of zeros."""
+        described = decode_tensor(request.tensor, b"")
+        stored = self._stored(request.tensor.stored, context)
+        self._services.tensors.create(stored, described.element_type, described.shape)
+        return pb.CreateTensorResponse()
+
+    async def put_tensor(self, data: bytes, context: Context) -> bytes:
+        """Write a tensor, or a box in it."""
+        request, raw = framing.split(pb.PutTensorRequest, data, framing.RAW_FIELD)
+        if len(raw) != 1:
+            raise invalid_input(f"the call writes one tensor, but the message has bytes of {len(raw)}")
+        stored = self._stored(request.tensor.stored, context)
+        self._services.tensors.put(stored, decode_tensor(request.tensor, raw[0]))
+        return pb.PutTensorResponse().SerializeToString()
+
+    async def get_tensor(self, data: bytes, context: Context) -> bytes:
+        """Read a tensor, or a box of it."""
+        request = pb.GetTensorRequest.FromString(data)
+        tensor = self._services.tensors.get(self._stored(request.tensor, context))
+        header = types_pb2.TensorHeader(
+            element_type=types_pb2.ElementType.ValueType(tensor.element_type.wire), shape=tensor.shape
+        )
+        response = pb.GetTensorResponse(tensor=header).SerializeToString()
+        message = framing.join(response, (tensor.data,), framing.RAW_FIELD, framing.PADDING_FIELD)
+        if len(message) > self._max_message_bytes:
+            raise too_large(len(message), self._max_message_bytes)
+        return message
+
+    def _stored(self, stored: types_pb2.StoredTensor, context: Context) -> StoredTensor:
+        return decode_stored(stored, session_of(self._services.sessions, context))

@@ -1,0 +1,130 @@
+"""Tensors that sessions keep: bounded, theirs alone, and freed with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import numpy as np
+import pytest
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.boxes import Box
+from inferwire_server.core.sessions import Session
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.fake_backend import FakeModel, echo_spec
+from inferwire_server.errors import ServingError
+from inferwire_server.server import Composition
+from inferwire_server.service.tensors import TensorService
+from inferwire_server.service.values import Inference, ServedModel, StoredTensor
+
+Serving = Callable[..., AbstractAsyncContextManager[Composition]]
+
+F32 = BY_NAME["f32"]
+ARRAY = np.arange(8, dtype=np.float32).reshape(2, 4)
+TENSOR = Tensor(F32, (2, 4), ARRAY.tobytes())
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session("s", "test")
+
+
+@pytest.fixture
+def tensors() -> TensorService:
+    return TensorService(100)
+
+
+def test_a_tensor_begins_with_zeros_and_takes_what_is_written(tensors: TensorService, session: Session) -> None:
+    stored = StoredTensor(session, 1)
+    tensors.create(stored, F32, (2, 4))
+    assert tensors.get(stored) == Tensor(F32, (2, 4), bytes(32))
+    tensors.put(stored, TENSOR)
+    assert tensors.get(stored) == TENSOR
+    row = StoredTensor(session, 1, Box((1, 0), (2, 4)))
+    tensors.put(row, Tensor(F32, (1, 4), bytes(16)))
+    assert tensors.get(row).data == bytes(16)
+    assert bytes(tensors.get(stored).data) == ARRAY[:1].tobytes() + bytes(16)
+
+
+def test_strings_are_kept_whole(tensors: TensorService, session: Session) -> None:
+    stored = StoredTensor(session, 1)
+    tensors.create(stored, BY_NAME["string"], (3,))
+    assert tensors.get(stored).data == bytes(12)
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        (Tensor(BY_NAME["i32"], (2, 4), bytes(32)), "tensor 1 is of type f32, but what is to be written is i32"),
+        (Tensor(F32, (2, 4), bytes(31)), "tensor 1 has 31 bytes, expected 32 for f32"),
+        (Tensor(F32, (5, 6), bytes(120)), "a tensor of 120 bytes is too much for this session, which keeps 32 of"),
+    ],
+)
+def test_what_does_not_fit_changes_nothing(
+    tensors: TensorService, session: Session, written: Tensor, sentence: str
+) -> None:
+    stored = StoredTensor(session, 1)
+    tensors.create(stored, F32, (2, 4))
+    with pytest.raises(ServingError) as caught:
+        tensors.put(stored, written)
+    assert caught.value.message.startswith(sentence)
+    assert tensors.get(stored).data == bytes(32)
+
+
+def test_a_session_keeps_so_much_and_no_more_and_what_is_freed_makes_room(
+    tensors: TensorService, session: Session
+) -> None:
+    for index in (1, 2, 3):
+        tensors.create(StoredTensor(session, index), F32, (2, 4))
+    with pytest.raises(ServingError, match="keeps 96 of at most 100 bytes; free some first") as caught:
+        tensors.create(StoredTensor(session, 4), F32, (2, 4))
+    assert caught.value.code is Code.TOO_LARGE
+    tensors.create(StoredTensor(session, 1), F32, (9,))
+    tensors.release(session, [2, 99])
+    tensors.create(StoredTensor(session, 4), F32, (8,))
+    tensors.create(StoredTensor(Session("other", ""), 1), F32, (25,))
+    assert repr(tensors) == "<TensorService: 4 tensors of 2 sessions>"
+    tensors.end(session)
+    assert repr(tensors) == "<TensorService: 1 tensors of 1 sessions>"
+
+
+def test_a_size_that_nobody_has_memory_for_is_refused_before_it_is_made(
+    tensors: TensorService, session: Session
+) -> None:
+    for shape in ((2**62,), (-1, 4)):
+        with pytest.raises(ServingError):
+            tensors.create(StoredTensor(session, 1), F32, shape)
+
+
+def test_a_session_sees_its_own_and_one_that_has_ended_keeps_nothing(tensors: TensorService, session: Session) -> None:
+    tensors.create(StoredTensor(session, 1), F32, (1,))
+    with pytest.raises(ServingError, match="tensor 1 is not kept in this session"):
+        tensors.get(StoredTensor(Session("other", ""), 1))
+    session.has_ended = True
+    with pytest.raises(ServingError) as caught:
+        tensors.create(StoredTensor(session, 2), F32, (1,))
+    assert caught.value.code is Code.SESSION_EXPIRED
+
+
+async def test_an_output_that_is_kept_is_the_next_inference_s_input(serving: Serving, session: Session) -> None:
+    async with serving(FakeModel(echo_spec("m"))) as server:
+        services = server.services
+        kept = StoredTensor(session, 7)
+        first = await services.inference.infer(Inference(ServedModel("m"), (("x", TENSOR),), keeps={0: kept}))
+        (output,) = first.result()
+        assert (output.stored_as, output.byte_size, output.shape) == (7, 0, (2, 4))
+        box = StoredTensor(session, 7, Box((1, 0), (2, 4)))
+        second = await services.inference.infer(Inference(ServedModel("m"), (("x", box),)))
+        assert bytes(second.result()[0].data) == ARRAY[1:].tobytes()
+        services.tensors.release(session, [7])
+        with pytest.raises(ServingError, match="tensor 7 is not kept in this session"):
+            await services.inference.infer(Inference(ServedModel("m"), (("x", kept),)))
+
+
+async def test_an_output_that_there_is_no_room_for_is_given(serving: Serving, session: Session) -> None:
+    async with serving(FakeModel(echo_spec("m")), max_session_tensors_mb=0) as server:
+        keeps = {0: StoredTensor(session, 7)}
+        job = await server.services.inference.infer(Inference(ServedModel("m"), (("x", TENSOR),), keeps=keeps))
+        assert job.result() == (TENSOR,)
