@@ -35,6 +35,7 @@ class ModelOptions:
         warm_up: Shapes of the zeros it runs before it takes jobs; None for no such run.
         weight: Its share of the device against other models that wait: twice the weight, twice the time.
         batching: How its jobs may run together; None for never.
+        labels: The names of its classes.
     """
 
     name: str
@@ -45,6 +46,7 @@ class ModelOptions:
     warm_up: Mapping[str, tuple[int, ...]] | None = None
     weight: float = 1.0
     batching: Batching | None = None
+    labels: tuple[str, ...] = ()
 
 
 class Slot(Protocol):

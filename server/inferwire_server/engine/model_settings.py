@@ -19,6 +19,7 @@ from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.engine.backend import ModelOptions
+from inferwire_server.engine.labels import read_labels
 from inferwire_server.errors import ServingError
 
 FILE_NAME = "inferwire.toml"
@@ -41,6 +42,7 @@ class ModelSettings:
         weight: Its share of a device that others want too: twice the weight, twice the time.
         shapes: Shapes of inputs, in place of those in the model.
         warm_up: Shapes of the zeros it runs before it is ready; None for no such run.
+        labels: The names of the classes that an output's last dimension counts.
     """
 
     device: str | None = None
@@ -52,6 +54,7 @@ class ModelSettings:
     weight: float = 1.0
     shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
     warm_up: Mapping[str, tuple[int, ...]] | None = None
+    labels: tuple[str, ...] = ()
 
     def options(self, name: str, defaults: ModelOptions) -> ModelOptions:
         """Say how the model of this name is compiled where others are compiled with these defaults."""
@@ -65,6 +68,7 @@ class ModelSettings:
             priority=self.priority,
             weight=self.weight,
             warm_up=self.warm_up,
+            labels=self.labels,
         )
 
 
@@ -83,7 +87,10 @@ def read_settings(path: Path) -> ModelSettings:
     if unknown:
         raise ServingError(Code.MODEL_FAILED, f"{file}: '{unknown[0]}' is no setting, expected {', '.join(_READERS)}")
     try:
-        return ModelSettings(**_items(table, lambda name, value: _READERS[name](value)))
+        items = _items(table, lambda name, value: _READERS[name](value))
+        if "labels" in items:
+            items["labels"] = read_labels(path.parent / items["labels"])
+        return ModelSettings(**items)
     except _UnfitError as unfit:
         raise ServingError(Code.MODEL_FAILED, f"{file}: {unfit}") from unfit
 
@@ -205,6 +212,7 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "priority": lambda value: _whole(value, -_LARGEST, "a whole number; larger is more urgent"),
     "weight": _weight,
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
+    "labels": lambda value: _text(value, "the name of a file beside this one"),
     "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
 }
 """The settings there are, and how each is read."""

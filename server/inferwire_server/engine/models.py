@@ -18,6 +18,7 @@ from inferwire_server.core.warm_up import zeros
 from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Slot, Source
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device, Observer
+from inferwire_server.engine.labels import check_labels
 from inferwire_server.engine.row_check import check_rows_are_independent
 from inferwire_server.errors import ServingError
 
@@ -37,7 +38,9 @@ class QueueOptions:
 class Model:
     """A compiled model that takes jobs. It is its own key: two loads of one file are two models.
 
-    `priority` is that of the jobs that name none.
+    Attributes:
+        priority: The priority of the jobs that name none.
+        labels: The names of the classes that an output's last dimension counts; empty where nobody gave any.
     """
 
     compiled: CompiledModel
@@ -45,6 +48,7 @@ class Model:
     slots: int
     version: str = ""
     priority: int = 0
+    labels: tuple[str, ...] = ()
 
     @property
     def spec(self) -> ModelSpec:
@@ -143,7 +147,7 @@ class Engine:
             on_warming()
             await asyncio.to_thread(_warm_up, compiled.spec, slots, options.warm_up)
         device = self._device(first_device)
-        model = Model(compiled, device, len(slots), version, options.priority)
+        model = Model(compiled, device, len(slots), version, options.priority, options.labels)
         device.add_model(model, slots, Terms(options.weight, options.batching))
         self._models.add(model)
         return model
@@ -205,6 +209,8 @@ def _warm_up(spec: ModelSpec, slots: Sequence[Slot], shapes: Mapping[str, tuple[
 def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, list[Slot], str]:
     """Compile a model and make its slots: both take long and memory. Give the device it queues on."""
     compiled = backend.compile(source, options)
+    if options.labels:
+        check_labels(compiled.spec, options.labels)
     slots = [compiled.create_slot() for _ in range(options.slots or compiled.optimal_slots)]
     if options.batching is not None:
         check_rows_are_independent(compiled.spec, slots[0], options.batching, compiled.properties)
