@@ -23,6 +23,7 @@ version_policy = "latest:2"
 priority = -4
 weight = 2.5
 labels = "classes.json"
+idle_unload_s = 60
 
 [properties]
 NUM_STREAMS = 2
@@ -60,6 +61,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         priority=-4,
         weight=2.5,
         labels=("a", "b"),
+        idle_unload_s=60.0,
         shapes={"x": (Dimension(1, 1), Dimension(0, None), Dimension(2, 8), Dimension(3, None)), "scalar": ()},
         warm_up={"x": (1, 2, 4, 8)},
     )
@@ -81,12 +83,13 @@ def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
         3,
         priority=-4,
         labels=("a", "b"),
+        idle_unload_s=60.0,
         warm_up={"x": (1, 2, 4, 8)},
         weight=2.5,
     )
 
 
-NAMES = "device, properties, precision, slots, version_policy, priority, weight, shapes, labels, warm_up"
+NAMES = "device, properties, precision, slots, version_policy, priority, weight, shapes, labels, idle_unload_s, warm_up"
 SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "1..8"'
 
 

@@ -148,11 +148,31 @@ class Scheduler:
         """Take no more jobs for a model, and let those that run finish; those that wait end with the error, or run."""
         lane = self._lane(model)
         lane.is_draining = True
+        return self.end_waiting(model, error, now) if error is not None else self._drop_if_drained(lane)
+
+    def end_waiting(self, model: ModelKey, error: ServingError, now: float) -> list[Effect]:
+        """End the jobs of a model that wait."""
+        lane = self._lane(model)
         effects: list[Effect] = []
-        if error is not None:
-            for job in [job for queue in lane.queues.values() for job in queue]:
-                effects += self._end_queued(lane, job, error, now)
+        for job in [job for queue in lane.queues.values() for job in queue]:
+            effects += self._end_queued(lane, job, error, now)
         return effects + self._drop_if_drained(lane)
+
+    def suspend(self, model: ModelKey) -> bool:
+        """Take the slots of a model away unless it has jobs, and say so; jobs that come wait until it is resumed."""
+        lane = self._lane(model)
+        if lane.running or lane.queues or lane.is_draining:
+            return False
+        self._set_slots(lane, 0)
+        return True
+
+    def resume(self, model: ModelKey, slots: int, now: float) -> list[Effect]:
+        """Give a suspended model slots, and start what can start."""
+        lane = self._lane(model)
+        if lane.slots:
+            raise bug(f"model {model} was resumed without being suspended")
+        self._set_slots(lane, slots)
+        return self.wake(now)
 
     def submit(self, job: Job, now: float) -> list[Effect]:
         """Admit a job.
@@ -269,6 +289,10 @@ class Scheduler:
         del self._lanes[lane.model]
         self._widest = max((other.slots for other in self._lanes.values()), default=0)
         return [Drained(lane.model)]
+
+    def _set_slots(self, lane: Lane, slots: int) -> None:
+        lane.slots, lane.idle = slots, deque(range(slots))
+        self._widest = max(other.slots for other in self._lanes.values())
 
     def _lane(self, model: ModelKey) -> Lane:
         lane = self._lanes.get(model)

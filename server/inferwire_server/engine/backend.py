@@ -36,6 +36,7 @@ class ModelOptions:
         weight: Its share of the device against other models that wait: twice the weight, twice the time.
         batching: How its jobs may run together; None for never.
         labels: The names of its classes.
+        idle_unload_s: After how long without a job it is unloaded, until the next; None for never.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ModelOptions:
     weight: float = 1.0
     batching: Batching | None = None
     labels: tuple[str, ...] = ()
+    idle_unload_s: float | None = None
 
 
 class Slot(Protocol):

@@ -116,6 +116,23 @@ class Device:
         self._apply(self._scheduler.remove_model(model, error, self._clock()))
         return drained
 
+    def suspend(self, model: ModelKey) -> bool:
+        """Let go of a model's slots unless it has jobs, and say so; jobs that come wait until it is resumed."""
+        is_suspended = self._scheduler.suspend(model)
+        if is_suspended:
+            self._slots[model] = ()
+        return is_suspended
+
+    def resume(self, model: ModelKey, slots: Sequence[Slot]) -> None:
+        """Give a suspended model slots again."""
+        self._slots[model] = slots
+        self._apply(self._scheduler.resume(model, len(slots), self._clock()))
+        self._arm_timer()
+
+    def end_waiting(self, model: ModelKey, error: ServingError) -> None:
+        """End the jobs of a model that wait."""
+        self._apply(self._scheduler.end_waiting(model, error, self._clock()))
+
     def submit(self, job: Job) -> None:
         """Admit a job.
 

@@ -43,6 +43,7 @@ class ModelSettings:
         shapes: Shapes of inputs, in place of those in the model.
         warm_up: Shapes of the zeros it runs before it is ready; None for no such run.
         labels: The names of the classes that an output's last dimension counts.
+        idle_unload_s: After how many seconds without a job it is unloaded, until the next; None for never.
     """
 
     device: str | None = None
@@ -55,6 +56,7 @@ class ModelSettings:
     shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
     warm_up: Mapping[str, tuple[int, ...]] | None = None
     labels: tuple[str, ...] = ()
+    idle_unload_s: float | None = None
 
     def options(self, name: str, defaults: ModelOptions) -> ModelOptions:
         """Say how the model of this name is compiled where others are compiled with these defaults."""
@@ -69,6 +71,7 @@ class ModelSettings:
             weight=self.weight,
             warm_up=self.warm_up,
             labels=self.labels,
+            idle_unload_s=self.idle_unload_s,
         )
 
 
@@ -134,7 +137,7 @@ def _whole(value: object, least: int, expected: str) -> int:
     return value
 
 
-def _weight(value: object) -> float:
+def _above_zero(value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= _LARGEST:
         raise _UnfitError(value, "a number above 0")
     return float(value)
@@ -210,9 +213,10 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "slots": lambda value: _whole(value, 1, "a whole number from 1 up"),
     "version_policy": _version_policy,
     "priority": lambda value: _whole(value, -_LARGEST, "a whole number; larger is more urgent"),
-    "weight": _weight,
+    "weight": _above_zero,
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
     "labels": lambda value: _text(value, "the name of a file beside this one"),
+    "idle_unload_s": _above_zero,
     "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
 }
 """The settings there are, and how each is read."""

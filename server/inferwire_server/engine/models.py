@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -12,12 +13,14 @@ from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import Terms
+from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.warm_up import zeros
 from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Slot, Source
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device, Observer
+from inferwire_server.engine.idle import Idleness
 from inferwire_server.engine.labels import check_labels
 from inferwire_server.engine.row_check import check_rows_are_independent
 from inferwire_server.errors import ServingError
@@ -34,9 +37,11 @@ class QueueOptions:
     limit: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Model:
     """A compiled model that takes jobs. It is its own key: two loads of one file are two models.
+
+    One that is unloaded while it is idle takes jobs all the same: they wait until it is loaded again.
 
     Attributes:
         priority: The priority of the jobs that name none.
@@ -101,6 +106,7 @@ class Engine:
         self._clock = clock
         self._devices: dict[str, Device] = {}
         self._models: set[Model] = set()
+        self._idleness: dict[Model, Idleness] = {}
         self.stuck = 0
 
     async def __aenter__(self) -> Engine:
@@ -111,6 +117,8 @@ class Engine:
     async def __aexit__(self, *exc_info: object) -> None:
         error = ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
         self._models.clear()
+        for idleness in self._idleness.values():
+            idleness.close()
         leaving = [device.remove_model(model, error) for device in self.devices for model in device.models]
         for device in self.devices:
             device.cancel_all("the server is shutting down")
@@ -134,9 +142,16 @@ class Engine:
         return tuple(self._models)
 
     async def load(
-        self, source: Source, options: ModelOptions, version: str = "", on_warming: Callable[[], None] = lambda: None
+        self,
+        source: Source,
+        options: ModelOptions,
+        version: str = "",
+        on_warming: Callable[[], None] = lambda: None,
+        on_change: Callable[[Model, ModelState, str], None] | None = None,
     ) -> Model:
         """Compile a model on a thread, open its slots, and warm them up if the options say so.
+
+        `on_change` is told when it is unloaded because it is idle, and when it is loaded again.
 
         Raises:
             ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
@@ -150,6 +165,10 @@ class Engine:
         model = Model(compiled, device, len(slots), version, options.priority, options.labels)
         device.add_model(model, slots, Terms(options.weight, options.batching))
         self._models.add(model)
+        if options.idle_unload_s is not None:
+            reopen = partial(_reopen, self.backend, source, options)
+            tell = _tell_nobody if on_change is None else partial(on_change, model)
+            self._idleness[model] = Idleness(model, options.idle_unload_s, reopen, tell)
         return model
 
     async def unload(self, model: Model, error: ServingError | None = None) -> None:
@@ -159,6 +178,8 @@ class Engine:
         """
         if model in self._models:
             self._models.remove(model)
+            if (idleness := self._idleness.pop(model, None)) is not None:
+                idleness.end()
             await asyncio.shield(model.device.remove_model(model, error))
 
     def submit(self, model: Model, submission: Submission, on_end: Callable[[Job], Any]) -> Job:
@@ -170,11 +191,16 @@ class Engine:
         now = self._clock()
         deadline = None if submission.timeout_s is None else now + submission.timeout_s
         key: Hashable = model
+        idleness = self._idleness.get(model)
+        if idleness is not None:
+            on_end = idleness.until_end(on_end)
         job = Job(key, submission.work, now, submission.priority, deadline, on_end, received_at=submission.received_at)
         if model not in self._models:
             model.device.count_refused(model)
             raise ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")
         model.device.submit(job)
+        if idleness is not None:
+            idleness.use()
         return job
 
     def cancel(self, job: Job, reason: str) -> None:
@@ -204,6 +230,17 @@ def _warm_up(spec: ModelSpec, slots: Sequence[Slot], shapes: Mapping[str, tuple[
             slot.run(inputs, outputs)
     except ServingError as error:
         raise ServingError(Code.MODEL_FAILED, f"it does not warm up: {error.message}") from error
+
+
+def _tell_nobody(*_: object) -> None:
+    """Pass over a change."""
+
+
+def _reopen(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, list[Slot]]:
+    compiled, slots, _ = _open(backend, source, options)
+    if options.warm_up is not None:
+        _warm_up(compiled.spec, slots, options.warm_up)
+    return compiled, slots
 
 
 def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, list[Slot], str]:
