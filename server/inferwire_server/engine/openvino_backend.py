@@ -6,10 +6,12 @@ OpenVINO raises bare RuntimeErrors; here they become errors with a code.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import openvino as ov
+import structlog
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ElementType
@@ -18,7 +20,10 @@ from inferwire_proto.properties import EnumValue, Properties, PropertyValue, Sca
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
+from inferwire_server.engine.tokenizers import explained
 from inferwire_server.errors import ServingError
+
+log = structlog.stdlib.get_logger()
 
 T = TypeVar("T")
 
@@ -27,10 +32,12 @@ _OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
 
 
 class OpenVinoBackend:
-    """The runtime of this process: one `Core` for all models."""
+    """The runtime of this process: one `Core` for all models. It has the tokenizers' operations where there are any."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokenizers: Path | None = None) -> None:
         self._core = ov.Core()
+        if tokenizers is not None:
+            self._add_extension(tokenizers)
         # A weights file that is mapped and then written to in place, as one does before a reload, ends the process.
         self._core.set_property({"ENABLE_MMAP": False})
 
@@ -56,6 +63,13 @@ class OpenVinoBackend:
         """Read the plugin versions behind a device name; none for an unknown one."""
         found = _translate(Code.INVALID_INPUT, lambda: self._core.get_versions(device))
         return {name: PluginVersion(v.description, v.build_number) for name, v in found.items()}
+
+    def _add_extension(self, library: Path) -> None:
+        try:
+            core: Any = self._core  # its stub leaves a type open
+            core.add_extension(library)
+        except RuntimeError as error:
+            log.warning("the tokenizers are of no use", library=str(library), reason=str(error).strip())
 
     def _compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
         model = _read(self._core, source)
@@ -177,7 +191,7 @@ def _translate(code: Code, call: Callable[[], T]) -> T:
         text = str(error).strip()
         if code is Code.INFERENCE_FAILED and "was canceled" in text:
             raise ServingError(Code.CANCELLED, "the inference was cancelled") from error
-        raise ServingError(code, text) from error
+        raise ServingError(code, explained(text)) from error
 
 
 def _read(core: Any, source: Source) -> ov.Model:
