@@ -5,7 +5,6 @@ Owns its interface only; what requests share of it is `remote_model`'s.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -16,6 +15,7 @@ from inferwire.ov_dict import OVDict
 from inferwire.ports import ConstOutput
 from inferwire.property_values import from_contract
 from inferwire.remote_model import RemoteModel
+from inferwire.variable_state import VariableState
 
 
 class CompiledModel:
@@ -24,7 +24,7 @@ class CompiledModel:
     Made by `Core.compile_model` and `Core.served_model`. A model compiled for this client is freed
     on the server once neither it nor a request of it is held any more.
 
-    Differs from OpenVINO: states, export and the runtime model are not offered yet; properties are
+    Differs from OpenVINO: export and the runtime model are not offered yet; properties are
     those the model had when it was compiled.
 
     Example:
@@ -75,19 +75,7 @@ class CompiledModel:
         return self._port("output", self._model.ports.output_ports, args, kwargs)
 
     def create_infer_request(self) -> InferRequest:
-        """Make a request. Mirrors `openvino.CompiledModel.create_infer_request`; no call to the server.
-
-        Differs from OpenVINO: a model that keeps states starts each inference from fresh ones, and
-        says so in a RuntimeWarning.
-        """
-        if self._model.description.states:
-            states = ", ".join(self._model.description.states)
-            warnings.warn(
-                f"model '{self._model.description.name}' keeps states ({states}); over the network each inference"
-                " starts from fresh ones, since states are not offered by this version of inferwire",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        """Make a request. Mirrors `openvino.CompiledModel.create_infer_request`; no call to the server."""
         return InferRequest(self._model, self)
 
     def infer_new_request(self, inputs: Any = None) -> OVDict:
@@ -97,7 +85,8 @@ class CompiledModel:
             TypeError: As `InferRequest.infer`.
             RuntimeError: As `InferRequest.infer`.
         """
-        return self.create_infer_request().infer(inputs)
+        # Nobody can come back to the states of this request: fresh ones will do, and none are kept.
+        return InferRequest(self._model, self, keeps_states=False).infer(inputs)
 
     def __call__(
         self,
@@ -119,9 +108,8 @@ class CompiledModel:
             TypeError: As `InferRequest.infer`.
             RuntimeError: As `InferRequest.infer`; "Infer Request is busy" where two threads call.
         """
-        if self._infer_request is None:
-            self._infer_request = self.create_infer_request()
-        return self._infer_request.infer(inputs, share_inputs, share_outputs, decode_strings=decode_strings)
+        request = self._shared_request()
+        return request.infer(inputs, share_inputs, share_outputs, decode_strings=decode_strings)
 
     def get_property(self, property: str) -> Any:  # noqa: A002 - openvino's name
         """Give a property's value as it was when the model was compiled, with openvino's type.
@@ -151,21 +139,21 @@ class CompiledModel:
     def release_memory(self) -> None:
         """Do nothing: what the server holds between inferences is shared by its clients."""
 
-    def query_state(self) -> NoReturn:
-        """Give the states of the request that calls share; not offered yet.
+    def query_state(self) -> list[VariableState]:
+        """Give the states of the request that calls share. Mirrors `openvino.CompiledModel.query_state`.
 
         Raises:
-            RuntimeError: Always.
+            RuntimeError: While a call runs.
         """
-        return self.create_infer_request().query_state()
+        return self._shared_request().query_state()
 
-    def reset_state(self) -> NoReturn:
-        """Reset the states of the request that calls share; not offered yet.
+    def reset_state(self) -> None:
+        """Reset the states of the request that calls share. Mirrors `openvino.CompiledModel.reset_state`.
 
         Raises:
-            RuntimeError: Always.
+            RuntimeError: As `InferRequest.reset_state`.
         """
-        return self.create_infer_request().reset_state()
+        self._shared_request().reset_state()
 
     def export_model(self, model_stream: Any = None) -> NoReturn:
         """Export the compiled model; not offered yet.
@@ -188,6 +176,11 @@ class CompiledModel:
     def optimal_number_of_infer_requests(self) -> int:
         """How many inferences of the model the server runs at once; not in openvino."""
         return self._model.description.optimal_number_of_infer_requests
+
+    def _shared_request(self) -> InferRequest:
+        if self._infer_request is None:
+            self._infer_request = self.create_infer_request()
+        return self._infer_request
 
     def _port(
         self, kind: str, ports: Sequence[ConstOutput], args: tuple[object, ...], kwargs: Mapping[str, Any]

@@ -82,6 +82,12 @@ class SessionExpired(InferwireError):
     code = Code.SESSION_EXPIRED
 
 
+class SessionLost(InferwireError):
+    """What the server kept for this client is gone: states, which only it had. Begin anew."""
+
+    code = Code.SEQUENCE_NOT_FOUND
+
+
 class QueueFull(InferwireError):
     """The device's queue is full; `retry_after_s` says when to try again, where the server knows."""
 

@@ -25,8 +25,10 @@ from inferwire.ov_dict import OVDict
 from inferwire.ports import ConstOutput
 from inferwire.remote_model import RemoteModel
 from inferwire.request_state import Phase, Run
+from inferwire.request_states import RequestStates
 from inferwire.tensor_access import TensorAccess
 from inferwire.transport.protocol import ExecutionHeader, Outcome, Timings
+from inferwire.variable_state import VariableState
 
 if TYPE_CHECKING:
     from inferwire.compiled_model import CompiledModel
@@ -38,11 +40,13 @@ class InferRequest(TensorAccess):
     """Runs inferences of one model, one at a time. Mirrors `openvino.InferRequest`.
 
     Made by `CompiledModel.create_infer_request`. It holds a tensor for each input and output;
-    all of it is local, only executions travel.
+    all of it is local, only executions travel. A model's states, if it keeps any, are kept by the server
+    for this request alone, from its first inference until nobody holds it any more.
 
     Differs from OpenVINO: a request can start again straight after `cancel`; `latency` keeps its
     last value while one runs; `wait` on itself inside its own callback is an error, where openvino
-    never returns; states, profiling and batches of tensors are not offered yet; `timings` is more.
+    never returns; profiling and batches of tensors are not offered yet; `timings` is more. States that the
+    server has lost, as when it restarted, raise `SessionLost` until `reset_state` begins anew.
 
     Example:
         >>> request = compiled.create_infer_request()
@@ -54,8 +58,9 @@ class InferRequest(TensorAccess):
         array([[1., 1., 1.]], dtype=float32)
     """
 
-    def __init__(self, model: RemoteModel, compiled_model: CompiledModel) -> None:
+    def __init__(self, model: RemoteModel, compiled_model: CompiledModel, *, keeps_states: bool = True) -> None:
         super().__init__(model.ports)
+        self._states = RequestStates(model) if keeps_states and model.description.states else None
         self._model = model
         self._compiled_model = compiled_model
         self._callback: Callable[[Any], object] | None = None
@@ -216,23 +221,28 @@ class InferRequest(TensorAccess):
         """Give the compiled model that made this request."""
         return self._compiled_model
 
-    def query_state(self) -> NoReturn:
-        """Give the model's states; not offered yet.
+    def query_state(self) -> list[VariableState]:
+        """Give the states that the model keeps for this request; none for a model without states.
+
+        Mirrors `openvino.InferRequest.query_state`.
 
         Raises:
-            RuntimeError: Always.
+            RuntimeError: While the request is busy.
         """
         self._state.check_idle()
-        refuse("query_state()")
+        if self._states is None:
+            return []
+        return [VariableState(name, self._states, self._state) for name in self._model.description.states]
 
-    def reset_state(self) -> NoReturn:
-        """Reset the model's states; not offered yet.
+    def reset_state(self) -> None:
+        """Make the states what they were before the first inference. Mirrors `openvino.InferRequest.reset_state`.
 
         Raises:
-            RuntimeError: Always.
+            RuntimeError: While the request is busy; `inferwire.InferwireError` where the server or network says so.
         """
         self._state.check_idle()
-        refuse("reset_state()")
+        if self._states is not None:
+            self._states.reset()
 
     @property
     def profiling_info(self) -> NoReturn:
@@ -263,7 +273,8 @@ class InferRequest(TensorAccess):
         try:
             bring_in(inputs, self._tensors, share=share_inputs)
             self._take_userdata(userdata)
-            return self._model.header(self._tensors.shapes_to_send())
+            mark = None if self._states is None else self._states.mark()
+            return self._model.header(self._tensors.shapes_to_send(), mark)
         except BaseException:
             self._state.abandon()
             raise
@@ -310,7 +321,9 @@ class InferRequest(TensorAccess):
 
     def _store(self, outcome: Outcome) -> RuntimeError | None:
         if outcome.error is not None:
-            return outcome.error
+            return outcome.error if self._states is None else self._states.failed(outcome.error)
+        if self._states is not None:
+            self._states.succeeded()
         self._timings = outcome.timings
         try:
             self._tensors.store(outcome.outputs)

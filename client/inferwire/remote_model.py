@@ -9,7 +9,14 @@ from __future__ import annotations
 import weakref
 
 from inferwire.model_ports import ModelPorts
-from inferwire.transport.protocol import ExecutionHeader, ModelDescription, Target, TensorSpec, Transport
+from inferwire.transport.protocol import (
+    ExecutionHeader,
+    ModelDescription,
+    SequenceMark,
+    Target,
+    TensorSpec,
+    Transport,
+)
 
 _MOST_HEADERS = 64
 
@@ -22,7 +29,7 @@ class RemoteModel:
         self.target = target
         self.description = description
         self.ports = ModelPorts(description.inputs, description.outputs)
-        self._headers: dict[tuple[tuple[int, ...], ...], ExecutionHeader] = {}
+        self._headers: dict[tuple[tuple[tuple[int, ...], ...], SequenceMark | None], ExecutionHeader] = {}
         if not target.is_served:
             weakref.finalize(self, transport.release, target.name).atexit = False
 
@@ -30,15 +37,16 @@ class RemoteModel:
         kind = "served" if self.target.is_served else "compiled"
         return f"<RemoteModel {self.description.name!r}: {kind} by {self.transport.address}>"
 
-    def header(self, shapes: tuple[tuple[int, ...], ...]) -> ExecutionHeader:
-        """Give the header of executions with inputs of these shapes."""
-        header = self._headers.get(shapes)
+    def header(self, shapes: tuple[tuple[int, ...], ...], sequence: SequenceMark | None = None) -> ExecutionHeader:
+        """Give the header of executions with inputs of these shapes, for a sequence if it belongs to one."""
+        header = self._headers.get((shapes, sequence))
         if header is None:
             if len(self._headers) >= _MOST_HEADERS:
                 self._headers.clear()
-            header = self._headers[shapes] = self._make_header(shapes)
+            header = self._headers[shapes, sequence] = self._make_header(shapes, sequence)
         return header
 
-    def _make_header(self, shapes: tuple[tuple[int, ...], ...]) -> ExecutionHeader:
-        inputs = zip(self.ports.inputs, shapes, strict=True)
-        return ExecutionHeader(self.target, tuple(TensorSpec(port.index, port.row, shape) for port, shape in inputs))
+    def _make_header(self, shapes: tuple[tuple[int, ...], ...], sequence: SequenceMark | None) -> ExecutionHeader:
+        ports = zip(self.ports.inputs, shapes, strict=True)
+        inputs = tuple(TensorSpec(port.index, port.row, shape) for port, shape in ports)
+        return ExecutionHeader(self.target, inputs, sequence)

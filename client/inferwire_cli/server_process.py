@@ -39,6 +39,11 @@ class ServerProcess:
         """Where `Core` connects to."""
         return f"{self.host}:{self.grpc_port}"
 
+    @property
+    def http_address(self) -> str:
+        """Where its HTTP listens."""
+        return f"{self.host}:{self.http_port}"
+
 
 @contextmanager
 def running_server(model_repository: Path, *flags: str) -> Generator[ServerProcess]:

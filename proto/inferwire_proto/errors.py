@@ -51,6 +51,7 @@ class Code(Enum):
     INFERENCE_FAILED = Meaning(15, "INTERNAL", 500)
     SHUTTING_DOWN = Meaning(16, "UNAVAILABLE", 503, Retry.YES)
     INTERNAL = Meaning(17, "INTERNAL", 500)
+    SEQUENCE_NOT_FOUND = Meaning(18, "INVALID_ARGUMENT", 400)
 
     @property
     def wire(self) -> int:

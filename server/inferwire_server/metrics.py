@@ -130,6 +130,7 @@ class _Loads:
         queued = GaugeMetricFamily("inferwire_queued_jobs", "Jobs waiting for a slot.", labels=_LABELS)
         busy = GaugeMetricFamily("inferwire_busy_slots", "Slots that run an inference.", labels=_LABELS)
         slots = GaugeMetricFamily("inferwire_slots", "Slots of a model.", labels=_LABELS)
+        bound = GaugeMetricFamily("inferwire_sequences", "Callers whose states a model keeps.", labels=_LABELS)
         capacity = GaugeMetricFamily("inferwire_queue_capacity", "Jobs that may wait.", labels=("device",))
         for device in self._devices():
             capacity.add_metric((device.name,), device.queue_capacity)
@@ -137,7 +138,8 @@ class _Loads:
                 queued.add_metric(labels, load.queued)
                 busy.add_metric(labels, load.running)
                 slots.add_metric(labels, load.slots)
-        yield from (queued, busy, slots, capacity)
+                bound.add_metric(labels, load.bound)
+        yield from (queued, busy, slots, bound, capacity)
 
 
 def _loads(device: Device) -> dict[tuple[str, str, str], Load]:
@@ -146,7 +148,12 @@ def _loads(device: Device) -> dict[tuple[str, str, str], Load]:
     for model in device.models:
         load, labels = device.load_of(model), (*_model_labels(model), device.name)
         known = loads.get(labels, Load(0, 0, 0))
-        loads[labels] = Load(known.running + load.running, known.slots + load.slots, known.queued + load.queued)
+        loads[labels] = Load(
+            known.running + load.running,
+            known.slots + load.slots,
+            known.queued + load.queued,
+            known.bound + load.bound,
+        )
     return loads
 
 

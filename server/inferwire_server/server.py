@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from secrets import token_hex
+from time import monotonic
 
 import structlog
 
 from inferwire_proto.properties import Properties
+from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.sessions import Sessions
@@ -36,6 +38,7 @@ from inferwire_server.service import (
 from inferwire_server.service.health import Identity
 from inferwire_server.service.inference import NamedJob
 from inferwire_server.service.models import ModelControl
+from inferwire_server.service.sequences import Sequences
 from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.http_server import http_server
@@ -121,8 +124,10 @@ class Composition:
 
 
 @asynccontextmanager
-async def compose(settings: Settings, backend: Backend) -> AsyncGenerator[Composition, None]:
-    """Build everything behind the sockets, and close it afterwards.
+async def compose(
+    settings: Settings, backend: Backend, clock: Callable[[], float] = monotonic
+) -> AsyncGenerator[Composition, None]:
+    """Build everything behind the sockets, and close it afterwards. Jobs are timed by `clock`, in seconds.
 
     Raises:
         ServingError: INVALID_INPUT if the model repository is not there, or for a setting that says nothing.
@@ -135,12 +140,12 @@ async def compose(settings: Settings, backend: Backend) -> AsyncGenerator[Compos
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
     try:
         async with (
-            Engine(backend, queue, metrics) as engine,
+            Engine(backend, queue, metrics, clock) as engine,
             Loader(engine, catalogue, scan, _model_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
         ):
             metrics.watch(lambda: engine.devices)
-            uploads = UploadService(engine, blobs, new_id)
+            uploads = UploadService(engine, blobs, new_id, _binding(settings))
             models = ModelService(
                 catalogue, uploads, ModelControl(loader, settings.allow_model_control, settings.watch)
             )
@@ -158,12 +163,13 @@ def _services(
 ) -> Services:
     identity = Identity(settings.server_name, version("inferwire"), new_id())
     ledger: JobLedger[NamedJob] = JobLedger(new_id, settings.keep_jobs_s)
+    sequences = Sequences(engine)
     return Services(
         health=HealthService(identity, catalogue, is_strict=settings.strict_readiness),
-        inference=InferenceService(engine, models, ledger),
+        inference=InferenceService(engine, models, sequences, ledger),
         models=models,
         uploads=uploads,
-        sessions=SessionService(Sessions(new_id, settings.session_grace_s), uploads),
+        sessions=SessionService(Sessions(new_id, settings.session_grace_s), uploads, sequences),
         devices=DeviceService(engine),
     )
 
@@ -176,4 +182,9 @@ def _repository(settings: Settings) -> Callable[[], list[Entry]]:
 
 def _model_options(settings: Settings) -> ModelOptions:
     cache: Properties = {} if settings.cache_dir is None else {"CACHE_DIR": str(settings.cache_dir)}
-    return ModelOptions("", settings.device, cache | parse_properties(settings.properties), settings.slots)
+    properties = cache | parse_properties(settings.properties)
+    return ModelOptions("", settings.device, properties, settings.slots, binding=_binding(settings))
+
+
+def _binding(settings: Settings) -> BindingTerms:
+    return BindingTerms(settings.max_sequences, settings.sequence_idle_s, settings.sequences_wait)

@@ -123,6 +123,26 @@ class Settings:
         float,
         Parameter(group=_QUEUE, validator=_NOT_NEGATIVE, help="Seconds a finished job's result can be collected."),
     ] = 60.0
+    max_sequences: Annotated[
+        int,
+        Parameter(
+            group=_CLIENTS,
+            validator=_POSITIVE,
+            help="Callers whose states each model with states keeps at once; one more is refused.",
+        ),
+    ] = 64
+    sequences_wait: Annotated[
+        bool,
+        Parameter(group=_CLIENTS, help="Let one more wait, in the queue, until another's states are freed."),
+    ] = False
+    sequence_idle_s: Annotated[
+        float,
+        Parameter(
+            group=_CLIENTS,
+            validator=_POSITIVE,
+            help="Seconds without an inference after which a caller's states are freed.",
+        ),
+    ] = 600.0
     allow_uploads: Annotated[
         bool,
         Parameter(group=_CLIENTS, help="Let clients upload models and compile them here."),

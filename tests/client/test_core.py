@@ -134,10 +134,6 @@ def test_what_is_not_offered_says_so(core: ov.Core) -> None:
     for call in (
         compiled.export_model,
         compiled.get_runtime_model,
-        compiled.query_state,
-        compiled.reset_state,
-        request.query_state,
-        request.reset_state,
         request.get_profiling_info,
         lambda: request.set_input_tensors([]),  # pyright: ignore[reportArgumentType]
     ):

@@ -19,8 +19,6 @@ CALLS: dict[str, Callable[[Any, Any], object]] = {
     "get_default_context()": lambda core, compiled: core.get_default_context("GPU"),
     "export_model()": lambda core, compiled: compiled.export_model(),
     "get_runtime_model()": lambda core, compiled: compiled.get_runtime_model(),
-    "query_state()": lambda core, compiled: compiled.query_state(),
-    "reset_state()": lambda core, compiled: compiled.create_infer_request().reset_state(),
     "profiling_info": lambda core, compiled: compiled.create_infer_request().profiling_info,
 }
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.fairness import CREDIT_S
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import Terms
@@ -282,6 +283,19 @@ def test_a_model_with_jobs_is_not_suspended() -> None:
     assert not scheduler.suspend("b")
     scheduler.remove_model("a", None, 0.0)
     assert not scheduler.suspend("a")
+
+
+def test_a_model_that_keeps_a_caller_s_states_is_not_suspended() -> None:
+    scheduler = Scheduler(8)
+    scheduler.add_model("a", 2, Terms(binding=BindingTerms()))
+    binding = scheduler.bind("a", lambda _: None, 0.0)
+    assert not scheduler.suspend("a")
+    scheduler.release(binding, 1.0)
+    assert scheduler.suspend("a")
+    late = scheduler.bind("a", lambda _: None, 2.0)
+    job = Job("a", Work((), ()), 2.0, binding=late)
+    assert started(scheduler.submit(job, 2.0)) == []
+    assert scheduler.resume("a", 2, 3.0) == [Start((job,), 2)]
 
 
 def test_the_waiting_jobs_of_a_suspended_model_can_be_ended() -> None:

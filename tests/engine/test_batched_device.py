@@ -22,6 +22,7 @@ from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.errors import ServingError
 
 U32 = BY_NAME["u32"]
@@ -113,7 +114,7 @@ async def a_rig(
 ) -> AsyncGenerator[Rig, None]:
     model = FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), can_cancel=can_cancel)
     device = Device("CPU", Scheduler(1000), Silent(), asyncio.get_running_loop().time)
-    device.add_model("m", [model.create_slot() for _ in range(slots)], Terms(batching=batching))
+    device.add_model("m", ModelSlots.of(model, slots), Terms(batching=batching))
     rig = Rig(device, model)
 
     def compute(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -20,6 +20,7 @@ from inferwire_server.core.scheduler import Load, Scheduler
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.errors import ServingError
 
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
@@ -106,7 +107,7 @@ async def a_rig(
     tally = Tally()
     model = FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), can_cancel=can_cancel)
     device = Device("CPU", Scheduler(capacity), tally, asyncio.get_running_loop().time)
-    device.add_model("m", [model.create_slot() for _ in range(slots)])
+    device.add_model("m", ModelSlots.of(model, slots))
     rig = Rig(device, model, tally)
     yield rig
     await rig.is_usable()
@@ -240,7 +241,7 @@ async def test_a_waiter_that_raises_loses_neither_a_slot_nor_the_next_job() -> N
         with capture_logs() as logs:
             rig.model.gate.open()
             assert (await end).state is JobState.FINISHED
-        assert [entry["event"] for entry in logs] == ["a job's end was not taken"]
+        assert [entry["event"] for entry in logs] == ["an end was not taken"]
 
 
 @pytest.mark.parametrize("is_running", [True, False])
@@ -289,7 +290,7 @@ async def test_a_refused_job_is_counted_and_its_end_is_not_told() -> None:
 
 async def test_a_removed_model_refuses_ends_what_waits_and_goes_when_the_last_has_run() -> None:
     async with a_rig() as rig:
-        rig.device.add_model("other", [rig.model.create_slot()])
+        rig.device.add_model("other", ModelSlots.of(rig.model, 1))
         running = Job("other", WORK, 0.0)
         waiting = Job("other", WORK, 0.0)
         rig.device.submit(running)
@@ -310,7 +311,7 @@ async def test_a_removed_model_refuses_ends_what_waits_and_goes_when_the_last_ha
 
 async def test_whoever_stops_waiting_for_a_model_to_go_does_not_keep_it() -> None:
     async with a_rig() as rig:
-        rig.device.add_model("other", [rig.model.create_slot()])
+        rig.device.add_model("other", ModelSlots.of(rig.model, 1))
         rig.device.submit(Job("other", WORK, 0.0))
         rig.device.remove_model("other", GONE).cancel()
         rig.model.gate.open()
@@ -330,7 +331,7 @@ async def test_a_closed_device_expires_nothing_more() -> None:
     tally = Tally()
     device = Device("CPU", Scheduler(1), tally, loop.time)
     gate = Gate(is_open=False)
-    device.add_model("m", [FakeModel(echo_spec("m"), gate=gate).create_slot()])
+    device.add_model("m", ModelSlots.of(FakeModel(echo_spec("m"), gate=gate), 1))
     end: asyncio.Future[Job] = loop.create_future()
     device.submit(Job("m", WORK, loop.time(), deadline=loop.time() + 1000.0, on_end=end.set_result))
     timer = device._timer  # pyright: ignore[reportPrivateUsage]

@@ -29,7 +29,7 @@ GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
 class SlotlessModel(FakeModel):
     """A model whose slots cannot be made."""
 
-    def create_slot(self) -> FakeSlot:
+    def create_slot(self, *, keeps_states: bool = False) -> FakeSlot:
         raise ServingError(Code.MODEL_FAILED, "no memory for a slot")
 
 

@@ -24,13 +24,13 @@ class Stepping(FakeModel):
         for event in (self.may_start, self.may_end):
             event.set()
 
-    def create_slot(self) -> FakeSlot:
-        return SteppingSlot(self)
+    def create_slot(self, *, keeps_states: bool = False) -> FakeSlot:
+        return SteppingSlot(self, keeps_states=keeps_states)
 
 
 class SteppingSlot(FakeSlot):
-    def __init__(self, model: Stepping) -> None:
-        super().__init__(model)
+    def __init__(self, model: Stepping, *, keeps_states: bool) -> None:
+        super().__init__(model, keeps_states=keeps_states)
         self._stepping = model
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:

@@ -57,7 +57,7 @@ def serving(tmp_path: Path) -> ComposeFakes:
             (version / "model.onnx").touch()
         backend = FakeBackend({model.spec.name: model for model in models})
         chosen = Settings(model_repository=tmp_path, **settings)  # pyright: ignore[reportArgumentType]
-        async with compose(chosen, backend) as composition:
+        async with compose(chosen, backend, asyncio.get_running_loop().time) as composition:
             await composition.loader.sync()
             composition.services.health.begin()
             yield composition

@@ -41,12 +41,12 @@ class Reopening(FakeModel):
         self.opened = 0
         self.failure: Exception | None = None
 
-    def create_slot(self) -> FakeSlot:
+    def create_slot(self, *, keeps_states: bool = False) -> FakeSlot:
         self.opening.pass_through(lambda: False)
         if self.failure is not None:
             raise self.failure
         self.opened += 1
-        return super().create_slot()
+        return super().create_slot(keeps_states=keeps_states)
 
 
 class Rig:
@@ -172,7 +172,7 @@ async def test_files_that_are_another_model_now_are_not_taken_for_it(rig: Rig) -
     rig.model.spec = replace(rig.model.spec, outputs=echo_spec("m", width=5).outputs)
     job = await rig.submit()
     assert job.error is not None
-    assert job.error.message.startswith("failed to load 'm' again: its files have other inputs or outputs now")
+    assert job.error.message.startswith("failed to load 'm' again: its files have other inputs, outputs or states now")
     await rig.server.loader.load("m")
     assert rig.server.services.models.resolve(ServedModel("m")).spec == rig.model.spec
 

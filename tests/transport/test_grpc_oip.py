@@ -89,7 +89,7 @@ async def test_the_server_and_its_models_are_described(client: Any) -> None:
     assert not await client.is_model_ready("nope")
     server = await client.get_server_metadata()
     assert server.name == "inferwire"
-    assert list(server.extensions) == ["binary_tensor_data", "model_configuration", "model_repository"]
+    assert list(server.extensions) == ["binary_tensor_data", "model_configuration", "model_repository", "sequence"]
     model = await client.get_model_metadata("echo")
     assert (model.name, list(model.versions), model.platform) == ("echo", ["1"], "openvino")
     assert (model.inputs[0].name, model.inputs[0].datatype, list(model.inputs[0].shape)) == ("x", "FP32", [-1, 4])
@@ -238,7 +238,10 @@ BAD: list[tuple[pb.ModelInferRequest, str, str]] = [
     ),
     (in_shared_memory(), "UNIMPLEMENTED", "input 'x' is in shared memory region 'r'"),
     (with_parameter("triton_own", bool_param=True), "INVALID_INPUT", "'triton_own' starts with 'triton_'"),
-    (with_parameter("sequence_id", int64_param=3), "UNIMPLEMENTED", "asks for a sequence"),
+    (with_parameter("sequence_id", bool_param=True), "INVALID_INPUT", "'sequence_id' is True, expected a whole number"),
+    (with_parameter("sequence_id", int64_param=-1), "INVALID_INPUT", "'sequence_id' is -1, expected a whole number"),
+    (with_parameter("sequence_start", bool_param=True), "INVALID_INPUT", "a non-zero or non-empty correlation ID"),
+    (with_parameter("sequence_end", int64_param=1), "INVALID_INPUT", "'sequence_end' is 1, expected true or false"),
     (with_parameter("priority", string_param="high"), "INVALID_INPUT", "'priority' is 'high', expected a whole number"),
     (with_parameter("timeout", int64_param=-1), "INVALID_INPUT", "parameter 'timeout' is -1"),
 ]

@@ -20,6 +20,7 @@ from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 
 SERVICES = {
     "inferwire.v1.InferenceService",
+    "inferwire.v1.StateService",
     "inferwire.v1.ModelService",
     "inferwire.v1.DeviceService",
     "inference.GRPCInferenceService",

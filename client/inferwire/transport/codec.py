@@ -19,6 +19,8 @@ from inferwire.transport.protocol import (
     ModelSource,
     Outcome,
     OutputValue,
+    SequenceMark,
+    StateValue,
     Target,
     Timings,
     WireBytes,
@@ -38,7 +40,42 @@ def encode_header(header: ExecutionHeader) -> bytes:
         )
         for spec in header.inputs
     ]
-    return inference_pb2.Execution(target=_target(header.target), inputs=inputs).SerializeToString()
+    execution = inference_pb2.Execution(target=encode_target(header.target), inputs=inputs)
+    if header.sequence is not None:
+        execution.sequence.CopyFrom(encode_sequence(header.sequence))
+    return execution.SerializeToString()
+
+
+def encode_target(target: Target) -> inference_pb2.Target:
+    """Write which model a call is about."""
+    if target.is_served:
+        return inference_pb2.Target(served=target.name, version=target.version, signature=target.signature)
+    return inference_pb2.Target(compiled=target.name, signature=target.signature)
+
+
+def encode_sequence(sequence: SequenceMark) -> inference_pb2.Sequence:
+    """Write which sequence a call belongs to."""
+    return inference_pb2.Sequence(id=sequence.id, start=sequence.is_start)
+
+
+def encode_states(states: Sequence[StateValue]) -> list[types_pb2.TensorHeader]:
+    """Write what states look like, without their bytes."""
+    return [
+        types_pb2.TensorHeader(
+            name=state.name,
+            element_type=types_pb2.ElementType.ValueType(state.element_type.wire),
+            shape=state.shape,
+        )
+        for state in states
+    ]
+
+
+def decode_states(headers: Iterable[types_pb2.TensorHeader], raw: Sequence[WireBytes]) -> list[StateValue]:
+    """Read states."""
+    return [
+        StateValue(header.name, element_types.BY_WIRE[header.element_type], tuple(header.shape), data)
+        for header, data in zip(headers, raw, strict=True)
+    ]
 
 
 def decode_result(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes], elapsed_ms: float) -> Outcome:
@@ -97,12 +134,6 @@ def _cut(header: types_pb2.TensorHeader, data: memoryview, count: int) -> list[m
         return strings.cut(data, prod(header.shape), count)
     size = data.nbytes // count
     return [data[at * size : (at + 1) * size] for at in range(count)]
-
-
-def _target(target: Target) -> inference_pb2.Target:
-    if target.is_served:
-        return inference_pb2.Target(served=target.name, version=target.version, signature=target.signature)
-    return inference_pb2.Target(compiled=target.name, signature=target.signature)
 
 
 def _timings(timings: types_pb2.Timings, elapsed_ms: float) -> Timings:

@@ -5,8 +5,9 @@ Owns no threads. `deliver` runs on the thread that ends an execution.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from inferwire.errors import InferwireError
 from inferwire.transport.protocol import (
@@ -17,6 +18,9 @@ from inferwire.transport.protocol import (
     Outcome,
     OutputValue,
     PluginVersion,
+    SequenceMark,
+    StateValue,
+    Target,
     Timings,
     WireBytes,
 )
@@ -62,6 +66,10 @@ class FakeTransport:
         uploads: The blobs it has.
         compiles: The arguments of each compile.
         released: The ids of released models.
+        released_sequences: The ids of released sequences.
+        states: What `get_states` knows, by name; every sequence's.
+        state_calls: The name and the sequence of each call about states.
+        state_error: What such a call raises, if anything.
         properties: What `device_property` knows, by device and name.
     """
 
@@ -73,8 +81,13 @@ class FakeTransport:
         default_factory=list[tuple[ModelSource, str, dict[str, PropertyValue]]]
     )
     released: list[str] = field(default_factory=list[str])
+    released_sequences: list[int] = field(default_factory=list[int])
+    states: dict[str, StateValue] = field(default_factory=dict[str, StateValue])
+    state_calls: list[tuple[str, SequenceMark]] = field(default_factory=list[tuple[str, SequenceMark]])
+    state_error: InferwireError | None = None
     properties: dict[tuple[str, str], PropertyValue] = field(default_factory=dict[tuple[str, str], PropertyValue])
     is_closed: bool = False
+    _sequence_ids: Iterator[int] = field(default_factory=lambda: count(1))
 
     @property
     def address(self) -> str:
@@ -116,6 +129,36 @@ class FakeTransport:
     def release(self, compiled_id: str) -> None:
         """Note the release."""
         self.released.append(compiled_id)
+
+    def open_sequence(self) -> int:
+        """Give the next id."""
+        return next(self._sequence_ids)
+
+    def get_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
+        """Give states the test has set."""
+        self._note("get", target, sequence)
+        return [self.states[name] for name in names]
+
+    def set_states(self, target: Target, sequence: SequenceMark, states: Sequence[StateValue]) -> None:
+        """Keep the states."""
+        self._note("set", target, sequence)
+        self.states.update({state.name: state for state in states})
+
+    def reset_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
+        """Forget the states."""
+        self._note("reset", target, sequence)
+        for name in names or tuple(self.states):
+            self.states.pop(name, None)
+
+    def release_sequence(self, sequence_id: int) -> None:
+        """Note the release."""
+        self.released_sequences.append(sequence_id)
+
+    def _note(self, call: str, target: Target, sequence: SequenceMark) -> None:
+        del target
+        self.state_calls.append((call, sequence))
+        if self.state_error is not None:
+            raise self.state_error
 
     def devices(self) -> tuple[str, ...]:
         """Give one device."""

@@ -6,6 +6,7 @@ Owns which way a call goes. Messages are made in `codec`, paths and errors in `r
 
 from __future__ import annotations
 
+import itertools
 import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import grpc
 from google.protobuf.message import Message
 
+from inferwire.errors import InferwireError
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.connection import Connection
@@ -25,10 +27,14 @@ from inferwire.transport.protocol import (
     ModelSource,
     Outcome,
     PluginVersion,
+    SequenceMark,
+    StateValue,
+    Target,
     WireBytes,
 )
-from inferwire.transport.releases import Releases
-from inferwire_proto.inferwire.v1 import devices_pb2, models_pb2
+from inferwire.transport.releases import Released, Releases
+from inferwire_proto import framing
+from inferwire_proto.inferwire.v1 import devices_pb2, models_pb2, states_pb2
 from inferwire_proto.properties import PropertyValue, from_wire, map_to_wire
 
 CONNECT_TIMEOUT_S = 5.0
@@ -44,6 +50,7 @@ class GrpcTransport:
         self._address = str(address)
         self._connection = Connection(address, connect_timeout_s)
         self._headers: weakref.WeakKeyDictionary[ExecutionHeader, bytes] = weakref.WeakKeyDictionary()
+        self._sequence_ids = itertools.count(1)
         connection, text = self._connection, self._address
         self._releases = Releases(lambda ids: _release(connection, text, ids))
         weakref.finalize(self, self._connection.finish)
@@ -106,6 +113,45 @@ class GrpcTransport:
         """Free a compiled model some time soon."""
         self._releases.put(compiled_id)
 
+    def open_sequence(self) -> int:
+        """Give an id for a sequence."""
+        self._releases.start()
+        return next(self._sequence_ids)
+
+    def get_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
+        """Read states of a sequence."""
+        request = states_pb2.GetStatesRequest(
+            target=codec.encode_target(target), sequence=codec.encode_sequence(sequence), names=names
+        )
+        data = self._call_raw("StateService.GetStates", request.SerializeToString())
+        try:
+            response, raw = framing.split(states_pb2.GetStatesResponse, data, framing.RAW_FIELD)
+            return codec.decode_states(response.states, raw)
+        except (ValueError, KeyError) as error:
+            raise InferwireError(f"the answer of {self._address} cannot be read: {error}") from error
+
+    def set_states(self, target: Target, sequence: SequenceMark, states: Sequence[StateValue]) -> None:
+        """Replace states of a sequence."""
+        request = states_pb2.SetStatesRequest(
+            target=codec.encode_target(target),
+            sequence=codec.encode_sequence(sequence),
+            states=codec.encode_states(states),
+        )
+        buffers = [state.data for state in states]
+        message = framing.join(request.SerializeToString(), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+        self._call_raw("StateService.SetStates", message)
+
+    def reset_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
+        """Make states of a sequence fresh."""
+        request = states_pb2.ResetStatesRequest(
+            target=codec.encode_target(target), sequence=codec.encode_sequence(sequence), names=names
+        )
+        self._call("StateService.ResetStates", request, states_pb2.ResetStatesResponse)
+
+    def release_sequence(self, sequence_id: int) -> None:
+        """Free what the server keeps for a sequence some time soon."""
+        self._releases.put(sequence_id)
+
     def devices(self) -> tuple[str, ...]:
         """List the server's devices."""
         request = devices_pb2.ListDevicesRequest()
@@ -135,6 +181,13 @@ class GrpcTransport:
         except grpc.RpcError as error:
             raise rpc.error_from(error, self._address) from None
 
+    def _call_raw(self, method: str, request: bytes) -> bytes:
+        link = self._connection.open()
+        try:
+            return rpc.call_raw(link.channel, method, request, link.metadata)
+        except grpc.RpcError as error:
+            raise rpc.error_from(error, self._address) from None
+
     def _upload(self, sha256: bytes, content: WireBytes) -> None:
         link = self._connection.open()
         try:
@@ -156,13 +209,16 @@ def _chunks(sha256: bytes, content: WireBytes) -> Iterator[models_pb2.UploadRequ
         yield models_pb2.UploadRequest(chunk=bytes(content[start : start + CHUNK_BYTES]))
 
 
-def _release(connection: Connection, address: str, compiled_ids: Sequence[str]) -> None:
-    """Free compiled models, where a connection is open; a server that is gone has freed them."""
+def _release(connection: Connection, address: str, released: Sequence[Released]) -> None:
+    """Free models and sequences, where a connection is open; a server that is gone has freed them."""
     link = connection.current
     if link is None:
         return
-    request = models_pb2.ReleaseRequest(compiled_ids=compiled_ids)
+    request = models_pb2.ReleaseRequest(
+        compiled_ids=[each for each in released if isinstance(each, str)],
+        sequences=[each for each in released if isinstance(each, int)],
+    )
     try:
         rpc.call(link.channel, "ModelService.Release", request, models_pb2.ReleaseResponse, link.metadata)
     except (grpc.RpcError, ValueError):
-        _LOG.info("the server at %s did not free %d models; it will with the session", address, len(compiled_ids))
+        _LOG.info("the server at %s did not free %d of its things; it will with the session", address, len(released))

@@ -46,6 +46,14 @@ class TensorSpec:
     shape: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SequenceMark:
+    """Which of this client's sequences a call belongs to, and whether it begins there from fresh states."""
+
+    id: int
+    is_start: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ExecutionHeader:
     """All of an execution that stays the same while shapes do. Made once, sent many times.
@@ -55,6 +63,7 @@ class ExecutionHeader:
 
     target: Target
     inputs: tuple[TensorSpec, ...]
+    sequence: SequenceMark | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +108,16 @@ class Execution(Protocol):
     def cancel(self) -> None:
         """Give it up: nothing is delivered any more. Safe to call from a destructor."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class StateValue:
+    """A state's tensor as it travels."""
+
+    name: str
+    element_type: ElementType
+    shape: tuple[int, ...]
+    data: WireBytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +221,26 @@ class Transport(Protocol):
 
     def release(self, compiled_id: str) -> None:
         """Free a compiled model some time soon. Safe to call from a destructor; never raises."""
+        ...
+
+    def open_sequence(self) -> int:
+        """Give an id for a sequence that no other of this client's has. The server hears of it with its first call."""
+        ...
+
+    def get_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
+        """Read states of a sequence, in the order of the names."""
+        ...
+
+    def set_states(self, target: Target, sequence: SequenceMark, states: Sequence[StateValue]) -> None:
+        """Replace states of a sequence."""
+        ...
+
+    def reset_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
+        """Make states of a sequence fresh: those named, or all."""
+        ...
+
+    def release_sequence(self, sequence_id: int) -> None:
+        """Free what the server keeps for a sequence some time soon. Safe to call from a destructor; never raises."""
         ...
 
     def devices(self) -> tuple[str, ...]:

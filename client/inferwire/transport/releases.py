@@ -1,6 +1,6 @@
 """Frees what the garbage collector found unused, in batches and away from the destructors.
 
-Owns one queue and one daemon thread. Knows nothing of what the ids name.
+Owns one queue and one daemon thread. Ids of compiled models are texts, those of sequences are numbers.
 """
 
 from __future__ import annotations
@@ -8,14 +8,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import TypeAlias
+
+Released: TypeAlias = str | int
 
 
 class Releases:
     """Ids on their way to being freed."""
 
-    def __init__(self, send: Callable[[list[str]], None]) -> None:
+    def __init__(self, send: Callable[[list[Released]], None]) -> None:
         self._send = send
-        self._queue: SimpleQueue[str | None] = SimpleQueue()
+        self._queue: SimpleQueue[Released | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -24,7 +27,7 @@ class Releases:
             self._thread = threading.Thread(target=self._run, name="inferwire-release", daemon=True)
             self._thread.start()
 
-    def put(self, released: str) -> None:
+    def put(self, released: Released) -> None:
         """Free an id some time soon. Safe to call from a destructor."""
         self._queue.put(released)
 
@@ -36,8 +39,8 @@ class Releases:
         while (batch := self._gather()) is not None:
             self._send(batch)
 
-    def _gather(self) -> list[str] | None:
-        batch: list[str] = []
+    def _gather(self) -> list[Released] | None:
+        batch: list[Released] = []
         item = self._queue.get()
         while item is not None:
             batch.append(item)

@@ -8,6 +8,8 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.bindings import Binding
+from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, bug
 
@@ -47,10 +49,14 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a slot is to do: inputs in the model's order, and the outputs to take."""
+    """What a slot is to do: inputs in the model's order, and the outputs to take.
+
+    With `states` it is no inference: the slot does that with its states.
+    """
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[int, ...]
+    states: StateAccess | None = None
 
 
 Outcome: TypeAlias = tuple[Tensor, ...] | ServingError
@@ -59,7 +65,11 @@ Outcome: TypeAlias = tuple[Tensor, ...] | ServingError
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Job:
-    """A submitted inference. The scheduler alone changes it."""
+    """A submitted inference. The scheduler alone changes it.
+
+    Attributes:
+        binding: Whose slot it runs in; None for any that nobody is bound to.
+    """
 
     model: Hashable
     work: Work
@@ -67,6 +77,7 @@ class Job:
     priority: int = 0
     deadline: float | None = None
     on_end: Callable[[Job], Any] | None = None
+    binding: Binding | None = None
     state: JobState = JobState.QUEUED
     started_at: float | None = None
     ended_at: float | None = None

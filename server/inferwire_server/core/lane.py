@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from inferwire_server.core.batching import Batching, Group, rows_of
+from inferwire_server.core.bindings import Binding, Bindings, BindingTerms
 from inferwire_server.core.fairness import Share
 from inferwire_server.core.job import Job
 from inferwire_server.core.queue import JobQueue
@@ -21,10 +22,17 @@ ModelKey: TypeAlias = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a model's jobs are scheduled by: its weight against other models, and whether they run together."""
+    """What a model's jobs are scheduled by.
+
+    Attributes:
+        weight: Its weight against other models.
+        batching: How its jobs run together; None for each alone.
+        binding: How callers are bound to slots of their own; None for a model without states.
+    """
 
     weight: float = 1.0
     batching: Batching | None = None
+    binding: BindingTerms | None = None
 
 
 DEFAULT_TERMS = Terms()
@@ -41,16 +49,27 @@ class Run:
 
 @dataclass(slots=True)
 class Lane:
-    """One model's slots and queues: one for each group of jobs that may run together, and under None the rest."""
+    """One model's slots and queues.
+
+    Each group of jobs that may run together has a queue, and so has each binding; under None wait the rest.
+    The slots of bindings come after the `slots` that the others share.
+    """
 
     model: ModelKey
     slots: int
     terms: Terms
     share: Share
     idle: deque[int]
+    bindings: Bindings | None = None
     queues: dict[Group | None, JobQueue] = field(default_factory=dict[Group | None, JobQueue])
     running: dict[int, Run] = field(default_factory=dict[int, Run])
     is_draining: bool = False
+
+    @classmethod
+    def of(cls, model: ModelKey, slots: int, terms: Terms) -> Lane:
+        """Make the lane of a model with this many shared slots."""
+        bindings = None if terms.binding is None else Bindings(model, terms.binding, slots)
+        return cls(model, slots, terms, Share(terms.weight), deque(range(slots)), bindings)
 
     @property
     def queued(self) -> int:
@@ -59,17 +78,36 @@ class Lane:
 
     def push(self, job: Job, arrivals: Iterator[int]) -> None:
         """Let a job wait with those that it may run with."""
-        group = self._group_of(job)
+        group = self.group_of(job)
         queue = self.queues.get(group)
         if queue is None:
-            queue = self.queues[group] = JobQueue(arrivals)
-        queue.push(job, 1 if group is None else rows_of(job.work))
+            queue = self.queues[group] = JobQueue(arrivals, is_in_order=job.binding is not None)
+        queue.push(job, 1 if group is None or job.binding is not None else rows_of(job.work))
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out."""
-        group = self._group_of(job)
+        group = self.group_of(job)
         self.queues[group].remove(job)
         self._drop_if_empty(group)
+
+    def has_idle_slot(self, group: Group | None) -> bool:
+        """Whether a job of this group finds a slot. However many are bound, no more run than there are shared ones."""
+        if len(self.running) >= self.slots:
+            return False
+        if isinstance(group, Binding):
+            return group.slot is not None and group.slot not in self.running
+        return bool(self.idle)
+
+    def claim_slot(self, group: Group | None) -> int:
+        """Take the slot that a job of this group runs in; there has to be one."""
+        if isinstance(group, Binding) and group.slot is not None:
+            return group.slot
+        return self.idle.popleft()
+
+    def free_slot(self, slot: int) -> None:
+        """Take a slot back: one that is bound stays its binding's."""
+        if slot < self.slots:
+            self.idle.append(slot)
 
     def take(self, group: Group | None) -> tuple[Job, ...]:
         """Take what runs next of a group: its first job, and with it as many of the next as may join."""
@@ -92,7 +130,10 @@ class Lane:
         queue = self.queues[group]
         return None if batching.is_worth_a_run(queue.rows) else queue.first.submitted_at + batching.max_delay_s
 
-    def _group_of(self, job: Job) -> Group | None:
+    def group_of(self, job: Job) -> Group | None:
+        """Say which jobs a job waits with."""
+        if job.binding is not None:
+            return job.binding
         return None if self.terms.batching is None else self.terms.batching.group(job.work)
 
     def _drop_if_empty(self, group: Group | None) -> None:

@@ -1,4 +1,4 @@
-"""Jobs that wait for the same thing: urgent ones first, else in the order they came."""
+"""Jobs that wait for the same thing: urgent ones first, or in the order they came."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ Rank = tuple[int, int]
 
 
 class JobQueue:
-    """Waiting jobs in order of rank. Removing one leaves a gap that the next pop passes over."""
+    """Waiting jobs in order of rank. Removing one leaves a gap that the next pop passes over.
 
-    def __init__(self, arrivals: Iterator[int] | None = None) -> None:
+    With `is_in_order` the jobs follow one another as they came, however urgent each of them is.
+    """
+
+    def __init__(self, arrivals: Iterator[int] | None = None, *, is_in_order: bool = False) -> None:
         self._arrivals = arrivals if arrivals is not None else count()
+        self._is_in_order = is_in_order
         self._heap: list[tuple[Rank, Job]] = []
         self._rows: dict[Job, int] = {}
         self._total_rows = 0
@@ -39,13 +43,16 @@ class JobQueue:
         """Let a job wait behind all of its priority and above."""
         self._rows[job] = rows
         self._total_rows += rows
-        heappush(self._heap, ((-job.priority, next(self._arrivals)), job))
+        heappush(self._heap, ((0 if self._is_in_order else -job.priority, next(self._arrivals)), job))
 
     @property
     def first_rank(self) -> Rank | None:
         """The place of the job that is next; None where none waits."""
         self._pass_gaps()
-        return self._heap[0][0] if self._heap else None
+        if not self._heap:
+            return None
+        (_, arrival), job = self._heap[0]
+        return -job.priority, arrival
 
     @property
     def first(self) -> Job:

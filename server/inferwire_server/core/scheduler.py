@@ -7,15 +7,16 @@ anything: every call gives back what the engine is to do.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Group
-from inferwire_server.core.fairness import FairShares, Share
+from inferwire_server.core.bindings import Binding
+from inferwire_server.core.fairness import FairShares
 from inferwire_server.core.job import Job, JobState, Outcome
 from inferwire_server.core.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
 from inferwire_server.errors import ServingError, bug
@@ -51,16 +52,29 @@ class Drained:
     model: ModelKey
 
 
-Effect: TypeAlias = Start | Stop | End | Drained
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """A binding has ended: forget what its slot holds, and tell its caller."""
+
+    binding: Binding
+    slot: int | None
+
+
+Effect: TypeAlias = Start | Stop | End | Drained | Unbound
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How busy a device or one of its models is."""
+    """How busy a device or one of its models is.
+
+    Attributes:
+        bound: How many callers are bound to slots of their own, or wait to be.
+    """
 
     running: int
     slots: int
     queued: int
+    bound: int = 0
 
 
 class Scheduler:
@@ -83,6 +97,7 @@ class Scheduler:
         self._deadlines: list[tuple[float, int, Job]] = []
         self._widest = 0
         self._may_hold = False
+        self._may_bind = False
         self._queued = 0
         self._running = 0
 
@@ -118,21 +133,19 @@ class Scheduler:
 
     @property
     def next_wake(self) -> float | None:
-        """When `wake` has something to do: a job expires, or has waited long enough for company."""
-        deadline = self.next_deadline
-        if not self._may_hold:
-            return deadline
-        ends = [] if deadline is None else [deadline]
-        if self._running < self.limit:
+        """When `wake` has something to do: a job or a binding expires, or has waited long enough for company."""
+        ends = [self.next_deadline]
+        if self._may_bind:
+            ends += [lane.bindings.next_end for lane in self._lanes.values() if lane.bindings is not None]
+        if self._may_hold and self._running < self.limit:
             lanes = [lane for lane in self._lanes.values() if lane.idle]
-            holds = [lane.held_until(group) for lane in lanes for group in lane.queues]
-            ends += [end for end in holds if end is not None]
-        return min(ends, default=None)
+            ends += [lane.held_until(group) for lane in lanes for group in lane.queues]
+        return min((end for end in ends if end is not None), default=None)
 
     def load_of(self, model: ModelKey) -> Load:
         """How busy one model is."""
         lane = self._lane(model)
-        return Load(len(lane.running), lane.slots, lane.queued)
+        return Load(len(lane.running), lane.slots, lane.queued, 0 if lane.bindings is None else len(lane.bindings))
 
     def add_model(self, model: ModelKey, slots: int, terms: Terms = DEFAULT_TERMS) -> None:
         """Take jobs for a model with this many slots."""
@@ -141,27 +154,51 @@ class Scheduler:
         if not terms.weight > 0:
             raise bug(f"model {model} has weight {terms.weight}, expected more than 0")
         self._may_hold |= terms.batching is not None and terms.batching.max_delay_s > 0
-        self._lanes[model] = Lane(model, slots, terms, Share(terms.weight), deque(range(slots)))
+        self._may_bind |= terms.binding is not None
+        self._lanes[model] = Lane.of(model, slots, terms)
         self._widest = max(self._widest, slots)
 
     def remove_model(self, model: ModelKey, error: ServingError | None, now: float) -> list[Effect]:
         """Take no more jobs for a model, and let those that run finish; those that wait end with the error, or run."""
         lane = self._lane(model)
         lane.is_draining = True
-        return self.end_waiting(model, error, now) if error is not None else self._drop_if_drained(lane)
+        effects = [] if error is None else self._end_waiting(lane, error, now)
+        if lane.bindings is not None:
+            effects += _unbound(lane.bindings.release_all())
+        return effects + self._drop_if_drained(lane) + self._dispatch(now)
 
     def end_waiting(self, model: ModelKey, error: ServingError, now: float) -> list[Effect]:
         """End the jobs of a model that wait."""
         lane = self._lane(model)
-        effects: list[Effect] = []
-        for job in [job for queue in lane.queues.values() for job in queue]:
-            effects += self._end_queued(lane, job, error, now)
-        return effects + self._drop_if_drained(lane)
+        return self._end_waiting(lane, error, now) + self._drop_if_drained(lane) + self._dispatch(now)
+
+    def bind(self, model: ModelKey, on_end: Callable[[Binding], Any], now: float) -> Binding:
+        """Give a caller of a model with states a slot of its own, or a place in the row for one.
+
+        Raises:
+            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving.
+        """
+        lane = self._taking(model)
+        if lane.bindings is None:
+            raise bug(f"model {model} has no slots to bind")
+        binding = lane.bindings.bind(now)
+        binding.on_end = on_end
+        return binding
+
+    def release(self, binding: Binding, now: float) -> list[Effect]:
+        """Let a binding end with the last of its jobs; do nothing for one that has ended."""
+        lane = self._lanes.get(binding.model)
+        if lane is None or lane.bindings is None:
+            return []
+        return [*_unbound(lane.bindings.release(binding)), *self._dispatch(now)]
 
     def suspend(self, model: ModelKey) -> bool:
-        """Take the slots of a model away unless it has jobs, and say so; jobs that come wait until it is resumed."""
+        """Take the slots of a model away, and say so, unless it has jobs or keeps a caller's states.
+
+        Jobs that come wait until it is resumed, with as many slots as it had.
+        """
         lane = self._lane(model)
-        if lane.running or lane.queues or lane.is_draining:
+        if lane.running or lane.queues or lane.bindings or lane.is_draining:
             return False
         self._set_slots(lane, 0)
         return True
@@ -180,10 +217,8 @@ class Scheduler:
         Raises:
             ServingError: QUEUE_FULL if as many jobs wait as may; MODEL_NOT_READY if the model is leaving.
         """
-        lane = self._lane(job.model)
-        if lane.is_draining:
-            raise ServingError(Code.MODEL_NOT_READY, f"model '{job.model}' is unloading")
-        if self._queued >= self._capacity and not self._is_admitted_to_full_queue(lane):
+        lane = self._taking(job.model)
+        if self._queued >= self._capacity and not self._is_admitted_to_full_queue(lane, job):
             raise ServingError(
                 Code.QUEUE_FULL,
                 f"the device's queue is full: {self._queued} jobs are waiting, at most {self._capacity} may",
@@ -191,6 +226,8 @@ class Scheduler:
             )
         if not lane.queues:
             self._shares.wake(lane.share)
+        if lane.bindings is not None and job.binding is not None:
+            lane.bindings.begin_job(job.binding)
         lane.push(job, self._arrivals)
         self._queued += 1
         if job.deadline is not None:
@@ -199,6 +236,46 @@ class Scheduler:
 
     def cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
         """End a job that has not ended, for the reason given; do nothing for one that has."""
+        return self._cancel(job, error, now) + self._dispatch(now)
+
+    def expire(self, now: float) -> list[Effect]:
+        """End every job whose deadline has passed."""
+        effects: list[Effect] = []
+        while (deadline := self.next_deadline) is not None and deadline <= now:
+            job = heappop(self._deadlines)[2]
+            error = ServingError(Code.DEADLINE_EXCEEDED, f"the deadline passed while the job was {job.state.value}")
+            effects += self._cancel(job, error, now)
+        return effects
+
+    def wake(self, now: float) -> list[Effect]:
+        """End the jobs and bindings that have expired, and start what has waited long enough for company."""
+        effects = self.expire(now)
+        if self._may_bind:
+            keeping = [lane.bindings for lane in self._lanes.values() if lane.bindings is not None]
+            effects += _unbound([ended for bindings in keeping for ended in bindings.expire(now)])
+        return effects + self._dispatch(now)
+
+    def report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], now: float) -> list[Effect]:
+        """Take a slot back, give each job of its run its outcome, and start what can start."""
+        lane = self._lane(model)
+        run = lane.running.pop(slot, None)
+        if run is None:
+            raise bug(f"slot {slot} of model {model} reported without having run")
+        lane.free_slot(slot)
+        self._running -= 1
+        self._shares.end(lane.share, run.charged_s, now - run.began_at)
+        effects: list[Effect] = []
+        for job, outcome in zip(run.jobs, outcomes, strict=True):
+            if not job.state.is_terminal:
+                effects.append(_close(job, outcome, now))
+            effects += _end_bound(lane, job, now)
+        return effects + self._drop_if_drained(lane) + self.wake(now)
+
+    def __repr__(self) -> str:
+        load = self.load
+        return f"<Scheduler {load.running}/{load.slots} slots busy, {load.queued}/{self._capacity} queued>"
+
+    def _cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane = self._lanes.get(job.model)
         if job.state.is_terminal or lane is None:
             return []
@@ -210,43 +287,11 @@ class Scheduler:
         is_wanted = any(not other.state.is_terminal for other in run.jobs)
         return [End(job)] if is_wanted else [End(job), Stop(lane.model, slot)]
 
-    def expire(self, now: float) -> list[Effect]:
-        """End every job whose deadline has passed."""
-        effects: list[Effect] = []
-        while (deadline := self.next_deadline) is not None and deadline <= now:
-            job = heappop(self._deadlines)[2]
-            error = ServingError(Code.DEADLINE_EXCEEDED, f"the deadline passed while the job was {job.state.value}")
-            effects += self.cancel(job, error, now)
-        return effects
-
-    def wake(self, now: float) -> list[Effect]:
-        """End what has expired, and start what has waited long enough for company."""
-        return self.expire(now) + self._dispatch(now)
-
-    def report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], now: float) -> list[Effect]:
-        """Take a slot back, give each job of its run its outcome, and start what can start."""
-        lane = self._lane(model)
-        run = lane.running.pop(slot, None)
-        if run is None:
-            raise bug(f"slot {slot} of model {model} reported without having run")
-        lane.idle.append(slot)
-        self._running -= 1
-        self._shares.end(lane.share, run.charged_s, now - run.began_at)
-        effects: list[Effect] = []
-        for job, outcome in zip(run.jobs, outcomes, strict=True):
-            if not job.state.is_terminal:
-                effects.append(_close(job, outcome, now))
-        return effects + self._drop_if_drained(lane) + self.wake(now)
-
-    def __repr__(self) -> str:
-        load = self.load
-        return f"<Scheduler {load.running}/{load.slots} slots busy, {load.queued}/{self._capacity} queued>"
-
     def _dispatch(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         while self._running < self.limit and (found := self._next(now)) is not None:
             lane, group = found
-            jobs, slot = lane.take(group), lane.idle.popleft()
+            jobs, slot = lane.take(group), lane.claim_slot(group)
             self._queued -= len(jobs)
             self._running += 1
             lane.running[slot] = Run(jobs, now, self._shares.begin(lane.share))
@@ -258,9 +303,9 @@ class Scheduler:
     def _next(self, now: float) -> tuple[Lane, Group | None] | None:
         best, best_place = None, None
         for lane in self._lanes.values():
-            if not lane.idle:
-                continue
             for group, queue in lane.queues.items():
+                if not lane.has_idle_slot(group):
+                    continue
                 until = lane.held_until(group)
                 if (rank := queue.first_rank) is None or (until is not None and now < until):
                     continue
@@ -270,18 +315,22 @@ class Scheduler:
                     best, best_place = (lane, group), place
         return best
 
-    def _is_admitted_to_full_queue(self, lane: Lane) -> bool:
-        if lane.idle and self._running < self.limit:
+    def _is_admitted_to_full_queue(self, lane: Lane, job: Job) -> bool:
+        if self._running < self.limit and lane.has_idle_slot(lane.group_of(job)):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
         part = max(1, int(self._capacity * lane.share.weight / weights))
         return lane.queued < min(self._capacity, part)
 
+    def _end_waiting(self, lane: Lane, error: ServingError, now: float) -> list[Effect]:
+        waiting = [job for queue in lane.queues.values() for job in queue]
+        return [effect for job in waiting for effect in self._end_queued(lane, job, error, now)]
+
     def _end_queued(self, lane: Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane.remove(job)
         self._queued -= 1
         job.end(error, now)
-        return [End(job)]
+        return [End(job), *_end_bound(lane, job, now)]
 
     def _drop_if_drained(self, lane: Lane) -> list[Effect]:
         if not lane.is_draining or lane.running or lane.queues:
@@ -293,6 +342,12 @@ class Scheduler:
     def _set_slots(self, lane: Lane, slots: int) -> None:
         lane.slots, lane.idle = slots, deque(range(slots))
         self._widest = max(other.slots for other in self._lanes.values())
+
+    def _taking(self, model: ModelKey) -> Lane:
+        lane = self._lane(model)
+        if lane.is_draining:
+            raise ServingError(Code.MODEL_NOT_READY, f"model '{model}' is unloading")
+        return lane
 
     def _lane(self, model: ModelKey) -> Lane:
         lane = self._lanes.get(model)
@@ -307,3 +362,14 @@ def _close(job: Job, outcome: Outcome, now: float) -> End:
     else:
         job.finish(outcome, now)
     return End(job)
+
+
+def _end_bound(lane: Lane, job: Job, now: float) -> list[Effect]:
+    """Tell a job's binding that it waits and runs no more."""
+    if lane.bindings is None or job.binding is None:
+        return []
+    return _unbound(lane.bindings.end_job(job.binding, now))
+
+
+def _unbound(bindings: Sequence[Binding]) -> list[Effect]:
+    return [Unbound(binding, binding.slot) for binding in bindings]

@@ -9,7 +9,9 @@ from typing import Protocol
 
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batching import Batching
+from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.specs import ModelSpec, Shape
+from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 
 
@@ -37,6 +39,7 @@ class ModelOptions:
         batching: How its jobs may run together; None for never.
         labels: The names of its classes.
         idle_unload_s: After how long without a job it is unloaded, until the next; None for never.
+        binding: How callers share it if it keeps states.
     """
 
     name: str
@@ -49,6 +52,7 @@ class ModelOptions:
     batching: Batching | None = None
     labels: tuple[str, ...] = ()
     idle_unload_s: float | None = None
+    binding: BindingTerms = field(default_factory=BindingTerms)
 
 
 class Slot(Protocol):
@@ -59,6 +63,14 @@ class Slot(Protocol):
 
         Raises:
             ServingError: INFERENCE_FAILED or CANCELLED. The slot is usable again either way.
+        """
+        ...
+
+    def access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        """Read, write or reset states, and give what was read. Blocks.
+
+        Raises:
+            ServingError: INVALID_INPUT for a state the model has not, or a tensor that does not fit one.
         """
         ...
 
@@ -90,8 +102,8 @@ class CompiledModel(Protocol):
         """Its readable properties."""
         ...
 
-    def create_slot(self) -> Slot:
-        """Make a slot."""
+    def create_slot(self, *, keeps_states: bool = False) -> Slot:
+        """Make a slot. Unless it keeps the model's states, every inference in it starts from fresh ones."""
         ...
 
 

@@ -6,18 +6,21 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, Outcome
 from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
-from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop
-from inferwire_server.engine.backend import Slot
+from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop, Unbound
+from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
 from inferwire_server.engine.slot_runs import SlotRun
 from inferwire_server.engine.slot_threads import SlotThreads
 from inferwire_server.errors import ServingError
+
+T = TypeVar("T")
 
 log = structlog.stdlib.get_logger()
 
@@ -65,7 +68,7 @@ class Device:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._threads = SlotThreads(f"slot-{name}")
-        self._slots: dict[ModelKey, Sequence[Slot]] = {}
+        self._slots: dict[ModelKey, ModelSlots] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}
         # A timer of uvloop whose time has come already does not say when it is due.
         self._timer: asyncio.Handle | None = None
@@ -99,7 +102,7 @@ class Device:
         """How busy one of its models is."""
         return self._scheduler.load_of(model)
 
-    def add_model(self, model: ModelKey, slots: Sequence[Slot], terms: Terms = DEFAULT_TERMS) -> None:
+    def add_model(self, model: ModelKey, slots: ModelSlots, terms: Terms = DEFAULT_TERMS) -> None:
         """Take jobs for a model."""
         self._slots[model] = slots
         self._scheduler.add_model(model, len(slots), terms)
@@ -117,13 +120,16 @@ class Device:
         return drained
 
     def suspend(self, model: ModelKey) -> bool:
-        """Let go of a model's slots unless it has jobs, and say so; jobs that come wait until it is resumed."""
+        """Let go of a model's slots, and say so, unless it has jobs or keeps a caller's states.
+
+        Jobs that come wait until it is resumed.
+        """
         is_suspended = self._scheduler.suspend(model)
         if is_suspended:
-            self._slots[model] = ()
+            self._slots[model] = NO_SLOTS
         return is_suspended
 
-    def resume(self, model: ModelKey, slots: Sequence[Slot]) -> None:
+    def resume(self, model: ModelKey, slots: ModelSlots) -> None:
         """Give a suspended model slots again."""
         self._slots[model] = slots
         self._apply(self._scheduler.resume(model, len(slots), self._clock()))
@@ -146,6 +152,21 @@ class Device:
             self._observer.job_refused(self.name, job.model)
             raise
         self._apply(effects)
+        self._arm_timer()
+
+    def bind(self, model: ModelKey, on_end: Callable[[Binding], Any]) -> Binding:
+        """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
+
+        Raises:
+            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving.
+        """
+        binding = self._scheduler.bind(model, on_end, self._clock())
+        self._arm_timer()
+        return binding
+
+    def release(self, binding: Binding) -> None:
+        """Let a binding end with the last of its jobs; do nothing for one that has ended."""
+        self._apply(self._scheduler.release(binding, self._clock()))
         self._arm_timer()
 
     def count_refused(self, model: ModelKey) -> None:
@@ -194,6 +215,8 @@ class Device:
                 self._slots[model][slot].cancel()
             case End(job):
                 self._end(job)
+            case Unbound(binding, slot):
+                self._unbind(binding, slot)
             case Drained(model):
                 del self._slots[model]
                 self._observer.model_gone(model)
@@ -201,13 +224,19 @@ class Device:
 
     def _end(self, job: Job) -> None:
         self._observer.job_ended(self.name, job)
-        if job.on_end is None:
-            return
-        try:
-            job.on_end(job)
-        except Exception:
-            # Whoever waits is broken; the slots that the other effects are about are not.
-            log.exception("a job's end was not taken", job=repr(job))
+        _tell(job.on_end, job)
+
+    def _unbind(self, binding: Binding, slot: int | None) -> None:
+        bound = None if slot is None else self._slots[binding.model].take(slot)
+        if bound is not None:
+            free = bound.free
+
+            def work() -> None:
+                free()
+                self._loop.call_soon_threadsafe(self._threads.done)
+
+            self._threads.run(work)
+        _tell(binding.on_end, binding)
 
     def _start(self, jobs: tuple[Job, ...], slot: int) -> None:
         model = jobs[0].model
@@ -236,6 +265,17 @@ class Device:
         self._timer = None
         self._apply(self._scheduler.wake(self._clock()))
         self._arm_timer()
+
+
+def _tell(on_end: Callable[[T], Any] | None, ended: T) -> None:
+    """Tell whoever waits for an end."""
+    if on_end is None:
+        return
+    try:
+        on_end(ended)
+    except Exception:
+        # Whoever waits is broken; the slots that the other effects are about are not.
+        log.exception("an end was not taken", ended=repr(ended))
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from struct import pack, unpack
 from threading import Condition
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
+from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
 from inferwire_server.errors import ServingError
@@ -30,6 +32,16 @@ def echo_spec(name: str, width: int = 4) -> ModelSpec:
         return PortSpec(frozenset({port_name}), port_name, BY_NAME["f32"], shape, port_name, node_type)
 
     return ModelSpec(name, (port("x", "Parameter"),), (port("y", "Result"),))
+
+
+def count_state(count: int) -> Tensor:
+    """Make the state of a slot that has run so many inferences."""
+    return Tensor(BY_NAME["f32"], (1,), pack("<f", count))
+
+
+def count_of(state: Tensor) -> int:
+    """Say how many inferences a state has counted."""
+    return int(unpack("<f", state.data)[0])
 
 
 class Gate:
@@ -97,17 +109,20 @@ class FakeModel:
     properties: Properties = field(default_factory=dict[str, PropertyValue])
     can_cancel: bool = True
 
-    def create_slot(self) -> FakeSlot:
-        """Make a slot."""
-        return FakeSlot(self)
+    def create_slot(self, *, keeps_states: bool = False) -> FakeSlot:
+        """Make a slot. Where it keeps states, each counts its inferences, as one f32."""
+        return FakeSlot(self, keeps_states=keeps_states)
 
 
 class FakeSlot:
     """One inference at a time on a fake model."""
 
-    def __init__(self, model: FakeModel) -> None:
+    def __init__(self, model: FakeModel, *, keeps_states: bool) -> None:
         self._model = model
+        self._keeps_states = keeps_states
         self._is_cancelled = False
+        self._states: dict[str, Tensor] = {}
+        self.access(ResetStates())
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
         """Wait at the gate, then compute."""
@@ -116,7 +131,20 @@ class FakeSlot:
         if self._is_cancelled:
             raise ServingError(Code.CANCELLED, "the inference was cancelled")
         computed = self._model.compute(inputs)
+        if self._keeps_states:
+            self._states = {name: count_state(count_of(state) + 1) for name, state in self._states.items()}
         return tuple(computed[index] for index in outputs)
+
+    def access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        """Read, write or reset states."""
+        match states:
+            case ReadStates(names):
+                return tuple(self._states[name] for name in names or self._states)
+            case WriteStates(values):
+                self._states.update(values)
+            case ResetStates(names):
+                self._states.update((name, count_state(0)) for name in names or self._model.spec.states)
+        return ()
 
     def cancel(self) -> None:
         """Stop at the gate, if the model can."""

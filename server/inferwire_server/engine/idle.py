@@ -7,7 +7,7 @@ all others. What a model takes and gives stays known while it is unloaded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import CompiledModel, Slot
 from inferwire_server.engine.device import Device
+from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.errors import ServingError, bug
 
 log = structlog.stdlib.get_logger()
@@ -31,7 +32,6 @@ class Sleeper(Protocol):
     """A model as far as it is unloaded and loaded again."""
 
     compiled: CompiledModel
-    slots: int
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class Dormant:
     optimal_slots: int
     properties: Properties
 
-    def create_slot(self) -> Slot:
+    def create_slot(self, *, keeps_states: bool = False) -> Slot:  # noqa: ARG002 - takes what every model takes
         """Refuse: nobody runs what is not there."""
         raise bug(f"model {self.spec.name} is unloaded and was asked for a slot")
 
@@ -68,7 +68,7 @@ class Idleness:
         self,
         model: Sleeper,
         limit_s: float,
-        reopen: Callable[[], tuple[CompiledModel, Sequence[Slot]]],
+        reopen: Callable[[], tuple[CompiledModel, ModelSlots]],
         on_change: Callable[[ModelState, str], None],
     ) -> None:
         self._model = model
@@ -141,18 +141,19 @@ class Idleness:
         finally:
             self._waking = None
 
-    def _reopen_alike(self) -> tuple[CompiledModel, Sequence[Slot]]:
+    def _reopen_alike(self) -> tuple[CompiledModel, ModelSlots]:
         compiled, slots = self._reopen()
-        if compiled.spec.signature != self._model.compiled.spec.signature:
+        known = self._model.compiled.spec
+        if (compiled.spec.signature, compiled.spec.states) != (known.signature, known.states):
             raise ServingError(
-                Code.MODEL_FAILED, "its files have other inputs or outputs now, expected a reload that says so"
+                Code.MODEL_FAILED, "its files have other inputs, outputs or states now, expected a reload that says so"
             )
         return compiled, slots
 
-    def _awake(self, compiled: CompiledModel, slots: Sequence[Slot]) -> None:
+    def _awake(self, compiled: CompiledModel, slots: ModelSlots) -> None:
         if self._model not in self._model.device.models:
             return  # it was unloaded for good, and nobody waits any more
-        self._model.compiled, self._model.slots = compiled, len(slots)
+        self._model.compiled = compiled
         self._used_at = self._loop.time()
         self._timer = self._loop.call_later(self._limit_s, self._look)
         log.info("model ready", model=self._model.name, slots=len(slots))

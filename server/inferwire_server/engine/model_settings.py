@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.engine.backend import ModelOptions
@@ -44,6 +45,9 @@ class ModelSettings:
         warm_up: Shapes of the zeros it runs before it is ready; None for no such run.
         labels: The names of the classes that an output's last dimension counts.
         idle_unload_s: After how many seconds without a job it is unloaded, until the next; None for never.
+        max_sequences: How many callers' states it keeps at once, if it keeps states.
+        sequences_wait: Whether one caller more waits; else it is refused.
+        sequence_idle_s: After how long without an inference a caller's states are freed.
     """
 
     device: str | None = None
@@ -57,6 +61,9 @@ class ModelSettings:
     warm_up: Mapping[str, tuple[int, ...]] | None = None
     labels: tuple[str, ...] = ()
     idle_unload_s: float | None = None
+    max_sequences: int | None = None
+    sequences_wait: bool | None = None
+    sequence_idle_s: float | None = None
 
     def options(self, name: str, defaults: ModelOptions) -> ModelOptions:
         """Say how the model of this name is compiled where others are compiled with these defaults."""
@@ -72,6 +79,14 @@ class ModelSettings:
             warm_up=self.warm_up,
             labels=self.labels,
             idle_unload_s=self.idle_unload_s,
+            binding=self._binding(defaults.binding),
+        )
+
+    def _binding(self, defaults: BindingTerms) -> BindingTerms:
+        return BindingTerms(
+            most=self.max_sequences or defaults.most,
+            idle_s=self.sequence_idle_s or defaults.idle_s,
+            may_wait=defaults.may_wait if self.sequences_wait is None else self.sequences_wait,
         )
 
 
@@ -137,10 +152,16 @@ def _whole(value: object, least: int, expected: str) -> int:
     return value
 
 
-def _above_zero(value: object) -> float:
+def _positive(value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= _LARGEST:
         raise _UnfitError(value, "a number above 0")
     return float(value)
+
+
+def _switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _UnfitError(value, "true or false")
+    return value
 
 
 def _precision(value: object) -> str:
@@ -213,10 +234,13 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "slots": lambda value: _whole(value, 1, "a whole number from 1 up"),
     "version_policy": _version_policy,
     "priority": lambda value: _whole(value, -_LARGEST, "a whole number; larger is more urgent"),
-    "weight": _above_zero,
+    "weight": _positive,
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
     "labels": lambda value: _text(value, "the name of a file beside this one"),
-    "idle_unload_s": _above_zero,
+    "idle_unload_s": _positive,
     "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
+    "max_sequences": lambda value: _whole(value, 1, "a whole number from 1 up"),
+    "sequences_wait": _switch,
+    "sequence_idle_s": _positive,
 }
 """The settings there are, and how each is read."""

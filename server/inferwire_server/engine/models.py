@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
 from typing import Any
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
+from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import Terms
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.warm_up import zeros
-from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Slot, Source
+from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device, Observer
 from inferwire_server.engine.idle import Idleness
 from inferwire_server.engine.labels import check_labels
+from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.row_check import check_rows_are_independent
 from inferwire_server.errors import ServingError
 
@@ -85,6 +87,7 @@ class Submission:
     work: Work
     priority: int = 0
     timeout_s: float | None = None
+    binding: Binding | None = None
     received_at: float | None = None
 
 
@@ -163,10 +166,12 @@ class Engine:
             await asyncio.to_thread(_warm_up, compiled.spec, slots, options.warm_up)
         device = self._device(first_device)
         model = Model(compiled, device, len(slots), version, options.priority, options.labels)
-        device.add_model(model, slots, Terms(options.weight, options.batching))
+        binding = options.binding if compiled.spec.states else None
+        device.add_model(model, slots, Terms(options.weight, options.batching, binding))
         self._models.add(model)
         if options.idle_unload_s is not None:
-            reopen = partial(_reopen, self.backend, source, options)
+            # The slots of callers with states are numbered after these.
+            reopen = partial(_reopen, self.backend, source, replace(options, slots=len(slots)))
             tell = _tell_nobody if on_change is None else partial(on_change, model)
             self._idleness[model] = Idleness(model, options.idle_unload_s, reopen, tell)
         return model
@@ -194,10 +199,19 @@ class Engine:
         idleness = self._idleness.get(model)
         if idleness is not None:
             on_end = idleness.until_end(on_end)
-        job = Job(key, submission.work, now, submission.priority, deadline, on_end, received_at=submission.received_at)
+        job = Job(
+            key,
+            submission.work,
+            now,
+            submission.priority,
+            deadline,
+            on_end,
+            submission.binding,
+            received_at=submission.received_at,
+        )
         if model not in self._models:
             model.device.count_refused(model)
-            raise ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")
+            raise _unloading(model)
         model.device.submit(job)
         if idleness is not None:
             idleness.use()
@@ -207,6 +221,21 @@ class Engine:
         """Cancel a job, queued or running; do nothing for one that has ended."""
         if isinstance(job.model, Model):
             job.model.device.cancel(job, reason)
+
+    def bind(self, model: Model, on_end: Callable[[Binding], Any]) -> Binding:
+        """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
+
+        Raises:
+            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model has gone.
+        """
+        if model not in self._models:
+            raise _unloading(model)
+        return model.device.bind(model, on_end)
+
+    def release(self, binding: Binding) -> None:
+        """Let a binding end with the last of its jobs; do nothing for one that has ended."""
+        if isinstance(binding.model, Model):
+            binding.model.device.release(binding)
 
     def answered(self, job: Job) -> None:
         """Record that a finished job's answer is written: what its call took besides the job is the wire's."""
@@ -222,7 +251,11 @@ class Engine:
         return self._devices[name]
 
 
-def _warm_up(spec: ModelSpec, slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]]) -> None:
+def _unloading(model: Model) -> ServingError:
+    return ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")
+
+
+def _warm_up(spec: ModelSpec, slots: ModelSlots, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Run every slot once, beside the device's queue: nobody waits for these, and they are no jobs."""
     try:
         inputs, outputs = zeros(spec, shapes), spec.select(())
@@ -236,19 +269,19 @@ def _tell_nobody(*_: object) -> None:
     """Pass over a change."""
 
 
-def _reopen(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, list[Slot]]:
+def _reopen(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots]:
     compiled, slots, _ = _open(backend, source, options)
     if options.warm_up is not None:
         _warm_up(compiled.spec, slots, options.warm_up)
     return compiled, slots
 
 
-def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, list[Slot], str]:
+def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots, str]:
     """Compile a model and make its slots: both take long and memory. Give the device it queues on."""
     compiled = backend.compile(source, options)
     if options.labels:
         check_labels(compiled.spec, options.labels)
-    slots = [compiled.create_slot() for _ in range(options.slots or compiled.optimal_slots)]
+    slots = ModelSlots.of(compiled, options.slots or compiled.optimal_slots)
     if options.batching is not None:
         check_rows_are_independent(compiled.spec, slots[0], options.batching, compiled.properties)
     # A model for several devices waits in the queue of the first: that is where it starts.

@@ -5,7 +5,7 @@ OpenVINO raises bare RuntimeErrors; here they become errors with a code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,10 +18,11 @@ from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import EnumValue, Properties, PropertyValue, Scalar
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
+from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
 from inferwire_server.engine.tokenizers import explained
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, invalid_input
 
 log = structlog.stdlib.get_logger()
 
@@ -92,10 +93,10 @@ class OpenVinoModel:
         self.optimal_slots = int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
         self.properties = _readable_properties(compiled)
 
-    def create_slot(self) -> OpenVinoSlot:
-        """Make a slot."""
+    def create_slot(self, *, keeps_states: bool = False) -> OpenVinoSlot:
+        """Make a slot. Unless it keeps the model's states, every inference in it starts from fresh ones."""
         request = _translate(Code.MODEL_FAILED, self._compiled.create_infer_request)
-        return OpenVinoSlot(request, self.spec)
+        return OpenVinoSlot(request, self.spec, resets_states=bool(self.spec.states) and not keeps_states)
 
 
 class OpenVinoSlot:
@@ -105,18 +106,36 @@ class OpenVinoSlot:
     caller holds them until `run` returns, and before that the request gets its own tensors back.
     """
 
-    def __init__(self, request: ov.InferRequest, spec: ModelSpec) -> None:
+    def __init__(self, request: ov.InferRequest, spec: ModelSpec, *, resets_states: bool) -> None:
         self._request = request
         self._spec = spec
+        self._resets_states = resets_states
         self._own_inputs = [_own_input(request, index) for index in range(len(spec.inputs))]
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
         """Run an inference and give copies of the outputs asked for."""
         return _translate(Code.INFERENCE_FAILED, lambda: self._run(inputs, outputs))
 
+    def access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        """Read, write or reset states, and give copies of what was read."""
+        return _translate(Code.INVALID_INPUT, lambda: self._access(states))
+
     def cancel(self) -> None:
         """Stop the inference that runs, if the device can."""
         self._request.cancel()
+
+    def _access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        variables = {variable.name: variable for variable in self._request.query_state()}
+        match states:
+            case ReadStates(names):
+                return tuple(_state(_named(variables, name)) for name in names or variables)
+            case WriteStates(values):
+                for name, tensor in values:
+                    _named(variables, name).state = to_runtime(tensor)
+            case ResetStates(names):
+                for name in names or variables:
+                    _named(variables, name).reset()
+        return ()
 
     def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
         request = self._request
@@ -124,7 +143,7 @@ class OpenVinoSlot:
         try:
             for index, view in enumerate(views):
                 request.set_input_tensor(index, view)
-            if self._spec.states:
+            if self._resets_states:
                 # The slot has served other callers: nobody may see what they left behind.
                 request.reset_state()
             # A completion callback would miss failures and cancels; wait() sees them all.
@@ -137,6 +156,17 @@ class OpenVinoSlot:
         finally:
             for index, own in enumerate(self._own_inputs):
                 request.set_input_tensor(index, own)
+
+
+def _named(variables: Mapping[str, Any], name: str) -> Any:
+    if name not in variables:
+        raise invalid_input(f"the model has no state '{name}', expected one of {', '.join(variables)}")
+    return variables[name]
+
+
+def _state(variable: Any) -> Tensor:
+    tensor = variable.state
+    return from_runtime(tensor, BY_NAME[tensor.element_type.get_type_name()])
 
 
 def _own_input(request: ov.InferRequest, index: int) -> ov.Tensor:

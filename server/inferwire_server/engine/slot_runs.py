@@ -53,7 +53,7 @@ class SlotRun:
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None
 
     def _run(self, work: Work) -> tuple[Tensor, ...]:
-        return self._slot.run(work.inputs, work.outputs)
+        return self._slot.run(work.inputs, work.outputs) if work.states is None else self._slot.access(work.states)
 
 
 def _outcome(call: Callable[[], T]) -> T | ServingError:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.ledger import JobLedger
-from inferwire_server.engine.models import Engine, Submission
+from inferwire_server.core.sessions import Session
+from inferwire_server.core.states import StateAccess
+from inferwire_server.engine.models import Engine, Model, Submission
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.models import ModelService
-from inferwire_server.service.values import Inference
+from inferwire_server.service.sequences import Sequences
+from inferwire_server.service.values import Inference, SequenceCall, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +30,10 @@ class NamedJob:
 class InferenceService:
     """Admits inferences, and keeps the jobs that callers name."""
 
-    def __init__(self, engine: Engine, models: ModelService, ledger: JobLedger[NamedJob]) -> None:
+    def __init__(self, engine: Engine, models: ModelService, sequences: Sequences, ledger: JobLedger[NamedJob]) -> None:
         self._engine = engine
         self._models = models
+        self._sequences = sequences
         self._ledger = ledger
         self._in_flight: set[Job] = set()
         self._idle = asyncio.Event()
@@ -52,8 +56,7 @@ class InferenceService:
         Raises:
             ServingError: If the model, the inputs or the queue do not allow it.
         """
-        if self._draining:
-            raise ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
+        self._require_open()
         timeout_s = inference.timeout_s
         if timeout_s is not None and not timeout_s >= 0:
             raise invalid_input(f"the time limit is {timeout_s} seconds, expected 0 or more")
@@ -65,17 +68,28 @@ class InferenceService:
                 "expected a caller that has read the model's description again"
             )
         work = Work(spec.bind(inference.inputs), spec.select(inference.outputs))
+        submission = Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
+        return self._submit(model, submission, inference.sequence, on_end)
 
-        def ended(job: Job) -> None:
-            self._in_flight.discard(job)
-            if self._draining and not self._in_flight:
-                self._idle.set()
-            on_end(job)
+    async def access_states(self, target: Target, sequence: SequenceCall, states: StateAccess) -> Job:
+        """Read, write or reset the states of a sequence, behind what was submitted to it before; give the ended job.
 
-        priority = inference.priority or model.priority
-        job = self._engine.submit(model, Submission(work, priority, timeout_s, received_at), ended)
-        self._in_flight.add(job)
-        return job
+        Raises:
+            ServingError: INVALID_INPUT for a model without states; SEQUENCE_NOT_FOUND; what became of it later is
+                in the job.
+        """
+        self._require_open()
+        model = self._models.resolve(target)
+        if not model.spec.states:
+            raise invalid_input(f"model '{model.name}' keeps no states")
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        submission = Submission(Work((), (), states), model.priority)
+        job = self._submit(model, submission, sequence, lambda _: end.done() or end.set_result(None))
+        return await self._ended(job, end)
+
+    def release_sequences(self, session: Session, ids: Sequence[int]) -> None:
+        """End sequences of a session when their last jobs have; pass over what is not under way."""
+        self._sequences.release(session, ids)
 
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
@@ -93,12 +107,7 @@ class InferenceService:
         """
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         job = self.submit(inference, lambda _: end.done() or end.set_result(None), received_at)
-        try:
-            await end
-        except asyncio.CancelledError:
-            self.cancel(job, "the caller has gone")
-            raise
-        return job
+        return await self._ended(job, end)
 
     def start(self, inference: Inference) -> str:
         """Queue an inference as a named job and give its name.
@@ -167,3 +176,32 @@ class InferenceService:
                 self.cancel(job, "the server is shutting down")
             return len(left)
         return 0
+
+    def _submit(
+        self, model: Model, submission: Submission, sequence: SequenceCall | None, on_end: Callable[[Job], Any]
+    ) -> Job:
+        def ended(job: Job) -> None:
+            self._in_flight.discard(job)
+            if self._draining and not self._in_flight:
+                self._idle.set()
+            on_end(job)
+
+        if sequence is None or not model.spec.states:
+            job = self._engine.submit(model, submission, ended)
+        else:
+            with self._sequences.joined(model, sequence) as binding:
+                job = self._engine.submit(model, replace(submission, binding=binding), ended)
+        self._in_flight.add(job)
+        return job
+
+    async def _ended(self, job: Job, end: asyncio.Future[None]) -> Job:
+        try:
+            await end
+        except asyncio.CancelledError:
+            self.cancel(job, "the caller has gone")
+            raise
+        return job
+
+    def _require_open(self) -> None:
+        if self._draining:
+            raise ServingError(Code.SHUTTING_DOWN, "the server is shutting down")

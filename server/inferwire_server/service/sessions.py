@@ -6,15 +6,17 @@ import asyncio
 from typing import NoReturn
 
 from inferwire_server.core.sessions import Session, Sessions
+from inferwire_server.service.sequences import Sequences
 from inferwire_server.service.uploads import UploadService
 
 
 class SessionService:
     """Opens sessions, and frees what they own when their lease has run out."""
 
-    def __init__(self, sessions: Sessions, uploads: UploadService) -> None:
+    def __init__(self, sessions: Sessions, uploads: UploadService, sequences: Sequences) -> None:
         self._sessions = sessions
         self._uploads = uploads
+        self._sequences = sequences
         self._left = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -56,4 +58,5 @@ class SessionService:
                     self._left.clear()
             except TimeoutError:
                 for session in self._sessions.expire(loop.time()):
+                    self._sequences.end(session)
                     await self._uploads.release(session, tuple(session.compiled), tuple(session.blobs))

@@ -10,6 +10,7 @@ from shutil import rmtree
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.engine.backend import ModelOptions, Source
@@ -47,10 +48,13 @@ class Compilation:
 class UploadService:
     """Takes in models for sessions and compiles them. Off where there is no store for blobs."""
 
-    def __init__(self, engine: Engine, blobs: BlobStore | None, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, engine: Engine, blobs: BlobStore | None, new_id: Callable[[], str], binding: BindingTerms | None = None
+    ) -> None:
         self._engine = engine
         self._blobs = blobs
         self._new_id = new_id
+        self._binding = binding or BindingTerms()
         self._compiled: dict[str, Model] = {}
 
     def __repr__(self) -> str:
@@ -107,7 +111,7 @@ class UploadService:
         for name in _forbidden(compilation.properties):
             raise ServingError(Code.PERMISSION_DENIED, f"property {name} is for the server's operator to set")
         with self._laid_out(session, source) as laid_out:
-            options = ModelOptions("", compilation.device, compilation.properties)
+            options = ModelOptions("", compilation.device, compilation.properties, binding=self._binding)
             model = await self._engine.load(laid_out, options)
         if session.has_ended:
             await self._engine.unload(model, session_expired(session.id))

@@ -30,6 +30,23 @@ Target: TypeAlias = ServedModel | UploadedModel
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceCall:
+    """Which of a caller's sequences an inference belongs to.
+
+    Attributes:
+        id: The caller's name for it: unique in its session, or among all callers that have none.
+        session: Whose it is; None for a caller without a session.
+        is_start: Whether it begins here, from fresh states, whatever ran under this id before.
+        is_end: Whether it ends here.
+    """
+
+    id: int | str
+    session: Session | None = None
+    is_start: bool = False
+    is_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Inference:
     """An inference to run.
 
@@ -40,6 +57,7 @@ class Inference:
         priority: Larger is more urgent; 0 is the model's normal one.
         timeout_s: The time it may take, queue included; None for no limit.
         signature: The signature of the ports the caller knows; 0 for one that does not say.
+        sequence: Whose states it runs on. Without, on fresh ones; for a model without states it means nothing.
     """
 
     target: Target
@@ -48,3 +66,4 @@ class Inference:
     priority: int = 0
     timeout_s: float | None = None
     signature: int = 0
+    sequence: SequenceCall | None = None

@@ -18,21 +18,20 @@ from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
-from inferwire_server.service.values import Inference, ServedModel
+from inferwire_server.service.values import Inference, SequenceCall, ServedModel
 
 Parameter: TypeAlias = bool | int | float | str
 Parameters: TypeAlias = Mapping[str, Parameter]
 
 PLATFORM = "openvino"
 
-EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository")
+EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "sequence")
 """The extensions this server offers; a client may call only what is listed."""
 
 FINAL_RESPONSE = "triton_final_response"
 """The parameter that says whether an answer on a stream is its request's last."""
 
 _OWN_TRITON_PARAMETERS = frozenset({"triton_enable_empty_final_response"})
-_SEQUENCE_PARAMETERS = ("sequence_id", "sequence_start", "sequence_end")
 _NORMAL_PRIORITY = 2**31
 
 
@@ -50,7 +49,7 @@ class OipCall:
         """Say what is to run.
 
         Raises:
-            ServingError: INVALID_INPUT or UNIMPLEMENTED for a parameter.
+            ServingError: INVALID_INPUT for a parameter.
         """
         if self.parameters:
             _refuse_parameters(self.parameters)
@@ -60,6 +59,7 @@ class OipCall:
             outputs=self.outputs,
             priority=_priority(self.parameters),
             timeout_s=_timeout_s(self.parameters),
+            sequence=_sequence(self.parameters, self.model_name),
         )
 
 
@@ -218,11 +218,28 @@ def _refuse_parameters(parameters: Parameters) -> None:
     for name in parameters:
         if name.startswith("triton_") and name not in _OWN_TRITON_PARAMETERS:
             raise invalid_input(f"parameter '{name}' starts with 'triton_', which is reserved; expected another name")
-    for name in _SEQUENCE_PARAMETERS:
-        if parameters.get(name):
-            raise ServingError(
-                Code.UNIMPLEMENTED, f"parameter '{name}' asks for a sequence, which this server does not offer"
-            )
+
+
+def _sequence(parameters: Parameters, model_name: str) -> SequenceCall | None:
+    """Give the sequence that a request belongs to; ids 0 and "" are none."""
+    sequence_id = parameters.get("sequence_id", 0)
+    if isinstance(sequence_id, bool | float) or (isinstance(sequence_id, int) and sequence_id < 0):
+        raise invalid_input(f"parameter 'sequence_id' is {sequence_id!r}, expected a whole number or a text")
+    is_start, is_end = _flag(parameters, "sequence_start"), _flag(parameters, "sequence_end")
+    if sequence_id:
+        return SequenceCall(sequence_id, None, is_start, is_end)
+    if is_start or is_end:
+        raise invalid_input(
+            f"inference request to model '{model_name}' must specify a non-zero or non-empty correlation ID"
+        )
+    return None
+
+
+def _flag(parameters: Parameters, name: str) -> bool:
+    value = parameters.get(name, False)
+    if not isinstance(value, bool):
+        raise invalid_input(f"parameter '{name}' is {value!r}, expected true or false")
+    return value
 
 
 def _priority(parameters: Parameters) -> int:

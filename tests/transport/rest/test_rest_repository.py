@@ -55,7 +55,7 @@ async def post(client: httpx.AsyncClient, path: str, body: Any = None) -> httpx.
 async def test_the_index_lists_states_and_reasons(client: httpx.AsyncClient) -> None:
     assert (await post(client, "index")).json() == INDEX
     assert (await post(client, "index", {"ready": True})).json() == INDEX[1:]
-    assert (await client.get("/v2")).json()["extensions"][-1] == "model_repository"
+    assert (await client.get("/v2")).json()["extensions"][-2:] == ["model_repository", "sequence"]
 
 
 async def test_a_model_is_unloaded_and_loaded(client: httpx.AsyncClient) -> None:

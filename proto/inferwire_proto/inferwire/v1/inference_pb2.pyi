@@ -128,6 +128,39 @@ class Scheduling(_message.Message):
 Global___Scheduling: _TypeAlias = Scheduling  # noqa: Y015
 
 @_typing.final
+class Sequence(_message.Message):
+    """Which of the session's sequences an execution belongs to: one that runs on the states the one before it left. A
+    sequence has a slot of its own on the server from its start to its end. For a model without states it means
+    nothing; an execution without one runs on fresh states.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """The client's name for it, unique in its session, from 1 up."""
+    start: _builtins.bool
+    """It begins here, from fresh states, whatever ran under this id before."""
+    end: _builtins.bool
+    """It ends with this execution."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        start: _builtins.bool = ...,
+        end: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "id", b"id", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Sequence: _TypeAlias = Sequence  # noqa: Y015
+
+@_typing.final
 class Execution(_message.Message):
     """One execution, or several of equal shapes stacked into one header."""
 
@@ -138,6 +171,7 @@ class Execution(_message.Message):
     INPUTS_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
     SCHEDULING_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The ids the client gave, unique among those it has in flight. More than one id makes a stack:
@@ -160,6 +194,10 @@ class Execution(_message.Message):
     def scheduling(self) -> Global___Scheduling:
         """How it is scheduled."""
 
+    @_builtins.property
+    def sequence(self) -> Global___Sequence:
+        """Whose states it runs on; not for stacks. Needs an open session."""
+
     def __init__(
         self,
         *,
@@ -168,10 +206,11 @@ class Execution(_message.Message):
         inputs: _abc.Iterable[_types_pb2.TensorHeader] | None = ...,
         outputs: _abc.Iterable[_builtins.int] | None = ...,
         scheduling: Global___Scheduling | None = ...,
+        sequence: Global___Sequence | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scheduling", b"scheduling", "target", b"target"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scheduling", b"scheduling", "sequence", b"sequence", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "inputs", b"inputs", "outputs", b"outputs", "scheduling", b"scheduling", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "inputs", b"inputs", "outputs", b"outputs", "scheduling", b"scheduling", "sequence", b"sequence", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

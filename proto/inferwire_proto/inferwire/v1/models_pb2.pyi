@@ -614,6 +614,7 @@ class ReleaseRequest(_message.Message):
 
     COMPILED_IDS_FIELD_NUMBER: _builtins.int
     SHA256_FIELD_NUMBER: _builtins.int
+    SEQUENCES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def compiled_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Compiled models to free."""
@@ -622,15 +623,20 @@ class ReleaseRequest(_message.Message):
     def sha256(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """Blobs to free."""
 
+    @_builtins.property
+    def sequences(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Sequences to end once their last execution has ended."""
+
     def __init__(
         self,
         *,
         compiled_ids: _abc.Iterable[_builtins.str] | None = ...,
         sha256: _abc.Iterable[_builtins.bytes] | None = ...,
+        sequences: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compiled_ids", b"compiled_ids", "sha256", b"sha256"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compiled_ids", b"compiled_ids", "sequences", b"sequences", "sha256", b"sha256"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -180,6 +180,8 @@ class _ErrorCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorCode.V
     """The server is draining; try another replica, or later."""
     ERROR_CODE_INTERNAL: _ErrorCode.ValueType  # 17
     """A bug in the server; the message has an id that its log explains."""
+    ERROR_CODE_SEQUENCE_NOT_FOUND: _ErrorCode.ValueType  # 18
+    """The sequence is not under way: it never started, has ended, or was idle for too long. Start it anew."""
 
 class ErrorCode(_ErrorCode, metaclass=_ErrorCodeEnumTypeWrapper):
     """What went wrong, as a program sees it. `inferwire_proto/errors.py` maps each to its statuses."""
@@ -220,6 +222,8 @@ ERROR_CODE_SHUTTING_DOWN: ErrorCode.ValueType  # 16
 """The server is draining; try another replica, or later."""
 ERROR_CODE_INTERNAL: ErrorCode.ValueType  # 17
 """A bug in the server; the message has an id that its log explains."""
+ERROR_CODE_SEQUENCE_NOT_FOUND: ErrorCode.ValueType  # 18
+"""The sequence is not under way: it never started, has ended, or was idle for too long. Start it anew."""
 Global___ErrorCode: _TypeAlias = ErrorCode  # noqa: Y015
 
 @_typing.final

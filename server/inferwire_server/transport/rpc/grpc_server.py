@@ -16,11 +16,11 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
+from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2
 from inferwire_server.service import Services
 from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.oip_stubs import grpc_service_pb2
-from inferwire_server.transport.rpc import health_calls, inference_calls, oip_calls
+from inferwire_server.transport.rpc import health_calls, inference_calls, oip_calls, state_calls
 from inferwire_server.transport.rpc.device_calls import DeviceCalls
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.health_calls import HealthCalls
@@ -28,6 +28,7 @@ from inferwire_server.transport.rpc.inference_calls import InferenceCalls
 from inferwire_server.transport.rpc.methods import Service, generic_handler
 from inferwire_server.transport.rpc.model_calls import ModelCalls
 from inferwire_server.transport.rpc.oip_calls import OipCalls
+from inferwire_server.transport.rpc.state_calls import StateCalls
 
 _FLUSH_S = 1.0
 """How long the last answers may take to leave once every call has ended."""
@@ -113,6 +114,11 @@ def _offered(services: Services, drain: Drain, options: GrpcOptions) -> list[Ser
     oip = OipCalls(services, drain, limit)
     return [
         Service(inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference, inference_calls.RAW_CALLS),
+        Service(
+            states_pb2.DESCRIPTOR.services_by_name["StateService"],
+            StateCalls(services, limit),
+            state_calls.RAW_CALLS,
+        ),
         Service(models_pb2.DESCRIPTOR.services_by_name["ModelService"], ModelCalls(services)),
         Service(devices_pb2.DESCRIPTOR.services_by_name["DeviceService"], DeviceCalls(services)),
         Service(

@@ -85,7 +85,7 @@ class InferenceCalls:
                 f"the execution is a stack of {len(request.execution.ids)}, expected one: stacks are for Session"
             )
         session = None
-        if request.execution.target.compiled:
+        if request.execution.target.compiled or request.execution.HasField("sequence"):
             session = named_session(self._services.sessions, context)
         return decode_execution(request.execution, raw, session)
 

@@ -73,8 +73,10 @@ class ModelCalls:
         return pb.CompileResponse(compiled_id=compiled_id, model=await asyncio.to_thread(encode_model, model))
 
     async def release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
-        """Free compiled models and blobs."""
-        await self._services.uploads.release(self._session(context), request.compiled_ids, request.sha256)
+        """Free compiled models, blobs and the states of sequences."""
+        session = self._session(context)
+        self._services.inference.release_sequences(session, request.sequences)
+        await self._services.uploads.release(session, request.compiled_ids, request.sha256)
         return pb.ReleaseResponse()
 
     def _session(self, context: Context) -> Session:

@@ -17,7 +17,7 @@ from inferwire_server.core.job import Job, Timings
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.service.values import Inference, ServedModel, Target, UploadedModel
+from inferwire_server.service.values import Inference, SequenceCall, ServedModel, Target, UploadedModel
 
 Raw: TypeAlias = Sequence[bytes | memoryview]
 
@@ -35,12 +35,18 @@ def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None)
     timeout_us = scheduling.timeout_us
     target = execution.target
     return Inference(
-        _target(target, session),
-        tuple([(header.name or header.index, _tensor(header, data)) for header, data in zip(inputs, raw, strict=True)]),
+        decode_target(target, session),
+        tuple(
+            [
+                (header.name or header.index, decode_tensor(header, data))
+                for header, data in zip(inputs, raw, strict=True)
+            ]
+        ),
         tuple(execution.outputs),
         scheduling.priority,
         timeout_us / 1e6 if timeout_us else None,
         target.signature,
+        decode_sequence(execution.sequence, session) if execution.HasField("sequence") else None,
     )
 
 
@@ -53,8 +59,45 @@ def decode_stack(execution: pb.Execution, raw: Raw, session: Session | None) -> 
     count = len(execution.ids)
     if count == 1:
         return [decode_execution(execution, raw, session)]
+    if execution.HasField("sequence"):
+        raise invalid_input(f"a stack of {count} executions names a sequence, expected one execution at a time")
     columns = [_cut_column(header, memoryview(data), count) for header, data in zip(execution.inputs, raw, strict=True)]
     return [decode_execution(execution, [column[index] for column in columns], session) for index in range(count)]
+
+
+def decode_sequence(sequence: pb.Sequence, session: Session | None) -> SequenceCall:
+    """Read which of a session's sequences a call belongs to.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    if session is None:
+        raise invalid_input("the call names a sequence but no session, expected the session that it is one of")
+    if not sequence.id:
+        raise invalid_input("the call names sequence 0, expected an id from 1 up")
+    return SequenceCall(sequence.id, session, is_start=sequence.start, is_end=sequence.end)
+
+
+def decode_target(target: pb.Target, session: Session | None) -> Target:
+    """Read which model a call is about.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    if target.served:
+        return ServedModel(target.served, target.version)
+    if target.compiled:
+        return UploadedModel(target.compiled, session)
+    raise invalid_input("the call names no model, expected a served or a compiled one")
+
+
+def decode_tensor(header: types_pb2.TensorHeader, data: bytes | memoryview) -> Tensor:
+    """Read a tensor.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    return Tensor(_element_type(header), tuple(header.shape), data)
 
 
 def encode_result(job: Job) -> tuple[pb.ExecutionResult, list[bytes | memoryview]]:
@@ -90,18 +133,6 @@ def encode_error(error: ServingError) -> types_pb2.Error:
         message=error.message,
         retry_after_s=error.retry_after_s or 0.0,
     )
-
-
-def _target(target: pb.Target, session: Session | None) -> Target:
-    if target.served:
-        return ServedModel(target.served, target.version)
-    if target.compiled:
-        return UploadedModel(target.compiled, session)
-    raise invalid_input("the execution names no model, expected a served or a compiled one")
-
-
-def _tensor(header: types_pb2.TensorHeader, data: bytes | memoryview) -> Tensor:
-    return Tensor(_element_type(header), tuple(header.shape), data)
 
 
 def _element_type(header: types_pb2.TensorHeader) -> ElementType:

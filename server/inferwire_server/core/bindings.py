@@ -1,0 +1,154 @@
+"""Slots that belong to one caller each, for models that keep states between inferences.
+
+A *binding* is a caller's hold on a slot: its jobs run there, one after the other in the order they
+came, and nobody else's do. It ends when its caller lets it go and its last job has ended, or when it
+had no job for too long. Knows neither jobs nor names; time is an argument.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError, bug
+
+
+@dataclass(frozen=True, slots=True)
+class BindingTerms:
+    """How a model with states is shared.
+
+    Attributes:
+        most: How many callers may be bound at once.
+        idle_s: How long a binding without a job lives.
+        may_wait: Whether one caller more waits until another's binding ends; else it is refused.
+    """
+
+    most: int = 64
+    idle_s: float = 600.0
+    may_wait: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Binding:
+    """One caller's hold on a slot; no slot while it waits for one. The scheduler alone changes it.
+
+    Attributes:
+        on_end: Is told, once, that it has ended.
+        jobs: How many of its jobs wait or run.
+        is_ending: Whether it takes no more jobs, and ends with the last of those it has.
+    """
+
+    model: Hashable
+    slot: int | None
+    on_end: Callable[[Binding], Any] | None = None
+    jobs: int = 0
+    is_ending: bool = False
+    has_ended: bool = False
+
+    def __repr__(self) -> str:
+        state = "ended" if self.has_ended else "waits" if self.slot is None else f"slot {self.slot}"
+        return f"<Binding of {self.model}: {state}, {self.jobs} jobs>"
+
+
+class Bindings:
+    """One model's bindings, over slots that are numbered from `first_slot` up."""
+
+    def __init__(self, model: Hashable, terms: BindingTerms, first_slot: int) -> None:
+        self._model = model
+        self._terms = terms
+        self._free: list[int] = []
+        self._next_slot = first_slot
+        self._bound: set[Binding] = set()
+        self._waiting: deque[Binding] = deque()
+        self._idle: dict[Binding, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._bound) + len(self._waiting)
+
+    def __repr__(self) -> str:
+        return f"<Bindings of {self._model}: {len(self._bound)}/{self._terms.most} bound, {len(self._waiting)} wait>"
+
+    @property
+    def next_end(self) -> float | None:
+        """When the binding that has been idle longest ends; None where none is idle."""
+        for since in self._idle.values():
+            return since + self._terms.idle_s
+        return None
+
+    def bind(self, now: float) -> Binding:
+        """Give a caller a slot, or a place in the row of those that wait for one.
+
+        Raises:
+            ServingError: QUEUE_FULL if as many are bound as may be, and no more may wait.
+        """
+        has_room = len(self._bound) < self._terms.most
+        if not has_room and not self._terms.may_wait:
+            raise ServingError(
+                Code.QUEUE_FULL,
+                f"model '{self._model}' keeps the states of {len(self._bound)} callers, at most {self._terms.most} "
+                "may be: come back when one has ended its sequence",
+                retry_after_s=1.0,
+            )
+        binding = Binding(self._model, self._take_slot() if has_room else None)
+        (self._bound.add if has_room else self._waiting.append)(binding)
+        self._idle[binding] = now
+        return binding
+
+    def begin_job(self, binding: Binding) -> None:
+        """Record that a job of a binding waits."""
+        if binding.has_ended or binding.is_ending:
+            raise bug(f"{binding!r} takes no more jobs")
+        binding.jobs += 1
+        self._idle.pop(binding, None)
+
+    def end_job(self, binding: Binding, now: float) -> list[Binding]:
+        """Record that a job of a binding has ended, and give the binding if it has ended with it."""
+        binding.jobs -= 1
+        if binding.jobs:
+            return []
+        if binding.is_ending:
+            return self._end(binding)
+        self._idle[binding] = now
+        return []
+
+    def release(self, binding: Binding) -> list[Binding]:
+        """Take no more jobs for a binding, and give it if it has ended: where it has none."""
+        if binding.has_ended or binding.is_ending:
+            return []
+        binding.is_ending = True
+        return [] if binding.jobs else self._end(binding)
+
+    def release_all(self) -> list[Binding]:
+        """Release every binding, and give those that have ended."""
+        return [ended for binding in (*self._waiting, *self._bound) for ended in self.release(binding)]
+
+    def expire(self, now: float) -> list[Binding]:
+        """End the bindings that have been idle too long, and give them."""
+        ended: list[Binding] = []
+        while (due := self.next_end) is not None and due <= now:
+            ended += self._end(next(iter(self._idle)))
+        return ended
+
+    def _end(self, binding: Binding) -> list[Binding]:
+        binding.has_ended = binding.is_ending = True
+        self._idle.pop(binding, None)
+        if binding.slot is None:
+            self._waiting.remove(binding)
+            return [binding]
+        self._bound.remove(binding)
+        heappush(self._free, binding.slot)
+        if self._waiting:
+            heir = self._waiting.popleft()
+            heir.slot = self._take_slot()
+            self._bound.add(heir)
+        return [binding]
+
+    def _take_slot(self) -> int:
+        if self._free:
+            return heappop(self._free)
+        self._next_slot += 1
+        return self._next_slot - 1

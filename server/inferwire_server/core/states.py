@@ -1,0 +1,32 @@
+"""What a caller does with a model's states beside inferences: reads, writes and resets them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from inferwire_server.core.tensors import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStates:
+    """Give the tensors of the states of these names, in this order; of all where there are none."""
+
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStates:
+    """Replace the tensors of states, each by its name."""
+
+    values: tuple[tuple[str, Tensor], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResetStates:
+    """Make the states of these names what they were before the first inference; all where there are none."""
+
+    names: tuple[str, ...] = ()
+
+
+StateAccess: TypeAlias = ReadStates | WriteStates | ResetStates

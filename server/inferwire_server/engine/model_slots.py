@@ -1,0 +1,89 @@
+"""A model's slots: those that its callers share, and one for each caller that is bound to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from inferwire_server.core.states import StateAccess
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.backend import CompiledModel, Slot
+from inferwire_server.errors import bug
+
+
+class ModelSlots:
+    """Slots by number: the shared ones first, then the bound ones, which come and go with their callers."""
+
+    def __init__(self, shared: Sequence[Slot], create_bound: Callable[[], Slot]) -> None:
+        self._shared = shared
+        self._create_bound = create_bound
+        self._bound: dict[int, BoundSlot] = {}
+
+    @classmethod
+    def of(cls, compiled: CompiledModel, count: int) -> ModelSlots:
+        """Make the slots of a compiled model: so many that its callers share."""
+        shared = [compiled.create_slot() for _ in range(count)]
+        return cls(shared, lambda: compiled.create_slot(keeps_states=True))
+
+    def __repr__(self) -> str:
+        return f"<ModelSlots: {len(self._shared)} shared, {len(self._bound)} bound>"
+
+    def __len__(self) -> int:
+        """How many are shared."""
+        return len(self._shared)
+
+    def __iter__(self) -> Iterator[Slot]:
+        yield from self._shared
+        yield from self._bound.values()
+
+    def __getitem__(self, number: int) -> Slot:
+        if number < len(self._shared):
+            return self._shared[number]
+        bound = self._bound.get(number)
+        if bound is None:
+            bound = self._bound[number] = BoundSlot(self._create_bound)
+        return bound
+
+    def take(self, number: int) -> BoundSlot | None:
+        """Give up a bound slot, if it was ever used: the next caller of this number gets a new one."""
+        return self._bound.pop(number, None)
+
+
+class BoundSlot:
+    """A slot with its caller's states. It is made by its first job, on that job's thread."""
+
+    def __init__(self, create: Callable[[], Slot]) -> None:
+        self._create = create
+        self._slot: Slot | None = None
+
+    def __repr__(self) -> str:
+        return f"<BoundSlot: {'not used yet' if self._slot is None else repr(self._slot)}>"
+
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
+        """Run an inference on its caller's states."""
+        return self._made().run(inputs, outputs)
+
+    def access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        """Read, write or reset its caller's states."""
+        return self._made().access(states)
+
+    def cancel(self) -> None:
+        """Stop the inference that runs, if the device can."""
+        if self._slot is not None:
+            self._slot.cancel()
+
+    def free(self) -> None:
+        """Let its states go. They may be large: not for the loop."""
+        self._slot = None
+
+    def _made(self) -> Slot:
+        if self._slot is None:
+            self._slot = self._create()
+        return self._slot
+
+
+def _no_slot() -> Slot:
+    raise bug("a slot was asked of a model that is unloaded")
+
+
+NO_SLOTS = ModelSlots((), _no_slot)
+"""Those of a model that is unloaded until its next job."""

@@ -1,0 +1,87 @@
+"""Callers' sequences on models with states: which of them is bound to which slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.bindings import Binding
+from inferwire_server.core.sessions import Session
+from inferwire_server.engine.models import Engine, Model
+from inferwire_server.errors import ServingError
+from inferwire_server.service.values import SequenceCall
+
+_Key: TypeAlias = tuple[Hashable, int | str]
+"""A sequence's name: its session's, or for callers without one its model's."""
+
+
+class Sequences:
+    """The sequences that are under way. One whose binding has ended is not."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._bindings: dict[_Key, Binding] = {}
+
+    def __len__(self) -> int:
+        return len(self._bindings)
+
+    def __repr__(self) -> str:
+        return f"<Sequences: {len(self)} under way>"
+
+    @contextmanager
+    def joined(self, model: Model, call: SequenceCall) -> Generator[Binding]:
+        """Give the binding that a job of a sequence runs on, for as long as it takes to submit the job.
+
+        Raises:
+            ServingError: SEQUENCE_NOT_FOUND if it is not under way and does not start here; QUEUE_FULL if the
+                model keeps no more callers' states; MODEL_NOT_READY if the model is leaving.
+        """
+        key: _Key = (call.session or model, call.id)
+        under_way = None if call.is_start else self._bindings.get(key)
+        is_new = under_way is None or under_way.model is not model
+        binding = self._start(key, model, call) if is_new or under_way is None else under_way
+        try:
+            yield binding
+        except BaseException:
+            if is_new:
+                self._release(key)
+            raise
+        if call.is_end:
+            self._release(key)
+
+    def end(self, session: Session) -> None:
+        """End all sequences of a session."""
+        for key in [key for key in self._bindings if key[0] is session]:
+            self._release(key)
+
+    def release(self, session: Session, ids: Sequence[int]) -> None:
+        """End sequences of a session; pass over what is not under way."""
+        for sequence_id in ids:
+            self._release((session, sequence_id))
+
+    def _start(self, key: _Key, model: Model, call: SequenceCall) -> Binding:
+        if not call.is_start:
+            raise ServingError(
+                Code.SEQUENCE_NOT_FOUND,
+                f"inference request for sequence {call.id} to model '{model.name}' must specify the START flag on the "
+                "first request of the sequence: it never started, has ended, or was idle for too long",
+            )
+        self._release(key)
+        binding = self._engine.bind(model, self._forgetting(key))
+        self._bindings[key] = binding
+        return binding
+
+    def _forgetting(self, key: _Key) -> Callable[[Binding], None]:
+        def forget(binding: Binding) -> None:
+            if self._bindings.get(key) is binding:
+                del self._bindings[key]
+
+        return forget
+
+    def _release(self, key: _Key) -> None:
+        """Let a sequence's name go at once, and its slot when its last job has ended."""
+        binding = self._bindings.pop(key, None)
+        if binding is not None:
+            self._engine.release(binding)

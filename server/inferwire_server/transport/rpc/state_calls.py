@@ -1,0 +1,72 @@
+"""StateService of inferwire.v1: the states of a session's sequences."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from inferwire_proto import framing
+from inferwire_proto.inferwire.v1 import states_pb2 as pb
+from inferwire_proto.inferwire.v1 import types_pb2
+from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.errors import invalid_input
+from inferwire_server.service import Services
+from inferwire_server.transport.rpc.caller import session_of
+from inferwire_server.transport.rpc.status import Context, too_large
+from inferwire_server.transport.rpc.v1_codec import decode_sequence, decode_target, decode_tensor
+
+RAW_CALLS = frozenset({"GetStates", "SetStates"})
+"""The calls whose messages hold tensors."""
+
+_Request: TypeAlias = pb.GetStatesRequest | pb.SetStatesRequest | pb.ResetStatesRequest
+
+
+class StateCalls:
+    """Answers the calls of StateService."""
+
+    def __init__(self, services: Services, max_message_bytes: int) -> None:
+        self._services = services
+        self._max_message_bytes = max_message_bytes
+
+    async def get_states(self, data: bytes, context: Context) -> bytes:
+        """Read states."""
+        request = pb.GetStatesRequest.FromString(data)
+        names, tensors = await self._access(request, ReadStates(tuple(request.names)), context)
+        headers = [
+            types_pb2.TensorHeader(
+                name=name,
+                element_type=types_pb2.ElementType.ValueType(tensor.element_type.wire),
+                shape=tensor.shape,
+            )
+            for name, tensor in zip(request.names or names, tensors, strict=True)
+        ]
+        header = pb.GetStatesResponse(states=headers).SerializeToString()
+        buffers = [tensor.data for tensor in tensors]
+        message = framing.join(header, buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+        if len(message) > self._max_message_bytes:
+            raise too_large(len(message), self._max_message_bytes)
+        return message
+
+    async def set_states(self, data: bytes, context: Context) -> bytes:
+        """Replace the tensors of states."""
+        request, raw = framing.split(pb.SetStatesRequest, data, framing.RAW_FIELD)
+        if len(raw) != len(request.states):
+            raise invalid_input(f"the call sets {len(request.states)} states, but the message has bytes of {len(raw)}")
+        values = [(header.name, decode_tensor(header, data)) for header, data in zip(request.states, raw, strict=True)]
+        await self._access(request, WriteStates(tuple(values)), context)
+        return pb.SetStatesResponse().SerializeToString()
+
+    async def reset_states(self, request: pb.ResetStatesRequest, context: Context) -> pb.ResetStatesResponse:
+        """Make states what they were before the first inference."""
+        await self._access(request, ResetStates(tuple(request.names)), context)
+        return pb.ResetStatesResponse()
+
+    async def _access(
+        self, request: _Request, states: StateAccess, context: Context
+    ) -> tuple[tuple[str, ...], tuple[Tensor, ...]]:
+        """Give the names of all the model's states, and what was read."""
+        session = session_of(self._services.sessions, context)
+        target = decode_target(request.target, session)
+        sequence = decode_sequence(request.sequence, session)
+        job = await self._services.inference.access_states(target, sequence, states)
+        return self._services.models.of(job).spec.states, job.result()

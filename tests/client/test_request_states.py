@@ -1,0 +1,158 @@
+"""A request's states: what is asked of the server and when, and how a loss is told."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import replace
+from operator import methodcaller
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inferwire as ov
+from inferwire.errors import InferwireError, QueueFull, ServerUnavailable, SessionExpired, SessionLost
+from inferwire.transport.fake_transport import FakeExecution, FakeTransport
+from inferwire.transport.protocol import ModelDescription, OutputValue, SequenceMark
+from inferwire_proto.element_types import BY_NAME
+
+ONES = np.ones((1, 3), np.float32)
+
+
+def answer(execution: FakeExecution) -> None:
+    execution.finish(OutputValue(0, BY_NAME["f32"], (1, 3), bytes(12)))
+
+
+@pytest.fixture
+def transport(description: ModelDescription) -> FakeTransport:
+    return FakeTransport(replace(description, states=("h", "c")), answer=answer)
+
+
+@pytest.fixture
+def request_(transport: FakeTransport) -> ov.InferRequest:
+    return ov.Core(transport=transport).served_model("double").create_infer_request()
+
+
+def marks(transport: FakeTransport) -> list[SequenceMark | None]:
+    return [execution.header.sequence for execution in transport.executions]
+
+
+def fail_with(error: InferwireError) -> Callable[[FakeExecution], None]:
+    return methodcaller("fail", error)
+
+
+def test_a_request_begins_its_sequence_with_its_first_inference(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    request_.infer(ONES)
+    request_.infer(ONES)
+    assert marks(transport) == [SequenceMark(1, is_start=True), SequenceMark(1, is_start=False)]
+
+
+def test_requests_have_sequences_of_their_own_and_free_them(transport: FakeTransport) -> None:
+    compiled = ov.Core(transport=transport).served_model("double")
+    requests = [compiled.create_infer_request() for _ in range(2)]
+    requests[0].infer(ONES)
+    requests[1].infer(ONES)
+    assert [mark and mark.id for mark in marks(transport)] == [1, 2]
+    requests.clear()
+    gc.collect()
+    assert sorted(transport.released_sequences) == [1, 2]
+
+
+def test_a_new_request_for_one_inference_keeps_nothing(transport: FakeTransport) -> None:
+    ov.Core(transport=transport).served_model("double").infer_new_request(ONES)
+    assert marks(transport) == [None]
+
+
+def test_a_first_inference_that_failed_is_begun_again(transport: FakeTransport, request_: ov.InferRequest) -> None:
+    transport.answer = fail_with(QueueFull("full"))
+    with pytest.raises(QueueFull, match="full"):
+        request_.infer(ONES)
+    transport.answer = answer
+    request_.infer(ONES)
+    assert [mark and mark.is_start for mark in marks(transport)] == [True, True]
+
+
+def test_states_are_asked_for_by_name_and_begin_the_sequence_where_nothing_did(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    first, second = request_.query_state()
+    assert (first.name, second.name, repr(first)) == ("h", "c", "<VariableState>")
+    first.state = ov.Tensor(ONES)
+    np.testing.assert_array_equal(first.state.data, ONES)
+    second.reset()
+    request_.infer(ONES)
+    assert transport.state_calls == [
+        ("set", SequenceMark(1, is_start=True)),
+        ("get", SequenceMark(1, is_start=False)),
+        ("reset", SequenceMark(1, is_start=False)),
+    ]
+    assert marks(transport) == [SequenceMark(1, is_start=False)]
+
+
+def test_resetting_what_never_began_asks_nobody(transport: FakeTransport, request_: ov.InferRequest) -> None:
+    request_.reset_state()
+    request_.query_state()[0].reset()
+    assert transport.state_calls == []
+
+
+def test_only_tensors_become_states(request_: ov.InferRequest) -> None:
+    state: Any = request_.query_state()[0]
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        state.state = ONES
+
+
+def test_a_busy_request_s_states_may_not_be_touched(transport: FakeTransport, request_: ov.InferRequest) -> None:
+    (state, _) = request_.query_state()
+    transport.answer = None
+    request_.start_async(ONES)
+    for touch in (lambda: state.state, state.reset, lambda: setattr(state, "state", ov.Tensor(ONES))):
+        with pytest.raises(RuntimeError, match=r"^Infer Request is busy$"):
+            touch()
+    answer(transport.executions[-1])
+    request_.wait()
+
+
+LOSSES = {
+    "sequence": SessionLost("it was idle for too long"),
+    "session": SessionExpired("the session is not open"),
+    "answer": ServerUnavailable("the connection was lost"),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+def test_lost_states_are_told_until_the_request_begins_anew(
+    loss: InferwireError, transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    request_.infer(ONES)
+    transport.answer = fail_with(loss)
+    with pytest.raises(SessionLost, match=str(loss)) as caught:
+        request_.infer(ONES)
+    assert str(caught.value).startswith("the states of this request of model 'double' on fake are lost: ")
+    assert "call reset_state() to begin anew" in str(caught.value)
+    transport.answer = answer
+    for again in (lambda: request_.infer(ONES), lambda: request_.query_state()[0].state):
+        with pytest.raises(SessionLost, match="call reset_state"):
+            again()
+    assert len(transport.executions) == 2
+    request_.reset_state()
+    request_.infer(ONES)
+    assert transport.executions[-1].header.sequence == SequenceMark(1, is_start=True)
+
+
+def test_states_that_are_lost_as_they_are_asked_for_are_told(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    request_.infer(ONES)
+    transport.state_error = SessionLost("it was idle for too long")
+    with pytest.raises(SessionLost, match="call reset_state"):
+        _ = request_.query_state()[0].state
+
+
+def test_a_model_without_states_has_none(description: ModelDescription) -> None:
+    compiled = ov.Core(transport=FakeTransport(description)).served_model("double")
+    assert compiled.query_state() == []
+    compiled.reset_state()
+    assert compiled.create_infer_request().query_state() == []

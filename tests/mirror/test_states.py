@@ -1,0 +1,101 @@
+"""States that a model keeps between the inferences of a request, as openvino keeps them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.mirror.conftest import Runtime
+
+SILERO = Path(__file__).resolve().parents[2] / "deploy/models/silero_vad_stateful/1/silero_vad_stateful.xml"
+
+
+@pytest.fixture
+def compiled(runtime: Runtime) -> Any:
+    return runtime.core.compile_model(SILERO, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+
+
+def chunks(count: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal((count, 1, 576)).astype(np.float32)
+
+
+def voice(request: Any, chunk: Any) -> float:
+    return float(request.infer([chunk])[0][0, 0])
+
+
+def test_every_inference_goes_on_where_the_one_before_stopped(compiled: Any) -> None:
+    request, other = compiled.create_infer_request(), compiled.create_infer_request()
+    one, two = chunks(1)[0], chunks(1, seed=1)[0]
+    first = voice(request, one)
+    second = voice(request, two)
+    assert voice(other, two) != pytest.approx(second, abs=1e-7)
+    request.reset_state()
+    assert voice(request, one) == pytest.approx(first, abs=1e-7)
+    assert voice(request, two) == pytest.approx(second, abs=1e-7)
+
+
+def test_states_are_named_and_begin_with_zeros(compiled: Any) -> None:
+    (state,) = compiled.create_infer_request().query_state()
+    assert (state.name, repr(state)) == ("statestateN", "<VariableState>")
+    assert list(state.state.shape) == [2, 1, 128]
+    assert state.state.element_type.get_type_name() == "f32"
+    assert not state.state.data.any()
+
+
+def test_a_state_moves_to_another_request(compiled: Any) -> None:
+    request, other = compiled.create_infer_request(), compiled.create_infer_request()
+    voice(request, chunks(1)[0])
+    (mine,), (yours,) = request.query_state(), other.query_state()
+    yours.state = mine.state
+    np.testing.assert_array_equal(yours.state.data, mine.state.data)
+    assert voice(request, chunks(1)[0]) == pytest.approx(voice(other, chunks(1)[0]), abs=1e-7)
+
+
+def test_a_state_that_is_held_does_not_follow_and_a_reset_one_is_zero(compiled: Any) -> None:
+    request = compiled.create_infer_request()
+    voice(request, chunks(1)[0])
+    (state,) = request.query_state()
+    held = state.state.data.copy()
+    assert held.any()
+    state.reset()
+    assert not state.state.data.any()
+
+
+def test_a_tensor_that_does_not_fit_is_refused(runtime: Runtime, compiled: Any) -> None:
+    (state,) = compiled.create_infer_request().query_state()
+    with pytest.raises(RuntimeError, match="is incompatible with provided dimensions"):
+        state.state = runtime.ov.Tensor(np.zeros((3, 1, 128), np.float32))
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        state.state = np.zeros((2, 1, 128), np.float32)
+
+
+def test_a_state_outlives_the_variable_of_its_request(compiled: Any) -> None:
+    request = compiled.create_infer_request()
+    voice(request, chunks(1)[0])
+    (state,) = request.query_state()
+    del request
+    assert state.state.data.any()
+
+
+def test_the_compiled_model_s_states_are_those_of_its_calls(compiled: Any) -> None:
+    first = float(compiled([chunks(1)[0]])[0][0, 0])
+    compiled([chunks(1)[0]])
+    (state,) = compiled.query_state()
+    assert state.state.data.any()
+    compiled.reset_state()
+    assert float(compiled([chunks(1)[0]])[0][0, 0]) == pytest.approx(first, abs=1e-7)
+
+
+def test_every_request_of_a_queue_has_its_own_states(runtime: Runtime, compiled: Any) -> None:
+    queue = runtime.ov.AsyncInferQueue(compiled, 2)
+    for _ in range(4):
+        queue.start_async([chunks(1)[0]])
+    queue.wait_all()
+    counts = {voice(request, chunks(1, seed=2)[0]) for request in queue}
+    assert len(counts) >= 1
+    for request in queue:
+        request.reset_state()
+    again = [voice(request, chunks(1)[0]) for request in queue]
+    assert again[0] == pytest.approx(again[1], abs=1e-7)
