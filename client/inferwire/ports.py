@@ -36,6 +36,10 @@ class PortDescription:
     oip_name: str
 
 
+_IN_NODES = {"float32": "float", "double64": "double"}
+"""Element types whose name in the text of a node is another than in their own."""
+
+
 class Node(Unpicklable):
     """The node behind a port. Mirrors the part of `openvino.Node` that needs no graph.
 
@@ -50,10 +54,14 @@ class Node(Unpicklable):
         self._friendly_name = description.node_name
 
     def __repr__(self) -> str:
-        return (
-            f"<{self.get_type_name()}: '{self._friendly_name}' "
-            f"({self._description.partial_shape}, {self._description.element_type.type_name})>"
-        )
+        spoken = repr(self._description.element_type).removeprefix("<Type: '").removesuffix("'>")
+        # Only of a result openvino does not say the type.
+        of_type = "" if self.get_type_name() == "Result" else f", {_IN_NODES.get(spoken, spoken)}"
+        return f"<{self.get_type_name()}: '{self._friendly_name}' ({self._description.partial_shape}{of_type})>"
+
+    def follow(self, description: PortDescription) -> None:
+        """Become what the server now says of the port; for the SDK's own use, not in openvino."""
+        self._description = description
 
     @property
     def friendly_name(self) -> str:

@@ -44,7 +44,9 @@ def lower(tmp_path: Path) -> Source:
 
 
 def test_a_model_of_theirs_runs(lower: Source) -> None:
-    compiled = OpenVinoBackend(tokenizers_library()).compile(lower, ModelOptions("lower", "CPU"))
+    backend = OpenVinoBackend(tokenizers=tokenizers_library())
+    assert backend.extensions == ("libopenvino_tokenizers.so",)
+    compiled = backend.compile(lower, ModelOptions("lower", "CPU"))
     given = Tensor(BY_NAME["string"], (2,), strings.pack(["HeLLo WÖRLD".encode(), b""]))
     (folded,) = compiled.create_slot().run((given,), (0,))
     assert strings.unpack(folded.data, 2) == ["hello wörld".encode(), b""]
@@ -66,5 +68,5 @@ def test_a_library_that_cannot_be_loaded_is_logged_and_passed_over(tmp_path: Pat
     library = tmp_path / "libopenvino_tokenizers.so"
     library.write_text("no library")
     with capture_logs() as logged:
-        assert "CPU" in OpenVinoBackend(library).devices()
+        assert OpenVinoBackend(tokenizers=library).extensions == ()
     assert [entry["event"] for entry in logged] == ["the tokenizers are of no use"]

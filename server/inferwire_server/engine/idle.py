@@ -16,6 +16,7 @@ import structlog
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.core.job import Job
+from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import CompiledModel, Slot
@@ -56,6 +57,27 @@ class Dormant:
     def create_slot(self, *, keeps_states: bool = False) -> Slot:  # noqa: ARG002 - takes what every model takes
         """Refuse: nobody runs what is not there."""
         raise bug(f"model {self.spec.name} is unloaded and was asked for a slot")
+
+    def layers(self) -> tuple[LayerTime, ...]:
+        """Refuse, until it is loaded.
+
+        Raises:
+            ServingError: MODEL_NOT_READY.
+        """
+        raise self._not_ready()
+
+    def export(self) -> bytes:
+        """Refuse, until it is loaded.
+
+        Raises:
+            ServingError: MODEL_NOT_READY.
+        """
+        raise self._not_ready()
+
+    def _not_ready(self) -> ServingError:
+        return ServingError(
+            Code.MODEL_NOT_READY, f"model '{self.spec.name}' is unloaded until its next job: run an inference first"
+        )
 
 
 class Idleness:
