@@ -15,6 +15,7 @@ import uvloop
 
 from inferwire_server import logs
 from inferwire_server.engine.backend import Backend
+from inferwire_server.engine.tokenizers import tokenizers_library
 from inferwire_server.errors import ServingError
 from inferwire_server.malloc import keep_big_blocks
 from inferwire_server.server import serve
@@ -57,7 +58,7 @@ def openvino_backend(extensions: Sequence[Path] = ()) -> Backend:
     sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
     from inferwire_server.engine.openvino_backend import OpenVinoBackend
 
-    return OpenVinoBackend(extensions)
+    return OpenVinoBackend(extensions, tokenizers_library())
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

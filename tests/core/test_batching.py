@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferwire_proto.element_types import BY_NAME
+from inferwire_proto import strings
+from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching, check_can_be_batched, join, split
 from inferwire_server.core.job import Work
@@ -15,6 +18,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 
 U8 = BY_NAME["u8"]
+U4 = BY_NAME["u4"]
 ANY = Dimension(0, None)
 FOUR = Dimension(4, 4)
 
@@ -72,19 +76,50 @@ def test_rows_wait_until_the_least_preferred_size_is_filled_or_else_the_largest(
     assert [Batching(16).is_worth_a_run(rows) for rows in (15, 16)] == [False, True]
 
 
+def contents_of(element_type: ElementType, shape: tuple[int, ...]) -> st.SearchStrategy[bytes]:
+    """Draw a tensor's bytes."""
+    if element_type.is_string:
+        count = prod(shape)
+        return st.lists(st.binary(max_size=5), min_size=count, max_size=count).map(strings.pack)
+    size = element_type.byte_size(shape)
+    return st.binary(min_size=size, max_size=size)
+
+
 @st.composite
 def works_of_one_group(draw: st.DrawFn) -> list[Work]:
     """Draw works whose inputs are alike but for the rows."""
-    types = draw(st.lists(st.sampled_from([U8, BY_NAME["f32"], BY_NAME["i64"]]), min_size=1, max_size=3))
+    kinds = [U8, U4, BY_NAME["f32"], BY_NAME["i64"], BY_NAME["string"]]
+    types = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3))
     tails = [draw(st.lists(st.integers(0, 3), max_size=2).map(tuple)) for _ in types]
+    # What is packed has rows of whole bytes.
+    tails = [(*tail, element_type.unit_elements) for tail, element_type in zip(tails, types, strict=True)]
     works: list[Work] = []
     for rows in draw(st.lists(st.integers(1, 4), min_size=1, max_size=5)):
         shapes = [(rows, *tail) for tail in tails]
-        sizes = [element_type.byte_size(shape) for element_type, shape in zip(types, shapes, strict=True)]
-        contents = [draw(st.binary(min_size=size, max_size=size)) for size in sizes]
+        contents = [draw(contents_of(element_type, shape)) for element_type, shape in zip(types, shapes, strict=True)]
         inputs = [Tensor(*parts) for parts in zip(types, shapes, map(memoryview, contents), strict=True)]
         works.append(Work(tuple(inputs), (0,)))
     return works
+
+
+@pytest.mark.parametrize(("shape", "is_alone"), [((2, 2), False), ((2, 3), True), ((2, 3, 2), False), ((2,), True)])
+def test_work_whose_rows_share_a_byte_runs_alone(shape: tuple[int, ...], is_alone: bool) -> None:
+    packed = Work((Tensor(U4, shape, bytes(U4.byte_size(shape))),), (0,))
+    assert (Batching(8).group(packed) is None) == is_alone
+
+
+def test_an_output_whose_rows_share_a_byte_is_not_split() -> None:
+    with pytest.raises(ServingError, match=r"a run gave u4\[2,3\], expected rows of whole bytes"):
+        split([Tensor(U4, (2, 3), bytes(3))], [1, 1])
+
+
+def test_strings_are_split_where_their_rows_end() -> None:
+    words = [b"", b"a", b"bc", b"", b"def", b"g"]
+    tensor = Tensor(BY_NAME["string"], (3, 2), strings.pack(words))
+    first, second = split([tensor], [1, 2])
+    assert (first[0].shape, second[0].shape) == ((1, 2), (2, 2))
+    assert strings.unpack(first[0].data, 2) == words[:2]
+    assert strings.unpack(second[0].data, 4) == words[2:]
 
 
 @given(works_of_one_group())
@@ -139,12 +174,12 @@ def test_an_output_without_a_row_for_each_row_is_not_split(output: Tensor) -> No
             "input 'x' has a shape of unknown rank, expected a first dimension that counts rows",
         ),
         (
-            ModelSpec("m", (port("x", (ANY,), "string"),), ()),
-            "input 'x' has element type string, expected one whose rows are whole bytes of fixed size",
+            ModelSpec("m", (port("x", (ANY, Dimension(3, 3)), "i4"),), ()),
+            "input 'x' has rows of 3 i4, expected rows of whole bytes",
         ),
         (
             ModelSpec("m", (port("x", (ANY,)),), (port("y", (ANY,), "u4"),)),
-            "output 'y' has element type u4, expected one whose rows are whole bytes of fixed size",
+            "output 'y' has rows of 1 u4, expected rows of whole bytes",
         ),
         (
             ModelSpec("m", (port("x", (ANY,)),), (port("y", (FOUR,)),)),
@@ -158,6 +193,9 @@ def test_a_model_without_rows_to_put_together_is_refused(spec: ModelSpec, reason
     assert (caught.value.code, caught.value.message) == (Code.MODEL_FAILED, f"model 'm' cannot be batched: {reason}")
 
 
-@pytest.mark.parametrize("output", [None, (ANY, FOUR), (Dimension(0, 8),)])
-def test_a_model_with_rows_is_not_refused(output: Shape) -> None:
-    check_can_be_batched(ModelSpec("m", (port("x", (ANY, FOUR)),), (port("y", output),)), Batching(8))
+@pytest.mark.parametrize("output", [None, (ANY, FOUR), (ANY, ANY, FOUR)])
+@pytest.mark.parametrize("type_name", ["f32", "string", "u4", "u2"])
+def test_a_model_with_rows_is_not_refused(output: Shape, type_name: str) -> None:
+    check_can_be_batched(
+        ModelSpec("m", (port("x", (ANY, FOUR), type_name),), (port("y", output, type_name),)), Batching(8)
+    )

@@ -11,9 +11,9 @@ from inferwire_server.core.model_states import ModelState
 LEGAL = {
     "loading": {"warming", "ready", "failed"},
     "warming": {"ready", "failed"},
-    "ready": {"ready", "draining"},
+    "ready": {"ready", "draining", "unloaded"},
     "draining": {"unloaded"},
-    "unloaded": set[str](),
+    "unloaded": {"ready", "draining", "unloaded"},
     "failed": {"unloaded"},
 }
 

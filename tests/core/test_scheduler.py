@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.fairness import CREDIT_S
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import Terms
@@ -259,6 +260,59 @@ def test_its_repr_tells_an_operator_how_busy_it_is() -> None:
     scheduler.submit(make_job("a"), 0.0)
     scheduler.submit(make_job("a"), 0.0)
     assert repr(scheduler) == "<Scheduler 1/1 slots busy, 1/4 queued>"
+
+
+def test_jobs_of_a_suspended_model_wait_until_it_has_slots_again() -> None:
+    scheduler = a_scheduler(a=1, b=1)
+    assert scheduler.suspend("a")
+    assert scheduler.load_of("a") == Load(0, 0, 0)
+    first, second, other = make_job("a"), make_job("a", deadline=5.0), make_job("b")
+    assert started(scheduler.submit(first, 0.0)) == started(scheduler.submit(second, 0.0)) == []
+    assert started(scheduler.submit(other, 0.0)) == [other]
+    scheduler.report("b", 0, DONE, 1.0)
+    effects = scheduler.resume("a", 3, 6.0)
+    assert (started(effects), ended(effects)) == ([first], [second])
+    assert scheduler.load == Load(1, 3, 0)
+
+
+def test_a_model_with_jobs_is_not_suspended() -> None:
+    scheduler = a_scheduler(limit=1, a=1, b=1)
+    scheduler.submit(make_job("a"), 0.0)
+    scheduler.submit(make_job("b"), 0.0)
+    assert not scheduler.suspend("a")
+    assert not scheduler.suspend("b")
+    scheduler.remove_model("a", None, 0.0)
+    assert not scheduler.suspend("a")
+
+
+def test_a_model_that_keeps_a_caller_s_states_is_not_suspended() -> None:
+    scheduler = Scheduler(8)
+    scheduler.add_model("a", 2, Terms(binding=BindingTerms()))
+    binding = scheduler.bind("a", lambda _: None, 0.0)
+    assert not scheduler.suspend("a")
+    scheduler.release(binding, 1.0)
+    assert scheduler.suspend("a")
+    late = scheduler.bind("a", lambda _: None, 2.0)
+    job = Job("a", Work((), ()), 2.0, binding=late)
+    assert started(scheduler.submit(job, 2.0)) == []
+    assert scheduler.resume("a", 2, 3.0) == [Start((job,), 2)]
+
+
+def test_the_waiting_jobs_of_a_suspended_model_can_be_ended() -> None:
+    scheduler = a_scheduler(a=1)
+    scheduler.suspend("a")
+    job = make_job("a")
+    scheduler.submit(job, 0.0)
+    assert scheduler.end_waiting("a", GONE, 1.0) == [End(job)]
+    scheduler.submit(make_job("a"), 1.0)
+    assert scheduler.remove_model("a", None, 1.0) == []
+    assert len(ended(scheduler.end_waiting("a", GONE, 2.0))) == 1
+    assert scheduler.load == Load(0, 0, 0)
+
+
+def test_a_model_that_was_not_suspended_cannot_be_resumed() -> None:
+    with pytest.raises(AssertionError, match="model a was resumed without being suspended; this is a bug"):
+        a_scheduler(a=1).resume("a", 1, 0.0)
 
 
 class SchedulerMachine(RuleBasedStateMachine):

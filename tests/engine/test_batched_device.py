@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from math import prod
 from struct import pack, unpack
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inferwire_proto.element_types import BY_NAME
+from inferwire_proto import strings
+from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
 from inferwire_server.core.job import Job, JobState, Work
@@ -24,23 +26,35 @@ from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.errors import ServingError
 
 U32 = BY_NAME["u32"]
+KINDS = (U32, BY_NAME["u4"], BY_NAME["string"])
 POISON = 2**31
 """A value that no run gets through with."""
 GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
 
 
-def a_work(tag: int, rows: int = 1, width: int = 2, *, is_bad: bool = False) -> Work:
+def a_work(tag: int, rows: int = 1, width: int = 2, *, is_bad: bool = False, element_type: ElementType = U32) -> Work:
     """Make rows that each carry the tag of their caller and their own number."""
     values = [POISON if is_bad else tag * 1000 + row for row in range(rows) for _ in range(width)]
-    return Work((Tensor(U32, (rows, width), pack(f"<{len(values)}I", *values)),), (0,))
+    elements = width * (32 // element_type.bits if element_type.bits else 1)
+    return Work((Tensor(element_type, (rows, elements), written(values, element_type)),), (0,))
 
 
 def answer_of(work: Work) -> bytes:
     (tensor,) = work.inputs
-    return pack(f"<{tensor.byte_size // 4}I", *(value + 7 for value in values_of(tensor)))
+    return written([value + 7 for value in values_of(tensor)], tensor.element_type)
+
+
+def written(values: Sequence[int], element_type: ElementType) -> bytes:
+    """Write numbers of four bytes, whatever elements those are; or texts of all lengths."""
+    if element_type.is_string:
+        return strings.pack(f"{value}{'.' * (value % 5)}".encode() for value in values)
+    return pack(f"<{len(values)}I", *values)
 
 
 def values_of(tensor: Tensor) -> tuple[int, ...]:
+    if tensor.element_type.is_string:
+        texts = strings.unpack(tensor.data, prod(tensor.shape))
+        return tuple(int(text.rstrip(b".")) for text in texts)
     return unpack(f"<{tensor.byte_size // 4}I", tensor.data)
 
 
@@ -50,7 +64,7 @@ def add_seven(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     values = values_of(tensor)
     if POISON in values:
         raise ServingError(Code.INFERENCE_FAILED, "poisoned")
-    return (Tensor(U32, tensor.shape, pack(f"<{len(values)}I", *(value + 7 for value in values))),)
+    return (Tensor(tensor.element_type, tensor.shape, written([v + 7 for v in values], tensor.element_type)),)
 
 
 class Silent:
@@ -65,10 +79,10 @@ class Silent:
     def job_ended(self, device: str, job: Job) -> None:
         """Pass over it."""
 
-    def job_answered(self, device: str, job: Job, wire_s: float) -> None:
+    def job_refused(self, device: str, model: ModelKey) -> None:
         """Pass over it."""
 
-    def job_refused(self, device: str, model: ModelKey) -> None:
+    def job_answered(self, device: str, job: Job, wire_s: float) -> None:
         """Pass over it."""
 
     def model_gone(self, model: ModelKey) -> None:
@@ -201,16 +215,16 @@ actions = st.lists(
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(actions, st.integers(1, 3), st.sampled_from([0.0, 0.001]), st.booleans())
+@given(actions, st.integers(1, 3), st.sampled_from([0.0, 0.001]), st.booleans(), st.sampled_from(KINDS))
 def test_a_result_never_reaches_the_wrong_caller(
-    plan: list[tuple[int, int, str]], slots: int, delay_s: float, can_cancel: bool
+    plan: list[tuple[int, int, str]], slots: int, delay_s: float, can_cancel: bool, kind: ElementType
 ) -> None:
     async def play() -> None:
         async with a_rig(Batching(4, delay_s), slots, can_cancel=can_cancel) as rig:
             callers = [
                 (rig.submit(work), answer_of(work), fate)
                 for tag, (rows, width, fate) in enumerate(plan)
-                for work in [a_work(tag, rows, width, is_bad=fate == "bad")]
+                for work in [a_work(tag, rows, width, is_bad=fate == "bad", element_type=kind)]
             ]
             for (job, _), _, fate in callers:
                 if fate == "cancel soon":

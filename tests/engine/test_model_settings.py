@@ -22,6 +22,8 @@ slots = 3
 version_policy = "latest:2"
 priority = -4
 weight = 2.5
+labels = "classes.json"
+idle_unload_s = 60
 
 [properties]
 NUM_STREAMS = 2
@@ -41,6 +43,7 @@ def settings_of(folder: Path, text: str) -> ModelSettings:
     path = folder / "m" / "inferwire.toml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
+    (path.parent / "classes.json").write_text('["a", "b"]')
     return read_settings(path)
 
 
@@ -57,6 +60,8 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         version_policy=Latest(2),
         priority=-4,
         weight=2.5,
+        labels=("a", "b"),
+        idle_unload_s=60.0,
         shapes={"x": (Dimension(1, 1), Dimension(0, None), Dimension(2, 8), Dimension(3, None)), "scalar": ()},
         warm_up={"x": (1, 2, 4, 8)},
     )
@@ -77,12 +82,14 @@ def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
         },
         3,
         priority=-4,
+        labels=("a", "b"),
+        idle_unload_s=60.0,
         warm_up={"x": (1, 2, 4, 8)},
         weight=2.5,
     )
 
 
-NAMES = "device, properties, precision, slots, version_policy, priority, weight, shapes, warm_up"
+NAMES = "device, properties, precision, slots, version_policy, priority, weight, shapes, labels, idle_unload_s, warm_up"
 SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "1..8"'
 
 

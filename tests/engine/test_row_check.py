@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Batching
+from inferwire_server.core.batching import Batching, split
+from inferwire_server.core.specs import Dimension, ModelSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
@@ -190,3 +192,24 @@ def test_what_is_not_a_number_agrees_with_itself() -> None:
         return (Tensor(BY_NAME["f32"], inputs[0].shape, b"\xff" * inputs[0].byte_size),)
 
     check_rows_are_independent(echo_spec("m"), FakeModel(echo_spec("m"), compute=spoil).create_slot(), BATCHING, {})
+
+
+@pytest.mark.parametrize("type_name", ["string", "u4", "u1"])
+def test_strings_and_packed_elements_are_tried_too(type_name: str) -> None:
+    free = (Dimension(0, None), Dimension(0, None))
+    echo = echo_spec("m")
+    ports = [replace(port, element_type=BY_NAME[type_name], shape=free) for port in (*echo.inputs, *echo.outputs)]
+    spec = ModelSpec("m", (ports[0],), (ports[1],))
+    check_rows_are_independent(spec, FakeModel(spec).create_slot(), BATCHING, {})
+
+    def first_row_for_all(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        (tensor,) = inputs
+        first = bytes(split([tensor], [1] * tensor.shape[0])[0][0].data)
+        return (replace(tensor, data=first * tensor.shape[0]),)
+
+    with pytest.raises(ServingError, match=MIXED):
+        check_rows_are_independent(spec, FakeModel(spec, compute=first_row_for_all).create_slot(), BATCHING, {})
+
+
+def test_a_model_of_strings_on_the_real_runtime_is_tried(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    check(backend, source_of(tmp_path, lambda x: x, (-1,), "string"))

@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import prod
 from typing import TypeAlias
 
+from inferwire_proto import strings
+from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Work
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.errors import ServingError, invalid_input
 
 Group: TypeAlias = Hashable
@@ -53,6 +57,8 @@ class Batching:
         rows = rows_of(work)
         if not 1 <= rows <= self.max_size or any(tensor.shape[0] != rows for tensor in work.inputs):
             return None
+        if not all(_has_whole_rows(tensor.element_type, tensor.shape) for tensor in work.inputs):
+            return None
         return tuple(tensor.shape[1:] for tensor in work.inputs), work.outputs
 
     def is_worth_a_run(self, rows: int) -> bool:
@@ -79,7 +85,7 @@ def split(outputs: Sequence[Tensor], rows: Sequence[int]) -> list[tuple[Tensor, 
     """Give each piece of work its rows of the outputs, without a copy.
 
     Raises:
-        ServingError: INFERENCE_FAILED if an output has not a row for each row that went in.
+        ServingError: INFERENCE_FAILED if an output has not a row for each row that went in, or none of whole bytes.
     """
     total = sum(rows)
     for tensor in outputs:
@@ -88,12 +94,11 @@ def split(outputs: Sequence[Tensor], rows: Sequence[int]) -> list[tuple[Tensor, 
                 Code.INFERENCE_FAILED,
                 f"a run of {total} rows gave an output of shape {list(tensor.shape)}, expected {total} rows",
             )
-    parts: list[tuple[Tensor, ...]] = []
-    start = 0
-    for count in rows:
-        parts.append(tuple(_part(tensor, start, count) for tensor in outputs))
-        start += count
-    return parts
+        if not _has_whole_rows(tensor.element_type, tensor.shape):
+            what = describe(tensor.element_type, tensor.shape)
+            raise ServingError(Code.INFERENCE_FAILED, f"a run gave {what}, expected rows of whole bytes")
+    columns = [_parts(tensor, rows) for tensor in outputs]
+    return [tuple(column[index] for column in columns) for index in range(len(rows))]
 
 
 def check_can_be_batched(spec: ModelSpec, batching: Batching) -> None:
@@ -119,8 +124,10 @@ def _refusal(spec: ModelSpec, reason: str) -> ServingError:
 
 def _obstacle(port: PortSpec, max_size: int, *, is_input: bool) -> str:
     """Say why a port's tensors cannot be put together or split, if so."""
-    if port.element_type.is_string or port.element_type.is_packed:
-        return f"has element type {port.element_type.name}, expected one whose rows are whole bytes of fixed size"
+    if port.shape and all(dimension.is_static for dimension in port.shape[1:]):
+        shape = tuple(dimension.min for dimension in port.shape)
+        if not _has_whole_rows(port.element_type, shape):
+            return f"has rows of {prod(shape[1:])} {port.element_type.name}, expected rows of whole bytes"
     if port.shape is None:
         return "has a shape of unknown rank, expected a first dimension that counts rows" if is_input else ""
     first = port.shape[0] if port.shape else Dimension(1, 1)
@@ -135,7 +142,25 @@ def _stack(tensors: Sequence[Tensor]) -> Tensor:
     return Tensor(first.element_type, (rows, *first.shape[1:]), b"".join([tensor.data for tensor in tensors]))
 
 
-def _part(tensor: Tensor, start: int, count: int) -> Tensor:
-    row_size = tensor.byte_size // tensor.shape[0]
-    data = memoryview(tensor.data)[start * row_size : (start + count) * row_size]
-    return Tensor(tensor.element_type, (count, *tensor.shape[1:]), data)
+def _parts(tensor: Tensor, rows: Sequence[int]) -> list[Tensor]:
+    data, starts, tail = memoryview(tensor.data), _row_starts(tensor), tensor.shape[1:]
+    ends = list(accumulate(rows))
+    return [
+        Tensor(tensor.element_type, (count, *tail), data[starts[end - count] : starts[end]])
+        for count, end in zip(rows, ends, strict=True)
+    ]
+
+
+def _row_starts(tensor: Tensor) -> Sequence[int]:
+    """Say at which byte each row begins, and where the last one ends."""
+    count = tensor.shape[0]
+    if tensor.element_type.is_string:
+        rows = strings.cut(memoryview(tensor.data), prod(tensor.shape[1:]), count)
+        return [0, *accumulate(row.nbytes for row in rows)]
+    size = tensor.byte_size // count
+    return range(0, size * count + 1, size) if size else [0] * (count + 1)
+
+
+def _has_whole_rows(element_type: ElementType, shape: Sequence[int]) -> bool:
+    """Whether no byte has elements of two rows in it."""
+    return prod(shape[1:]) % element_type.unit_elements == 0

@@ -5,7 +5,8 @@
        +---->-----|--->---+   +-> ready           |
        +---->-----+-------------> failed --->-----+
 
-A reload leaves a version ready. Whatever is loaded after it has failed or was unloaded starts anew.
+A reload leaves a version ready. One that is idle may go from ready to unloaded and back again. Whatever is
+loaded after it has failed or was unloaded otherwise starts anew.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class ModelState(Enum):
 _SUCCESSORS = {
     ModelState.LOADING: {ModelState.WARMING, ModelState.READY, ModelState.FAILED},
     ModelState.WARMING: {ModelState.READY, ModelState.FAILED},
-    ModelState.READY: {ModelState.READY, ModelState.DRAINING},
+    ModelState.READY: {ModelState.READY, ModelState.DRAINING, ModelState.UNLOADED},
     ModelState.DRAINING: {ModelState.UNLOADED},
-    ModelState.UNLOADED: frozenset[ModelState](),
+    ModelState.UNLOADED: {ModelState.READY, ModelState.DRAINING, ModelState.UNLOADED},
     ModelState.FAILED: {ModelState.UNLOADED},
 }

@@ -6,6 +6,7 @@ anything: every call gives back what the engine is to do.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -161,13 +162,15 @@ class Scheduler:
         """Take no more jobs for a model, and let those that run finish; those that wait end with the error, or run."""
         lane = self._lane(model)
         lane.is_draining = True
-        effects: list[Effect] = []
-        if error is not None:
-            for job in [job for queue in lane.queues.values() for job in queue]:
-                effects += self._end_queued(lane, job, error, now)
+        effects = [] if error is None else self._end_waiting(lane, error, now)
         if lane.bindings is not None:
             effects += _unbound(lane.bindings.release_all())
         return effects + self._drop_if_drained(lane) + self._dispatch(now)
+
+    def end_waiting(self, model: ModelKey, error: ServingError, now: float) -> list[Effect]:
+        """End the jobs of a model that wait."""
+        lane = self._lane(model)
+        return self._end_waiting(lane, error, now) + self._drop_if_drained(lane) + self._dispatch(now)
 
     def bind(self, model: ModelKey, on_end: Callable[[Binding], Any], now: float) -> Binding:
         """Give a caller of a model with states a slot of its own, or a place in the row for one.
@@ -188,6 +191,25 @@ class Scheduler:
         if lane is None or lane.bindings is None:
             return []
         return [*_unbound(lane.bindings.release(binding)), *self._dispatch(now)]
+
+    def suspend(self, model: ModelKey) -> bool:
+        """Take the slots of a model away, and say so, unless it has jobs or keeps a caller's states.
+
+        Jobs that come wait until it is resumed, with as many slots as it had.
+        """
+        lane = self._lane(model)
+        if lane.running or lane.queues or lane.bindings or lane.is_draining:
+            return False
+        self._set_slots(lane, 0)
+        return True
+
+    def resume(self, model: ModelKey, slots: int, now: float) -> list[Effect]:
+        """Give a suspended model slots, and start what can start."""
+        lane = self._lane(model)
+        if lane.slots:
+            raise bug(f"model {model} was resumed without being suspended")
+        self._set_slots(lane, slots)
+        return self.wake(now)
 
     def submit(self, job: Job, now: float) -> list[Effect]:
         """Admit a job.
@@ -300,6 +322,10 @@ class Scheduler:
         part = max(1, int(self._capacity * lane.share.weight / weights))
         return lane.queued < min(self._capacity, part)
 
+    def _end_waiting(self, lane: Lane, error: ServingError, now: float) -> list[Effect]:
+        waiting = [job for queue in lane.queues.values() for job in queue]
+        return [effect for job in waiting for effect in self._end_queued(lane, job, error, now)]
+
     def _end_queued(self, lane: Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane.remove(job)
         self._queued -= 1
@@ -312,6 +338,10 @@ class Scheduler:
         del self._lanes[lane.model]
         self._widest = max((other.slots for other in self._lanes.values()), default=0)
         return [Drained(lane.model)]
+
+    def _set_slots(self, lane: Lane, slots: int) -> None:
+        lane.slots, lane.idle = slots, deque(range(slots))
+        self._widest = max(other.slots for other in self._lanes.values())
 
     def _taking(self, model: ModelKey) -> Lane:
         lane = self._lane(model)

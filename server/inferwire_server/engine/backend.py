@@ -39,6 +39,8 @@ class ModelOptions:
         warm_up: Shapes of the zeros it runs before it takes jobs; None for no such run.
         weight: Its share of the device against other models that wait: twice the weight, twice the time.
         batching: How its jobs may run together; None for never.
+        labels: The names of its classes.
+        idle_unload_s: After how long without a job it is unloaded, until the next; None for never.
         binding: How callers share it if it keeps states.
     """
 
@@ -50,6 +52,8 @@ class ModelOptions:
     warm_up: Mapping[str, tuple[int, ...]] | None = None
     weight: float = 1.0
     batching: Batching | None = None
+    labels: tuple[str, ...] = ()
+    idle_unload_s: float | None = None
     binding: BindingTerms = field(default_factory=BindingTerms)
 
 

@@ -20,8 +20,8 @@ class Served:
     """One version of a served model.
 
     Attributes:
-        reason: Why it has failed; of one that is ready, why its last reload has.
-        model: What takes its jobs while it is ready.
+        reason: Why it has failed, or was unloaded; of one that is ready, why its last reload has.
+        model: What takes its jobs, while it is ready or unloaded until the next job.
         fingerprint: The files it was loaded from, or was to be.
     """
 
@@ -35,6 +35,11 @@ class Served:
     def become(self, state: ModelState, reason: str = "", model: Model | None = None) -> Served:
         """Give what it is next."""
         return replace(self, state=self.state.become(state), reason=reason, model=model)
+
+    @property
+    def takes_jobs(self) -> bool:
+        """Whether an inference for it runs, be it that it is loaded for it."""
+        return self.model is not None
 
     def require(self) -> Model:
         """Give the model that takes jobs.
@@ -94,7 +99,7 @@ class Catalogue:
         return self._served.get(name, {}).get(version)
 
     def find(self, name: str, version: str = "") -> Served:
-        """Give a version of a model: the one named, or the highest that is ready, else the highest.
+        """Give a version of a model: the one named, or the highest that takes jobs, else the highest.
 
         Raises:
             ServingError: MODEL_NOT_FOUND, or INVALID_INPUT for a version that is no number.
@@ -103,7 +108,7 @@ class Catalogue:
         if versions is None:
             raise ServingError(Code.MODEL_NOT_FOUND, f"Request for unknown model: '{name}' is not found")
         if not version:
-            return max(versions.values(), key=lambda served: (served.state is ModelState.READY, int(served.version)))
+            return max(versions.values(), key=lambda served: (served.takes_jobs, int(served.version)))
         if not (version.isascii() and version.isdigit()):
             raise invalid_input(f"failed to get model version from specified version string '{version}'")
         found = versions.get(version.lstrip("0") or "0")
@@ -114,8 +119,8 @@ class Catalogue:
         return found
 
     def versions(self, name: str) -> tuple[str, ...]:
-        """Give the versions of a model that are ready, lowest first."""
-        return tuple(served.version for served in self.of(name) if served.state is ModelState.READY)
+        """Give the versions of a model that take jobs, lowest first."""
+        return tuple(served.version for served in self.of(name) if served.takes_jobs)
 
     def subscribe(self, on_change: Callable[[], None]) -> None:
         """Have this called after every change."""

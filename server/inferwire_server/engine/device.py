@@ -15,7 +15,7 @@ from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, Outcome
 from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
 from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop, Unbound
-from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
 from inferwire_server.engine.slot_runs import SlotRun
 from inferwire_server.engine.slot_threads import SlotThreads
 from inferwire_server.errors import ServingError
@@ -118,6 +118,26 @@ class Device:
         self._drained[model] = drained
         self._apply(self._scheduler.remove_model(model, error, self._clock()))
         return drained
+
+    def suspend(self, model: ModelKey) -> bool:
+        """Let go of a model's slots, and say so, unless it has jobs or keeps a caller's states.
+
+        Jobs that come wait until it is resumed.
+        """
+        is_suspended = self._scheduler.suspend(model)
+        if is_suspended:
+            self._slots[model] = NO_SLOTS
+        return is_suspended
+
+    def resume(self, model: ModelKey, slots: ModelSlots) -> None:
+        """Give a suspended model slots again."""
+        self._slots[model] = slots
+        self._apply(self._scheduler.resume(model, len(slots), self._clock()))
+        self._arm_timer()
+
+    def end_waiting(self, model: ModelKey, error: ServingError) -> None:
+        """End the jobs of a model that wait."""
+        self._apply(self._scheduler.end_waiting(model, error, self._clock()))
 
     def submit(self, job: Job) -> None:
         """Admit a job.

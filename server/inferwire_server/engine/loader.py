@@ -130,7 +130,9 @@ class Loader:
             if old is None:
                 self._catalogue.put(current.become(ModelState.FAILED, error.message))
             else:
-                self._catalogue.put(current.become(ModelState.READY, f"the reload failed: {error.message}", old))
+                # It may have been unloaded as idle meanwhile, or loaded again.
+                now = self._catalogue.get(entry.name, entry.version) or current
+                self._catalogue.put(replace(now, reason=f"the reload failed: {error.message}"))
             return f"failed to load '{entry.name}' version {entry.version}: {error.message}"
         log.info("model ready", model=entry.name, version=entry.version, device=model.device.name, slots=model.slots)
         self._catalogue.put(current.become(ModelState.READY, model=model))
@@ -144,12 +146,18 @@ class Loader:
             settings = await asyncio.to_thread(entry.settings)
             source = Source(entry.model_file(), reshape=settings.shapes)
             options = settings.options(entry.name, self._options)
-            return await self._engine.load(source, options, entry.version, on_warming)
+            return await self._engine.load(source, options, entry.version, on_warming, self._note_change)
         except ServingError:
             raise
         except Exception as error:
             log.exception("model failed", model=entry.name, version=entry.version)
             raise ServingError(Code.MODEL_FAILED, f"{type(error).__name__}: {error}") from error
+
+    def _note_change(self, model: Model, state: ModelState, reason: str) -> None:
+        """Record that a model was unloaded as idle, or loaded again."""
+        served = self._catalogue.get(model.name, model.version)
+        if served is not None and served.model is model:
+            self._catalogue.put(served.become(state, reason, model))
 
     def _retire(self, served: Served, *, is_gone: bool = False) -> asyncio.Task[None] | None:
         """Take no more jobs for a version, and give the task that waits for those it has."""

@@ -20,6 +20,7 @@ from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.engine.backend import ModelOptions
+from inferwire_server.engine.labels import read_labels
 from inferwire_server.errors import ServingError
 
 FILE_NAME = "inferwire.toml"
@@ -42,6 +43,8 @@ class ModelSettings:
         weight: Its share of a device that others want too: twice the weight, twice the time.
         shapes: Shapes of inputs, in place of those in the model.
         warm_up: Shapes of the zeros it runs before it is ready; None for no such run.
+        labels: The names of the classes that an output's last dimension counts.
+        idle_unload_s: After how many seconds without a job it is unloaded, until the next; None for never.
         max_sequences: How many callers' states it keeps at once, if it keeps states.
         sequences_wait: Whether one caller more waits; else it is refused.
         sequence_idle_s: After how long without an inference a caller's states are freed.
@@ -56,6 +59,8 @@ class ModelSettings:
     weight: float = 1.0
     shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
     warm_up: Mapping[str, tuple[int, ...]] | None = None
+    labels: tuple[str, ...] = ()
+    idle_unload_s: float | None = None
     max_sequences: int | None = None
     sequences_wait: bool | None = None
     sequence_idle_s: float | None = None
@@ -72,6 +77,8 @@ class ModelSettings:
             priority=self.priority,
             weight=self.weight,
             warm_up=self.warm_up,
+            labels=self.labels,
+            idle_unload_s=self.idle_unload_s,
             binding=self._binding(defaults.binding),
         )
 
@@ -98,7 +105,10 @@ def read_settings(path: Path) -> ModelSettings:
     if unknown:
         raise ServingError(Code.MODEL_FAILED, f"{file}: '{unknown[0]}' is no setting, expected {', '.join(_READERS)}")
     try:
-        return ModelSettings(**_items(table, lambda name, value: _READERS[name](value)))
+        items = _items(table, lambda name, value: _READERS[name](value))
+        if "labels" in items:
+            items["labels"] = read_labels(path.parent / items["labels"])
+        return ModelSettings(**items)
     except _UnfitError as unfit:
         raise ServingError(Code.MODEL_FAILED, f"{file}: {unfit}") from unfit
 
@@ -226,6 +236,8 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "priority": lambda value: _whole(value, -_LARGEST, "a whole number; larger is more urgent"),
     "weight": _positive,
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
+    "labels": lambda value: _text(value, "the name of a file beside this one"),
+    "idle_unload_s": _positive,
     "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
     "max_sequences": lambda value: _whole(value, 1, "a whole number from 1 up"),
     "sequences_wait": _switch,

@@ -8,6 +8,7 @@ from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import CompiledModel, Slot
+from inferwire_server.errors import bug
 
 
 class ModelSlots:
@@ -83,3 +84,11 @@ class BoundSlot:
         if self._slot is None:
             self._slot = self._create()
         return self._slot
+
+
+def _no_slot() -> Slot:
+    raise bug("a slot was asked of a model that is unloaded")
+
+
+NO_SLOTS = ModelSlots((), _no_slot)
+"""Those of a model that is unloaded until its next job."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -13,12 +14,15 @@ from inferwire_proto.properties import Properties
 from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import Terms
+from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.warm_up import zeros
 from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device, Observer
+from inferwire_server.engine.idle import Idleness
+from inferwire_server.engine.labels import check_labels
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.row_check import check_rows_are_independent
 from inferwire_server.errors import ServingError
@@ -35,11 +39,15 @@ class QueueOptions:
     limit: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Model:
     """A compiled model that takes jobs. It is its own key: two loads of one file are two models.
 
-    `priority` is that of the jobs that name none.
+    One that is unloaded while it is idle takes jobs all the same: they wait until it is loaded again.
+
+    Attributes:
+        priority: The priority of the jobs that name none.
+        labels: The names of the classes that an output's last dimension counts; empty where nobody gave any.
     """
 
     compiled: CompiledModel
@@ -47,6 +55,7 @@ class Model:
     slots: int
     version: str = ""
     priority: int = 0
+    labels: tuple[str, ...] = ()
 
     @property
     def spec(self) -> ModelSpec:
@@ -100,6 +109,7 @@ class Engine:
         self._clock = clock
         self._devices: dict[str, Device] = {}
         self._models: set[Model] = set()
+        self._idleness: dict[Model, Idleness] = {}
         self.stuck = 0
 
     async def __aenter__(self) -> Engine:
@@ -110,6 +120,8 @@ class Engine:
     async def __aexit__(self, *exc_info: object) -> None:
         error = ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
         self._models.clear()
+        for idleness in self._idleness.values():
+            idleness.close()
         leaving = [device.remove_model(model, error) for device in self.devices for model in device.models]
         for device in self.devices:
             device.cancel_all("the server is shutting down")
@@ -133,9 +145,16 @@ class Engine:
         return tuple(self._models)
 
     async def load(
-        self, source: Source, options: ModelOptions, version: str = "", on_warming: Callable[[], None] = lambda: None
+        self,
+        source: Source,
+        options: ModelOptions,
+        version: str = "",
+        on_warming: Callable[[], None] = lambda: None,
+        on_change: Callable[[Model, ModelState, str], None] | None = None,
     ) -> Model:
         """Compile a model on a thread, open its slots, and warm them up if the options say so.
+
+        `on_change` is told when it is unloaded because it is idle, and when it is loaded again.
 
         Raises:
             ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
@@ -146,10 +165,15 @@ class Engine:
             on_warming()
             await asyncio.to_thread(_warm_up, compiled.spec, slots, options.warm_up)
         device = self._device(first_device)
-        model = Model(compiled, device, len(slots), version, options.priority)
+        model = Model(compiled, device, len(slots), version, options.priority, options.labels)
         binding = options.binding if compiled.spec.states else None
         device.add_model(model, slots, Terms(options.weight, options.batching, binding))
         self._models.add(model)
+        if options.idle_unload_s is not None:
+            # The slots of callers with states are numbered after these.
+            reopen = partial(_reopen, self.backend, source, replace(options, slots=len(slots)))
+            tell = _tell_nobody if on_change is None else partial(on_change, model)
+            self._idleness[model] = Idleness(model, options.idle_unload_s, reopen, tell)
         return model
 
     async def unload(self, model: Model, error: ServingError | None = None) -> None:
@@ -159,6 +183,8 @@ class Engine:
         """
         if model in self._models:
             self._models.remove(model)
+            if (idleness := self._idleness.pop(model, None)) is not None:
+                idleness.end()
             await asyncio.shield(model.device.remove_model(model, error))
 
     def submit(self, model: Model, submission: Submission, on_end: Callable[[Job], Any]) -> Job:
@@ -170,6 +196,9 @@ class Engine:
         now = self._clock()
         deadline = None if submission.timeout_s is None else now + submission.timeout_s
         key: Hashable = model
+        idleness = self._idleness.get(model)
+        if idleness is not None:
+            on_end = idleness.until_end(on_end)
         job = Job(
             key,
             submission.work,
@@ -184,6 +213,8 @@ class Engine:
             model.device.count_refused(model)
             raise _unloading(model)
         model.device.submit(job)
+        if idleness is not None:
+            idleness.use()
         return job
 
     def cancel(self, job: Job, reason: str) -> None:
@@ -234,9 +265,22 @@ def _warm_up(spec: ModelSpec, slots: ModelSlots, shapes: Mapping[str, tuple[int,
         raise ServingError(Code.MODEL_FAILED, f"it does not warm up: {error.message}") from error
 
 
+def _tell_nobody(*_: object) -> None:
+    """Pass over a change."""
+
+
+def _reopen(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots]:
+    compiled, slots, _ = _open(backend, source, options)
+    if options.warm_up is not None:
+        _warm_up(compiled.spec, slots, options.warm_up)
+    return compiled, slots
+
+
 def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots, str]:
     """Compile a model and make its slots: both take long and memory. Give the device it queues on."""
     compiled = backend.compile(source, options)
+    if options.labels:
+        check_labels(compiled.spec, options.labels)
     slots = ModelSlots.of(compiled, options.slots or compiled.optimal_slots)
     if options.batching is not None:
         check_rows_are_independent(compiled.spec, slots[0], options.batching, compiled.properties)

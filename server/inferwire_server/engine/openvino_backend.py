@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import openvino as ov
+import structlog
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ElementType
@@ -22,7 +23,10 @@ from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
+from inferwire_server.engine.tokenizers import explained
 from inferwire_server.errors import ServingError, invalid_input
+
+log = structlog.stdlib.get_logger()
 
 T = TypeVar("T")
 
@@ -35,14 +39,15 @@ class OpenVinoBackend:
     """The runtime of this process: one `Core` for all models, with libraries of further operations.
 
     Raises:
-        ServingError: INVALID_INPUT for a library that cannot be loaded.
+        ServingError: INVALID_INPUT for a library that cannot be loaded; the tokenizers' is passed over then.
     """
 
-    def __init__(self, extensions: Sequence[Path] = ()) -> None:
+    def __init__(self, extensions: Sequence[Path] = (), tokenizers: Path | None = None) -> None:
         self._core = ov.Core()
         for library in extensions:
             _add_extension(self._core, library)
-        self.extensions = tuple(library.name for library in extensions)
+        found = () if tokenizers is None else _add_tokenizers(self._core, tokenizers)
+        self.extensions = tuple(library.name for library in (*extensions, *found))
         # A weights file that is mapped and then written to in place, as one does before a reload, ends the process.
         self._core.set_property({"ENABLE_MMAP": False})
 
@@ -260,7 +265,7 @@ def _translate(code: Code, call: Callable[[], T]) -> T:
         text = str(error).strip()
         if code is Code.INFERENCE_FAILED and "was canceled" in text:
             raise ServingError(Code.CANCELLED, "the inference was cancelled") from error
-        raise ServingError(code, text) from error
+        raise ServingError(code, explained(text)) from error
 
 
 def _read(core: Any, source: Source) -> ov.Model:
@@ -405,6 +410,16 @@ def _add_extension(core: Any, library: Path) -> None:
     except RuntimeError as error:
         reason = str(error).strip().rpartition("This error happened: ")[2]
         raise ServingError(Code.INVALID_INPUT, f"--extension '{library}' cannot be loaded: {reason}") from error
+
+
+def _add_tokenizers(core: Any, library: Path) -> tuple[Path, ...]:
+    """Load what nobody asked for by name: where that fails, models without text are served all the same."""
+    try:
+        core.add_extension(library)
+    except RuntimeError as error:
+        log.warning("the tokenizers are of no use", library=str(library), reason=str(error).strip())
+        return ()
+    return (library,)
 
 
 def _runtime_value(value: PropertyValue) -> Any:

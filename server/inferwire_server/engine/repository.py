@@ -56,7 +56,8 @@ class Entry:
         """Say what its files are now: it differs once one of them does, or its model's settings do."""
         single = self.location.is_file()
         files = self.location.parent.glob(f"{escape(self.location.stem)}.*") if single else self.location.rglob("*")
-        settings = () if self.settings_file is None else (self.settings_file,)
+        # What the settings name, such as labels, lies beside them.
+        settings = () if self.settings_file is None else self.settings_file.parent.glob("*")
         return frozenset(mark for file in (*files, *settings) if (mark := _mark(file)))
 
     def settings(self) -> ModelSettings:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
@@ -43,7 +44,7 @@ def check_rows_are_independent(spec: ModelSpec, slot: Slot, batching: Batching, 
         ServingError: MODEL_FAILED if the model has no rows, mixes them, or cannot be tried.
     """
     check_can_be_batched(spec, batching)
-    works, alone = _run_alone(spec, slot, min(batching.max_size, _LARGEST_SAMPLE))
+    works, alone = _run_alone(spec, slot, batching)
     tolerance = _tolerance(properties)
     # Rows that are mixed in pairs agree with themselves in an odd number, and the other way round.
     for count in sorted({count for count in (2, 3, len(works)) if 2 <= count <= len(works)}):
@@ -59,15 +60,17 @@ def check_rows_are_independent(spec: ModelSpec, slot: Slot, batching: Batching, 
                 )
 
 
-def _run_alone(spec: ModelSpec, slot: Slot, rows: int) -> tuple[list[Work], list[tuple[Tensor, ...]]]:
+def _run_alone(spec: ModelSpec, slot: Slot, batching: Batching) -> tuple[list[Work], list[tuple[Tensor, ...]]]:
     """Run each of some rows by itself, of the first lengths that the model takes."""
     wanted = tuple(range(len(spec.outputs)))
-    refused = ServingError(Code.INTERNAL, "")
+    refused = ServingError(Code.INTERNAL, "there are none of whole bytes")
     for length in _TRIED_LENGTHS:
         random = np.random.default_rng(length)
         # What leaks out of a row of large values shows best in one of small values.
-        scales = [(0.01, 1.0)[index % 2] for index in range(rows)]
+        scales = [(0.01, 1.0)[index % 2] for index in range(min(batching.max_size, _LARGEST_SAMPLE))]
         works = [Work(tuple(_row(port, length, random, scale) for port in spec.inputs), wanted) for scale in scales]
+        if batching.group(works[0]) is None:
+            continue
         try:
             return works, [split(slot.run(work.inputs, wanted), [1])[0] for work in works]
         except ServingError as error:
@@ -78,6 +81,13 @@ def _run_alone(spec: ModelSpec, slot: Slot, rows: int) -> tuple[list[Work], list
 def _row(port: PortSpec, length: int, random: np.random.Generator, scale: float) -> Tensor:
     """Make one row of values that any model can take: small and not negative."""
     shape = (1, *(_length(dimension, length) for dimension in (port.shape or ())[1:]))
+    if port.element_type.is_string:
+        words = [f"word {number:.3f}".encode() for number in random.random(shape).ravel()]
+        return Tensor(port.element_type, shape, strings.pack(words))
+    if port.element_type.is_packed:
+        # Two small numbers of four bits in each byte, which are some numbers of other types.
+        size = port.element_type.byte_size(shape)
+        return Tensor(port.element_type, shape, bytes(byte & 0x33 for byte in random.bytes(size)))
     return Tensor(port.element_type, shape, _values(port.element_type, scale * random.random(shape)))
 
 
@@ -110,7 +120,9 @@ def _columns(
 def _agree(expected: Sequence[Tensor], got: Sequence[Tensor], tolerance: float) -> bool:
     if [tensor.shape for tensor in expected] != [tensor.shape for tensor in got]:
         return False
-    if expected[0].element_type.storage_dtype.kind != "f" and not expected[0].element_type.name.startswith("f8"):
+    element_type = expected[0].element_type
+    has_no_numbers = element_type.is_string or element_type.is_packed
+    if has_no_numbers or (element_type.storage_dtype.kind != "f" and not element_type.name.startswith("f8")):
         return [bytes(tensor.data) for tensor in expected] == [bytes(tensor.data) for tensor in got]
     rows = [(_numbers(row), _numbers(other)) for row, other in zip(expected, got, strict=True)]
     scales = [float(np.max(np.abs(row), initial=0.0, where=np.isfinite(row))) for row, _ in rows]

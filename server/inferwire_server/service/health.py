@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.errors import ServingError
 
@@ -62,4 +61,4 @@ class HealthService:
             if error.code is Code.MODEL_NOT_FOUND:
                 return False
             raise
-        return served.state is ModelState.READY
+        return served.takes_jobs

@@ -52,7 +52,7 @@ class ModelService:
         return self._catalogue.find(name, version)
 
     def versions(self, name: str) -> tuple[str, ...]:
-        """Give the versions of a model that are ready, lowest first."""
+        """Give the versions of a model that take jobs, lowest first."""
         return self._catalogue.versions(name)
 
     def statuses(self) -> list[Served]:

@@ -35,7 +35,7 @@ def index(services: Services, *, ready_only: bool) -> list[IndexEntry]:
 
 def _entry(served: Served) -> IndexEntry:
     state = served.state.value
-    reason = "unloaded" if state == "unloaded" else served.reason
+    reason = served.reason or ("unloaded" if state == "unloaded" else "")
     return IndexEntry(served.name, served.version, _STATES.get(state, "UNAVAILABLE"), reason)
 
 

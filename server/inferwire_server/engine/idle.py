@@ -1,0 +1,190 @@
+"""A model that nobody uses for long: its slots and memory are given back, and the next job for it brings it back.
+
+Its jobs wait in the device's queue meanwhile, so deadlines, cancels and the queue's bounds hold for them as for
+all others. What a model takes and gives stays known while it is unloaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+
+from inferwire_proto.errors import Code
+from inferwire_proto.properties import Properties
+from inferwire_server.core.job import Job
+from inferwire_server.core.layers import LayerTime
+from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.specs import ModelSpec
+from inferwire_server.engine.backend import CompiledModel, Slot
+from inferwire_server.engine.device import Device
+from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.errors import ServingError, bug
+
+log = structlog.stdlib.get_logger()
+
+OnEnd = Callable[[Job], Any]
+
+
+class Sleeper(Protocol):
+    """A model as far as it is unloaded and loaded again."""
+
+    compiled: CompiledModel
+
+    @property
+    def name(self) -> str:
+        """What its callers call it."""
+        ...
+
+    @property
+    def device(self) -> Device:
+        """Where its jobs wait."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dormant:
+    """What stands for a compiled model while it is unloaded: all but its slots."""
+
+    spec: ModelSpec
+    devices: tuple[str, ...]
+    optimal_slots: int
+    properties: Properties
+
+    def create_slot(self, *, keeps_states: bool = False) -> Slot:  # noqa: ARG002 - takes what every model takes
+        """Refuse: nobody runs what is not there."""
+        raise bug(f"model {self.spec.name} is unloaded and was asked for a slot")
+
+    def layers(self) -> tuple[LayerTime, ...]:
+        """Refuse, until it is loaded.
+
+        Raises:
+            ServingError: MODEL_NOT_READY.
+        """
+        raise self._not_ready()
+
+    def export(self) -> bytes:
+        """Refuse, until it is loaded.
+
+        Raises:
+            ServingError: MODEL_NOT_READY.
+        """
+        raise self._not_ready()
+
+    def _not_ready(self) -> ServingError:
+        return ServingError(
+            Code.MODEL_NOT_READY, f"model '{self.spec.name}' is unloaded until its next job: run an inference first"
+        )
+
+
+class Idleness:
+    """Watches one model: unloads it when it has had no job for so long, and loads it again for the next.
+
+    `reopen` compiles it again, on a thread. `on_change` is told what it has become, and why.
+    """
+
+    def __init__(
+        self,
+        model: Sleeper,
+        limit_s: float,
+        reopen: Callable[[], tuple[CompiledModel, ModelSlots]],
+        on_change: Callable[[ModelState, str], None],
+    ) -> None:
+        self._model = model
+        self._limit_s = limit_s
+        self._reopen = reopen
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self._used_at = self._loop.time()
+        self._timer: asyncio.Handle | None = self._loop.call_later(limit_s, self._look)
+        self._waking: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        state = "unloaded" if self.is_asleep else "loaded"
+        return f"<Idleness of {self._model.name}: {state}, at most {self._limit_s:g} s>"
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether the model is unloaded."""
+        return isinstance(self._model.compiled, Dormant)
+
+    def until_end(self, on_end: OnEnd) -> OnEnd:
+        """Take a job's end as a use of the model."""
+
+        def ended(job: Job) -> None:
+            self._used_at = self._loop.time()
+            on_end(job)
+
+        return ended
+
+    def use(self) -> None:
+        """Record that a job waits for the model, which is loaded if it has to be."""
+        self._used_at = self._loop.time()
+        if self.is_asleep and self._waking is None:
+            self._waking = self._loop.create_task(self._wake())
+
+    def end(self) -> None:
+        """Unload it no more. A load that is under way goes on: jobs wait for it."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def close(self) -> None:
+        """Unload it no more, and give up a load that is under way."""
+        self.end()
+        if self._waking is not None:
+            self._waking.cancel()
+
+    def _look(self) -> None:
+        left_s = self._used_at + self._limit_s - self._loop.time()
+        if left_s > 0 or not self._model.device.suspend(self._model):
+            self._timer = self._loop.call_later(left_s if left_s > 0 else self._limit_s, self._look)
+            return
+        compiled = self._model.compiled
+        self._model.compiled = Dormant(
+            compiled.spec, compiled.devices, compiled.optimal_slots, dict(compiled.properties)
+        )
+        self._timer = None
+        log.info("model unloaded", model=self._model.name, idle_s=self._limit_s)
+        self._on_change(ModelState.UNLOADED, f"no job for {self._limit_s:g} s; the next one loads it again")
+
+    async def _wake(self) -> None:
+        try:
+            compiled, slots = await asyncio.to_thread(self._reopen_alike)
+        except ServingError as error:
+            self._stay_asleep(error.message)
+        except Exception as error:
+            log.exception("model failed", model=self._model.name)
+            self._stay_asleep(f"{type(error).__name__}: {error}")
+        else:
+            self._awake(compiled, slots)
+        finally:
+            self._waking = None
+
+    def _reopen_alike(self) -> tuple[CompiledModel, ModelSlots]:
+        compiled, slots = self._reopen()
+        known = self._model.compiled.spec
+        if (compiled.spec.signature, compiled.spec.states) != (known.signature, known.states):
+            raise ServingError(
+                Code.MODEL_FAILED, "its files have other inputs, outputs or states now, expected a reload that says so"
+            )
+        return compiled, slots
+
+    def _awake(self, compiled: CompiledModel, slots: ModelSlots) -> None:
+        if self._model not in self._model.device.models:
+            return  # it was unloaded for good, and nobody waits any more
+        self._model.compiled = compiled
+        self._used_at = self._loop.time()
+        self._timer = self._loop.call_later(self._limit_s, self._look)
+        log.info("model ready", model=self._model.name, slots=len(slots))
+        self._on_change(ModelState.READY, "")
+        self._model.device.resume(self._model, slots)
+
+    def _stay_asleep(self, reason: str) -> None:
+        log.error("model failed", model=self._model.name, reason=reason)
+        self._on_change(ModelState.UNLOADED, f"it could not be loaded again: {reason}; the next job tries it")
+        if self._model in self._model.device.models:
+            error = ServingError(Code.MODEL_FAILED, f"failed to load '{self._model.name}' again: {reason}")
+            self._model.device.end_waiting(self._model, error)

@@ -1,0 +1,52 @@
+"""Labels of a model's classes: the file they are in, and whether they fit the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.specs import ModelSpec
+from inferwire_server.errors import ServingError
+
+
+def read_labels(path: Path) -> tuple[str, ...]:
+    """Read a file of one label per line, or a `.json` file that is a list of them.
+
+    Raises:
+        ServingError: MODEL_FAILED naming the file.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        labels = _listed(text) if path.suffix == ".json" else tuple(line.strip() for line in text.splitlines())
+    except (OSError, ValueError) as error:
+        raise ServingError(Code.MODEL_FAILED, f"labels {path.name} cannot be read: {error}") from error
+    if not labels:
+        raise ServingError(Code.MODEL_FAILED, f"labels {path.name} is empty, expected a label for each class")
+    return labels
+
+
+def check_labels(spec: ModelSpec, labels: Sequence[str]) -> None:
+    """Refuse labels of which there are not as many as an output has classes.
+
+    Raises:
+        ServingError: MODEL_FAILED with the outputs' shapes.
+    """
+    lasts = [port.shape[-1] if port.shape else None for port in spec.outputs if port.shape != ()]
+    if any(last is None or last.admits(len(labels)) for last in lasts):
+        return
+    shapes = ", ".join(f"'{port.oip_name}' {port.shape_text}" for port in spec.outputs)
+    raise ServingError(
+        Code.MODEL_FAILED,
+        f"there are {len(labels)} labels, expected as many as the last dimension of an output has: {shapes}",
+    )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    found: object = json.loads(text)
+    items = cast("list[object]", found) if isinstance(found, list) else [None]
+    if not all(isinstance(item, str) for item in items):
+        raise ValueError("it is JSON, expected a list of texts")
+    return tuple(str(item) for item in items)

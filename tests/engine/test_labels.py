@@ -1,0 +1,87 @@
+"""Labels: where they are read from, and which models they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.specs import Dimension, Shape
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
+from inferwire_server.engine.labels import check_labels, read_labels
+from inferwire_server.engine.models import Engine, QueueOptions
+from inferwire_server.engine.repository import Entry
+from inferwire_server.errors import ServingError
+from inferwire_server.metrics import Metrics
+
+ANY = Dimension(0, None)
+
+
+def failure(call: Callable[[], object]) -> str:
+    with pytest.raises(ServingError) as caught:
+        call()
+    assert caught.value.code is Code.MODEL_FAILED
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("l.txt", "cat\ndog, big\n"), ("l.txt", "cat \r\ndog, big"), ("l.json", '["cat", "dog, big"]')]
+)
+def test_they_are_lines_or_a_list(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_bytes(text.encode())
+    assert read_labels(tmp_path / name) == ("cat", "dog, big")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("l.txt", "", "labels l.txt is empty, expected a label for each class"),
+        ("l.json", "{}", "labels l.json cannot be read: it is JSON, expected a list of texts"),
+        ("l.json", "[1]", "labels l.json cannot be read: it is JSON, expected a list of texts"),
+        ("l.json", "[", "labels l.json cannot be read: "),
+        ("l.txt", None, "labels l.txt cannot be read: [Errno 2]"),
+    ],
+)
+def test_what_is_no_list_of_labels_is_named(tmp_path: Path, name: str, text: str | None, expected: str) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    assert failure(lambda: read_labels(tmp_path / name)).startswith(expected)
+
+
+@pytest.mark.parametrize("shape", [None, (ANY, ANY), (ANY, Dimension(2, 2)), (ANY, Dimension(1, 8))])
+def test_they_fit_an_output_that_may_have_as_many_classes(shape: Shape) -> None:
+    spec = echo_spec("m", 5)
+    check_labels(replace(spec, outputs=(*spec.outputs, replace(spec.outputs[0], shape=shape))), ("a", "b"))
+
+
+@pytest.mark.parametrize("shape", [(), (Dimension(2, 2), Dimension(3, 3))])
+def test_others_are_refused(shape: Shape) -> None:
+    spec = echo_spec("m", 5)
+    second = replace(spec.outputs[0], oip_name="z", shape=shape)
+    assert failure(lambda: check_labels(replace(spec, outputs=(*spec.outputs, second)), ("a", "b"))) == (
+        "there are 2 labels, expected as many as the last dimension of an output has: "
+        f"'y' [?,5], 'z' {second.shape_text}"
+    )
+
+
+async def test_a_model_has_its_labels_if_they_fit() -> None:
+    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m", 2))}), QueueOptions(), Metrics()) as engine:
+        model = await engine.load(Source(Path("m.xml")), ModelOptions("m", labels=("a", "b")))
+        assert model.labels == ("a", "b")
+        with pytest.raises(ServingError, match="there are 1 labels, expected as many"):
+            await engine.load(Source(Path("m.xml")), ModelOptions("m", labels=("a",)))
+
+
+def test_a_model_whose_labels_change_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "inferwire.toml").write_text('labels = "l.txt"')
+    entry = Entry("m", "1", tmp_path / "1", settings_file=tmp_path / "inferwire.toml")
+    (tmp_path / "l.txt").write_text("a")
+    before = entry.fingerprint()
+    assert entry.settings().labels == ("a",)
+    (tmp_path / "l.txt").write_text("a\nb")
+    assert entry.fingerprint() != before

@@ -1,0 +1,240 @@
+"""A model that nobody uses is unloaded, and whoever asks for it again does not notice but by the time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import Job, JobState
+from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.scheduler import Load
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.catalogue import Served
+from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
+from inferwire_server.engine.models import Model
+from inferwire_server.errors import ServingError
+from inferwire_server.server import Composition
+from inferwire_server.service.values import Inference, ServedModel
+
+Serving = Callable[..., AbstractAsyncContextManager[Composition]]
+Leap = Callable[[float], None]
+
+ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
+INFERENCE = Inference(ServedModel("m"), (("x", ROW),))
+IDLE_S = 600.0
+LIMIT_S = 30.0
+
+
+class Reopening(FakeModel):
+    """A model whose opening a test holds, fails and counts."""
+
+    def __init__(self) -> None:
+        super().__init__(echo_spec("m"), optimal_slots=2)
+        self.opening = Gate()
+        self.opened = 0
+        self.failure: Exception | None = None
+
+    def create_slot(self, *, keeps_states: bool = False) -> FakeSlot:
+        self.opening.pass_through(lambda: False)
+        if self.failure is not None:
+            raise self.failure
+        self.opened += 1
+        return super().create_slot(keeps_states=keeps_states)
+
+
+class Rig:
+    """A server with one model, and what a test does to it."""
+
+    def __init__(self, server: Composition, model: Reopening, leap: Leap) -> None:
+        self.server, self.model, self.leap = server, model, leap
+        self.inference = server.services.inference
+
+    @property
+    def served(self) -> Served:
+        return self.server.catalogue.find("m")
+
+    @property
+    def device_load(self) -> Load:
+        return self.server.engine.devices[0].load
+
+    def submit(self, inference: Inference = INFERENCE) -> asyncio.Future[Job]:
+        end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        self.inference.submit(inference, end.set_result)
+        return end
+
+    async def comes_to(self, state: ModelState) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while self.served.state is not state:
+                await asyncio.to_thread(int)
+
+    async def falls_asleep(self) -> None:
+        self.leap(IDLE_S + 1)
+        await self.comes_to(ModelState.UNLOADED)
+
+    async def turns(self) -> None:
+        """Let everything happen that is due."""
+        for _ in range(10):
+            await asyncio.to_thread(int)
+
+
+@pytest.fixture
+async def rig(serving: Serving, tmp_path: Path, leap: Leap) -> AsyncGenerator[Rig]:
+    @asynccontextmanager
+    async def opened() -> AsyncGenerator[Rig]:
+        model = Reopening()
+        (tmp_path / "m").mkdir()
+        (tmp_path / "m" / "inferwire.toml").write_text(f"idle_unload_s = {IDLE_S}\n[warm_up]\nx = [1, 4]\n")
+        async with serving(model) as server:
+            yield Rig(server, model, leap)
+            for gate in (model.gate, model.opening):
+                gate.open()
+
+    async with opened() as made:
+        yield made
+
+
+async def test_it_is_unloaded_and_loaded_again_for_the_next_job(rig: Rig) -> None:
+    await rig.falls_asleep()
+    assert rig.served.reason == "no job for 600 s; the next one loads it again"
+    assert rig.device_load == Load(0, 0, 0)
+    services = rig.server.services
+    assert services.health.is_model_ready("m")
+    assert services.models.versions("m") == ("1",)
+    model = services.models.resolve(ServedModel("m"))
+    assert model.spec == rig.model.spec
+    with pytest.raises(AssertionError, match="this is a bug"):
+        model.compiled.create_slot()
+    for ask in (model.compiled.layers, model.compiled.export):
+        with pytest.raises(ServingError, match="'m' is unloaded until its next job: run an inference first"):
+            ask()
+    assert rig.model.opened == 2
+    job = await rig.submit()
+    assert job.result() == (ROW,)
+    assert (rig.served.state, rig.served.reason, rig.served.model) == (ModelState.READY, "", model)
+    assert (rig.model.opened, rig.device_load.slots) == (4, 2)
+    await rig.falls_asleep()
+
+
+async def test_it_is_not_unloaded_while_it_has_jobs_and_not_soon_after(rig: Rig) -> None:
+    rig.model.gate.close()
+    end = rig.submit()
+    await asyncio.to_thread(rig.model.gate.wait_held, 1)
+    rig.leap(10 * IDLE_S)
+    await rig.turns()
+    assert rig.served.state is ModelState.READY
+    rig.model.gate.open()
+    await end
+    rig.leap(IDLE_S - 60)
+    await rig.turns()
+    assert rig.served.state is ModelState.READY
+    rig.leap(61)
+    await rig.comes_to(ModelState.UNLOADED)
+
+
+async def test_jobs_wait_for_it_within_their_deadlines(rig: Rig) -> None:
+    await rig.falls_asleep()
+    rig.model.opening.close()
+    patient, hurried = rig.submit(), rig.submit(replace(INFERENCE, timeout_s=0.01))
+    assert (await hurried).state is JobState.EXPIRED
+    assert (rig.device_load.queued, rig.served.state) == (1, ModelState.UNLOADED)
+    rig.model.opening.open()
+    assert (await patient).state is JobState.FINISHED
+    assert rig.model.opened == 4
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (ServingError(Code.MODEL_FAILED, "the device is lost"), "the device is lost"),
+        (KeyError("odd"), "KeyError: 'odd'"),
+    ],
+)
+async def test_if_it_cannot_be_loaded_those_who_wait_are_told_and_the_next_tries_again(
+    rig: Rig, failure: Exception, reason: str
+) -> None:
+    await rig.falls_asleep()
+    rig.model.failure = failure
+    jobs = await asyncio.gather(rig.submit(), rig.submit())
+    for job in jobs:
+        assert job.error is not None
+        assert (job.error.code, job.error.message) == (Code.MODEL_FAILED, f"failed to load 'm' again: {reason}")
+    assert rig.served.reason == f"it could not be loaded again: {reason}; the next job tries it"
+    rig.model.failure = None
+    assert (await rig.submit()).state is JobState.FINISHED
+
+
+async def test_files_that_are_another_model_now_are_not_taken_for_it(rig: Rig) -> None:
+    await rig.falls_asleep()
+    rig.model.spec = replace(rig.model.spec, outputs=echo_spec("m", width=5).outputs)
+    job = await rig.submit()
+    assert job.error is not None
+    assert job.error.message.startswith("failed to load 'm' again: its files have other inputs, outputs or states now")
+    await rig.server.loader.load("m")
+    assert rig.server.services.models.resolve(ServedModel("m")).spec == rig.model.spec
+
+
+async def test_it_can_be_unloaded_for_good_as_it_is_loaded_and_runs_what_waits(rig: Rig) -> None:
+    await rig.falls_asleep()
+    rig.model.opening.close()
+    end = rig.submit()
+    unloading = asyncio.create_task(rig.server.loader.unload("m"))
+    await rig.comes_to(ModelState.DRAINING)
+    rig.model.opening.open()
+    await unloading
+    assert (await end).state is JobState.FINISHED
+    assert (rig.served.state, rig.served.model) == (ModelState.UNLOADED, None)
+
+
+async def test_one_that_was_unloaded_for_good_is_not_loaded_by_what_was_cancelled(rig: Rig) -> None:
+    await rig.falls_asleep()
+    rig.model.opening.close()
+    job_id = rig.inference.start(INFERENCE)
+    unloading = asyncio.create_task(rig.server.loader.unload("m"))
+    await rig.comes_to(ModelState.DRAINING)
+    rig.inference.cancel_named(job_id)
+    await unloading
+    rig.model.opening.open()
+    await rig.turns()
+    assert (rig.device_load, rig.served.state) == (Load(0, 0, 0), ModelState.UNLOADED)
+
+
+async def test_a_reload_that_fails_leaves_it_asleep(rig: Rig) -> None:
+    await rig.falls_asleep()
+    rig.model.failure = ServingError(Code.MODEL_FAILED, "no")
+    with pytest.raises(ServingError, match="no"):
+        await rig.server.loader.load("m")
+    assert (rig.served.state, rig.served.reason) == (ModelState.UNLOADED, "the reload failed: no")
+    rig.model.failure = None
+    assert (await rig.submit()).state is JobState.FINISHED
+
+
+async def test_a_version_that_is_asleep_is_not_passed_over_for_an_older_one(rig: Rig) -> None:
+    await rig.falls_asleep()
+    awake = rig.server.services.models.resolve(ServedModel("m"))
+    assert isinstance(awake, Model)
+    rig.server.catalogue.put(replace(rig.served, version="0", state=ModelState.READY))
+    assert rig.served.version == "1"
+
+
+async def test_a_server_that_ends_as_it_is_loaded_tells_those_who_wait(
+    serving: Serving, tmp_path: Path, leap: Leap
+) -> None:
+    model = Reopening()
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "inferwire.toml").write_text(f"idle_unload_s = {IDLE_S}\n")
+    async with serving(model) as server:
+        rig = Rig(server, model, leap)
+        await rig.falls_asleep()
+        model.opening.close()
+        end = rig.submit()
+    model.opening.open()
+    error = (await end).error
+    assert error is not None
+    assert error.code is Code.SHUTTING_DOWN
