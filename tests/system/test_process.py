@@ -164,8 +164,10 @@ def test_a_second_server_does_not_share_the_port(tmp_path: Path) -> None:
         ),
         (
             ("--extension", "/nowhere.so"),
-            "--extension '/nowhere.so' cannot be loaded: Cannot load library \"/nowhere.so\": "
-            "/nowhere.so: cannot open shared object file: No such file or directory",
+            (
+                "--extension '/nowhere.so' cannot be loaded: Cannot load library \"/nowhere.so\": "
+                "/nowhere.so: cannot open shared object file: No such file or directory"
+            ),
         ),
     ],
 )
