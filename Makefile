@@ -18,7 +18,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo serve check format-check lint types proto-lint image-lint test format coverage bench proto image clean
+.PHONY: help demo serve check format-check lint types proto-lint image-lint test format coverage bench soak proto image clean
 
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ format: $(TOOLS) ## Format and fix what can be fixed by itself
 
 bench: $(TOOLS) ## Measure against openvino in process; writes a table and a chart
 	$(BIN)/python -m tests.bench $(ARGS)
+
+soak: $(TOOLS) ## Some minutes of mixed load and faults; nothing may be left after it (longer: ARGS='--minutes 60')
+	$(BIN)/python -m tests.soak $(ARGS)
 
 proto: $(TOOLS) ## Generate the stubs from the .proto files
 	$(BIN)/python proto/generate.py

@@ -9,6 +9,9 @@ import structlog
 
 from inferwire_server.settings import Settings
 
+_TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+"""Tracebacks without the values of variables: callers' tensors are not for the log."""
+
 
 def configure(settings: Settings) -> None:
     """Send all events of this process to stderr, as a person or a machine reads them."""
@@ -19,9 +22,9 @@ def configure(settings: Settings) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if is_console
-        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        else [structlog.processors.ExceptionRenderer(_TRACEBACKS), structlog.processors.JSONRenderer()]
     )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

@@ -39,6 +39,9 @@ class Metrics:
         self._queue = self._histogram("inferwire_queue_seconds", "Time from admission to a slot.")
         self._inference = self._histogram("inferwire_inference_seconds", "Time of finished jobs in a slot.")
         self._total = self._histogram("inferwire_total_seconds", "Time of finished jobs from admission to their end.")
+        self._wire = self._histogram(
+            "inferwire_wire_seconds", "Time of answered calls besides their jobs: reading requests, writing answers."
+        )
         self._batch = self._histogram("inferwire_batch_jobs", "Jobs that one inference ran.", _BATCHES)
         self._children: dict[ModelKey, _ModelMetrics] = {}
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
@@ -70,6 +73,12 @@ class Metrics:
             model.inference.observe(timings.inference_s)
             model.total.observe(timings.total_s)
 
+    def job_answered(self, device: str, job: Job, wire_s: float) -> None:
+        """Count what the answered call of a job took besides the job; its model may have gone meanwhile."""
+        known = self._children.get(job.model)
+        wire = self._wire.labels(*_model_labels(job.model), device) if known is None else known.wire
+        wire.observe(wire_s)
+
     def model_gone(self, model: ModelKey) -> None:
         """Forget a model that takes no more jobs; its counts stay."""
         self._children.pop(model, None)
@@ -87,6 +96,7 @@ class Metrics:
                 queue=self._queue.labels(*labels),
                 inference=self._inference.labels(*labels),
                 total=self._total.labels(*labels),
+                wire=self._wire.labels(*labels),
                 batch=self._batch.labels(*labels),
                 outcome=lambda name: self._jobs.labels(*labels, name).inc(),
             )
@@ -104,6 +114,7 @@ class _ModelMetrics:
     queue: Histogram
     inference: Histogram
     total: Histogram
+    wire: Histogram
     batch: Histogram
     outcome: Callable[[str], None]
 

@@ -65,6 +65,9 @@ class Silent:
     def job_ended(self, device: str, job: Job) -> None:
         """Pass over it."""
 
+    def job_answered(self, device: str, job: Job, wire_s: float) -> None:
+        """Pass over it."""
+
     def job_refused(self, device: str, model: ModelKey) -> None:
         """Pass over it."""
 

@@ -50,6 +50,9 @@ class Tally:
     def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
         assert jobs == 1
 
+    def job_answered(self, device: str, job: Job, wire_s: float) -> None:
+        raise AssertionError("a device answers nobody")
+
     def model_gone(self, model: ModelKey) -> None:
         self.gone.append(model)
 

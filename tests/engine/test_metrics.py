@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -105,4 +106,34 @@ async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:
         await engine.unload(model, GONE)
         with pytest.raises(ServingError, match="is unloading"):
             Client(engine, model).submit()
+        assert metrics._children == {}  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_the_wire_s_time_is_what_a_finished_job_s_call_took_besides_it() -> None:
+    now, metrics = 0.0, Metrics()
+    engine_of = partial(Engine, FakeBackend({"m": FakeModel(echo_spec("m"), choke)}), QueueOptions(), metrics)
+    async with engine_of(lambda: now) as engine:
+        model = await engine.load(Source(Path("m.xml")), ModelOptions("m"))
+
+        async def answered(work: Work, received_at: float | None) -> None:
+            nonlocal now
+            end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+            now += 0.25
+            engine.submit(model, Submission(work, received_at=received_at), end.set_result)
+            now += 1.0
+            job = await end
+            now += 0.5
+            engine.answered(job)
+
+        await answered(GOOD, received_at=0.0)
+        await answered(GOOD, received_at=None)
+        await answered(BAD, received_at=0.0)
+        values = Scrape(metrics).values
+        assert (values["wire_seconds_count"], values["wire_seconds_sum"]) == (1, 0.75)
+        await engine.unload(model, GONE)
+        late = Job(model, GOOD, now, received_at=now)
+        late.start(now)
+        late.finish((), now)
+        engine.answered(late)
+        assert Scrape(metrics).values["wire_seconds_count"] == 2
         assert metrics._children == {}  # pyright: ignore[reportPrivateUsage]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -174,3 +178,43 @@ def test_settings_lie_in_the_model_s_folder(tmp_path: Path, root: str, files: tu
 def test_a_model_needs_no_settings(tmp_path: Path) -> None:
     entries = lay_out(tmp_path, "inferwire.toml", "a.onnx", "b/1/m.xml").scan()
     assert [entry.settings() for entry in entries] == [ModelSettings(), ModelSettings()]
+
+
+@pytest.fixture
+def readable_by_all() -> Generator[Path]:
+    """A repository that users without rights may read; pytest's own folders are not for them."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@contextmanager
+def without_rights() -> Generator[None]:
+    """Be a user whom permissions hold for."""
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+@pytest.mark.parametrize(("closed", "mode"), [("b", 0o000), ("b", 0o444), ("b/1", 0o000)])
+def test_a_folder_that_cannot_be_read_is_a_model_that_does_not_load(
+    readable_by_all: Path, closed: str, mode: int
+) -> None:
+    repository = lay_out(readable_by_all, "a.onnx", "b/1/m.xml", "c/1/m.xml")
+    (readable_by_all / closed).chmod(mode)
+    try:
+        with without_rights():
+            entries = repository.served()
+            assert [(entry.name, entry.version) for entry in entries] == [("a", "1"), ("b", "1"), ("c", "1")]
+            assert [len(entry.fingerprint()) for entry in entries] == [1, 0, 1]
+            assert failure(entries[1]).startswith("its folder cannot be read: [Errno 13] Permission denied: '")
+            assert entries[2].model_file().name == "m.xml"
+    finally:
+        (readable_by_all / closed).chmod(0o755)
+
+
+def test_what_a_file_system_found_is_no_model(tmp_path: Path) -> None:
+    assert found(tmp_path, "lost+found/1/m.xml", "a.onnx") == [("a", "1", "a.onnx")]

@@ -86,6 +86,7 @@ class Job:
     ended_at: float | None = None
     outputs: tuple[Tensor, ...] = ()
     error: ServingError | None = field(default=None)
+    received_at: float | None = None
     profile: tuple[LayerTime, ...] = ()
 
     def start(self, now: float) -> None:

@@ -214,17 +214,7 @@ class Scheduler:
 
     def cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
         """End a job that has not ended, for the reason given; do nothing for one that has."""
-        lane = self._lanes.get(job.model)
-        if job.state.is_terminal or lane is None:
-            return []
-        if job.state is JobState.QUEUED:
-            effects = self._end_queued(lane, job, error, now)
-            return [*effects, *self._drop_if_drained(lane), *self._dispatch(now)]
-        slot, run = next((slot, run) for slot, run in lane.running.items() if job in run.jobs)
-        job.end(error, now)
-        # The others of its run go on: it is stopped when nobody waits for it any more.
-        is_wanted = any(not other.state.is_terminal for other in run.jobs)
-        return [End(job)] if is_wanted else [End(job), Stop(lane.model, slot)]
+        return self._cancel(job, error, now) + self._dispatch(now)
 
     def expire(self, now: float) -> list[Effect]:
         """End every job whose deadline has passed."""
@@ -232,7 +222,7 @@ class Scheduler:
         while (deadline := self.next_deadline) is not None and deadline <= now:
             job = heappop(self._deadlines)[2]
             error = ServingError(Code.DEADLINE_EXCEEDED, f"the deadline passed while the job was {job.state.value}")
-            effects += self.cancel(job, error, now)
+            effects += self._cancel(job, error, now)
         return effects
 
     def wake(self, now: float) -> list[Effect]:
@@ -262,6 +252,18 @@ class Scheduler:
     def __repr__(self) -> str:
         load = self.load
         return f"<Scheduler {load.running}/{load.slots} slots busy, {load.queued}/{self._capacity} queued>"
+
+    def _cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
+        lane = self._lanes.get(job.model)
+        if job.state.is_terminal or lane is None:
+            return []
+        if job.state is JobState.QUEUED:
+            return [*self._end_queued(lane, job, error, now), *self._drop_if_drained(lane)]
+        slot, run = next((slot, run) for slot, run in lane.running.items() if job in run.jobs)
+        job.end(error, now)
+        # The others of its run go on: it is stopped when nobody waits for it any more.
+        is_wanted = any(not other.state.is_terminal for other in run.jobs)
+        return [End(job)] if is_wanted else [End(job), Stop(lane.model, slot)]
 
     def _dispatch(self, now: float) -> list[Effect]:
         effects: list[Effect] = []

@@ -44,6 +44,10 @@ class Observer(Protocol):
         """A job has ended, in whatever way."""
         ...
 
+    def job_answered(self, device: str, job: Job, wire_s: float) -> None:
+        """An ended job's answer is written; reading the request and writing the answer took so long."""
+        ...
+
     def model_gone(self, model: ModelKey) -> None:
         """A model has run its last job."""
         ...
@@ -66,7 +70,9 @@ class Device:
         self._threads = SlotThreads(f"slot-{name}")
         self._slots: dict[ModelKey, ModelSlots] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        # A timer of uvloop whose time has come already does not say when it is due.
+        self._timer: asyncio.Handle | None = None
+        self._due_at = 0.0
         self._effects: deque[Effect] = deque()
         self._is_applying = False
 
@@ -229,11 +235,11 @@ class Device:
 
     def _arm_timer(self) -> None:
         wake_at = self._scheduler.next_wake
-        if wake_at is None or (self._timer is not None and self._timer.when() <= wake_at):
+        if wake_at is None or (self._timer is not None and self._due_at <= wake_at):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(wake_at, self._wake)
+        self._timer, self._due_at = self._loop.call_at(wake_at, self._wake), wake_at
 
     def _wake(self) -> None:
         self._timer = None

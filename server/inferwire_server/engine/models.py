@@ -11,7 +11,7 @@ from typing import Any
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.core.bindings import Binding
-from inferwire_server.core.job import Job, Work
+from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import Terms
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
@@ -73,12 +73,13 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job to be: what to run, and how it is scheduled."""
+    """A job to be: what to run, how it is scheduled, and when its request was read, where that is known."""
 
     work: Work
     priority: int = 0
     timeout_s: float | None = None
     binding: Binding | None = None
+    received_at: float | None = None
 
 
 class Engine:
@@ -169,7 +170,16 @@ class Engine:
         now = self._clock()
         deadline = None if submission.timeout_s is None else now + submission.timeout_s
         key: Hashable = model
-        job = Job(key, submission.work, now, submission.priority, deadline, on_end, submission.binding)
+        job = Job(
+            key,
+            submission.work,
+            now,
+            submission.priority,
+            deadline,
+            on_end,
+            submission.binding,
+            received_at=submission.received_at,
+        )
         if model not in self._models:
             model.device.count_refused(model)
             raise _unloading(model)
@@ -195,6 +205,13 @@ class Engine:
         """Let a binding end with the last of its jobs; do nothing for one that has ended."""
         if isinstance(binding.model, Model):
             binding.model.device.release(binding)
+
+    def answered(self, job: Job) -> None:
+        """Record that a finished job's answer is written: what its call took besides the job is the wire's."""
+        received_at = job.received_at
+        if received_at is not None and job.state is JobState.FINISHED and isinstance(job.model, Model):
+            wire_s = self._clock() - received_at - job.timings.total_s
+            self._observer.job_answered(job.model.device.name, job, wire_s)
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:

@@ -29,6 +29,8 @@ MODEL_SUFFIXES = (".xml", ".onnx", ".tflite", ".pdmodel", ".pb", ".pbtxt")
 SAVED_MODEL = "saved_model.pb"
 """The file that makes a folder a TensorFlow SavedModel."""
 
+_NO_MODELS = ("lost+found",)
+"""Folders that file systems make for themselves, and that few may read."""
 
 Fingerprint: TypeAlias = frozenset[tuple[str, int, int, int]]
 """Files by name, time, size and inode."""
@@ -36,13 +38,19 @@ Fingerprint: TypeAlias = frozenset[tuple[str, int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One version of a model in the repository, the folder or file it lies in, and the model's settings file."""
+    """One version of a model in the repository, the folder or file it lies in, and the model's settings file.
+
+    Attributes:
+        rival: Where another of the same name and version lies.
+        obstacle: Why the model's folder could not be read; its versions are not known then.
+    """
 
     name: str
     version: str
     location: Path
     rival: Path | None = None
     settings_file: Path | None = None
+    obstacle: str = ""
 
     def fingerprint(self) -> Fingerprint:
         """Say what its files are now: it differs once one of them does, or its model's settings do."""
@@ -63,8 +71,11 @@ class Entry:
         """Find what the runtime reads: a model file, or the folder of a TensorFlow SavedModel.
 
         Raises:
-            ServingError: MODEL_FAILED if there is none, more than one, or another of this name and version.
+            ServingError: MODEL_FAILED if there is none, more than one, another of this name and version, or if the
+                folder cannot be read.
         """
+        if self.obstacle:
+            raise _unreadable(self.obstacle)
         if self.rival is not None:
             raise ServingError(
                 Code.MODEL_FAILED,
@@ -73,7 +84,10 @@ class Entry:
             )
         if self.location.is_file():
             return self.location
-        files = _model_files(self.location)
+        try:
+            files = _model_files(self.location)
+        except OSError as error:
+            raise _unreadable(str(error)) from error
         if any(file.name == SAVED_MODEL for file in files):
             return self.location
         if len(files) == 1:
@@ -120,7 +134,7 @@ class Repository:
         children = sorted(self.root.iterdir())
         if any(_is_version(child) or child.name == SAVED_MODEL for child in children):
             return _single(_entries(self.root.resolve()))
-        return _single(entry for child in children for entry in _entries(child))
+        return _single(entry for child in children for entry in _entries_or_obstacle(child))
 
     def _chosen(self, versions: list[Entry]) -> list[Entry]:
         chosen = self._policy_of(versions[0]).choose({int(entry.version) for entry in versions})
@@ -142,6 +156,18 @@ def _single(entries: Iterable[Entry]) -> list[Entry]:
         if first is not entry:
             found[entry.name, entry.version] = replace(first, rival=entry.location)
     return list(found.values())
+
+
+def _entries_or_obstacle(path: Path) -> list[Entry]:
+    """Give a folder that cannot be read as a model that will not load: the others are to be served."""
+    try:
+        return [] if path.name in _NO_MODELS else _entries(path)
+    except OSError as error:
+        return [Entry(path.name, "1", path, obstacle=str(error))]
+
+
+def _unreadable(reason: str) -> ServingError:
+    return ServingError(Code.MODEL_FAILED, f"its folder cannot be read: {reason}")
 
 
 def _entries(path: Path) -> list[Entry]:

@@ -48,8 +48,10 @@ class InferenceService:
         """Whether nothing more is admitted."""
         return self._draining
 
-    def submit(self, inference: Inference, on_end: Callable[[Job], Any]) -> Job:
+    def submit(self, inference: Inference, on_end: Callable[[Job], Any], received_at: float | None = None) -> Job:
         """Queue an inference. `on_end` is called on the loop, once, after this call has returned.
+
+        Whoever knows when the request was read, by the monotonic clock, says so, and says later when it is `answered`.
 
         Raises:
             ServingError: If the model, the inputs or the queue do not allow it.
@@ -66,7 +68,7 @@ class InferenceService:
                 "expected a caller that has read the model's description again"
             )
         work = Work(spec.bind(inference.inputs), spec.select(inference.outputs), is_profiled=inference.is_profiled)
-        submission = Submission(work, inference.priority or model.priority, timeout_s)
+        submission = Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
         return self._submit(model, submission, inference.sequence, on_end)
 
     async def access_states(self, target: Target, sequence: SequenceCall, states: StateAccess) -> Job:
@@ -93,14 +95,18 @@ class InferenceService:
         """Cancel a job, queued or running; do nothing for one that has ended."""
         self._engine.cancel(job, reason)
 
-    async def infer(self, inference: Inference) -> Job:
+    def answered(self, job: Job) -> None:
+        """Record that an ended job's answer is written."""
+        self._engine.answered(job)
+
+    async def infer(self, inference: Inference, received_at: float | None = None) -> Job:
         """Run an inference to its end. Cancelling this call cancels the inference.
 
         Raises:
             ServingError: If it was not admitted; what became of it later is in the job.
         """
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        job = self.submit(inference, lambda _: end.done() or end.set_result(None))
+        job = self.submit(inference, lambda _: end.done() or end.set_result(None), received_at)
         return await self._ended(job, end)
 
     def start(self, inference: Inference) -> str:

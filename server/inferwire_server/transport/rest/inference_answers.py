@@ -10,6 +10,8 @@ import asyncio
 import gzip
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
+from time import monotonic
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -48,14 +50,17 @@ async def read_request(services: Services, request: Request, max_body_bytes: int
     model = named_model(request)
     spec = services.models.resolve(model).spec
     body = await read_body(request, max_body_bytes)
+    received_at = monotonic()
     length = header_length(request.headers.get(HEADER_LENGTH), len(body))
     if length == RAW and HEADER_LENGTH in request.headers:
         call = oip.OipCall(model.name, model.version, (raw_input(spec, body),))
-        return OipRequest(call, AnswerForm(is_binary=True))
+        return OipRequest(call, AnswerForm(is_binary=True), received_at)
     view = memoryview(body)
     if length > LONG_JSON:
-        return await asyncio.to_thread(parse, view[:length], Tail(view[length:]), model)
-    return parse(view[:length], Tail(view[length:]), model)
+        parsed = await asyncio.to_thread(parse, view[:length], Tail(view[length:]), model)
+    else:
+        parsed = parse(view[:length], Tail(view[length:]), model)
+    return replace(parsed, received_at=received_at)
 
 
 async def answer(request: Request, services: Services, parsed: OipRequest, job: Job) -> Response:

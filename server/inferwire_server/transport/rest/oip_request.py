@@ -38,10 +38,11 @@ class AnswerForm:
 
 @dataclass(frozen=True, slots=True)
 class OipRequest:
-    """An inference, and how its answer is written."""
+    """An inference, how its answer is written, and when it had been read."""
 
     call: oip.OipCall
     form: AnswerForm
+    received_at: float | None = None
 
 
 def parse(document: bytes | memoryview, tail: Tail, model: ServedModel) -> OipRequest:

@@ -64,8 +64,10 @@ class OipRoutes:
         parsed = await read_request(self._services, request, self._options.max_body_bytes)
         inference = parsed.call.inference()
         async with CallerWatch(request.receive, self._options.watch_after_s):
-            job = await self._services.inference.infer(inference)
-        return await answer(request, self._services, parsed, job)
+            job = await self._services.inference.infer(inference, parsed.received_at)
+        response = await answer(request, self._services, parsed, job)
+        self._services.inference.answered(job)
+        return response
 
     async def live(self, _request: Request) -> Response:
         """Answer as long as the server runs."""

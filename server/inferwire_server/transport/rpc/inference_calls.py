@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TypeAlias
 
 from inferwire_proto import framing
@@ -44,9 +45,12 @@ class InferenceCalls:
 
     async def infer(self, data: bytes, context: Context) -> bytes:
         """Run one inference and answer with its outputs."""
+        received_at = monotonic()
         inference = self._inference(pb.InferRequest, data, context)
-        job = await self._services.inference.infer(inference)
-        return self._answer(pb.InferResponse, job)
+        job = await self._services.inference.infer(inference, received_at)
+        message = self._answer(pb.InferResponse, job)
+        self._services.inference.answered(job)
+        return message
 
     async def start_async(self, data: bytes, context: Context) -> bytes:
         """Start one inference and answer with its name."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 from inferwire_server.service import Services
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport import oip, oip_repository
@@ -86,12 +88,14 @@ class OipCalls:
 
     async def model_infer(self, data: bytes, _: Context) -> bytes:
         """Run one inference."""
+        received_at = monotonic()
         request, raw = split_request(data)
         call = decode_call(request, raw)
-        job = await self._services.inference.infer(call.inference())
+        job = await self._services.inference.infer(call.inference(), received_at)
         message = encode_answer(oip.answer(self._services, call, job), request.id)
         if len(message) > self._max_message_bytes:
             raise too_large(len(message), self._max_message_bytes)
+        self._services.inference.answered(job)
         return message
 
     async def model_stream_infer(self, _: object, context: Context) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import TypeAlias
 
 from inferwire_server.core.job import Job
@@ -103,14 +104,15 @@ class OipStream:
             await self._room.wait()
 
     def _receive(self, data: bytes) -> None:
+        received_at = monotonic()
         request, raw = split_request(data)
-        self._pending.append(_Pending(request.id, self._start(request, raw)))
+        self._pending.append(_Pending(request.id, self._start(request, raw, received_at)))
         self.wake()
 
-    def _start(self, request: pb.ModelInferRequest, raw: Sequence[bytes | memoryview]) -> _Outcome:
+    def _start(self, request: pb.ModelInferRequest, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
         try:
             call = decode_call(request, raw)
-            return call, self._services.inference.submit(call.inference(), lambda _: self.wake())
+            return call, self._services.inference.submit(call.inference(), lambda _: self.wake(), received_at)
         except Exception as error:  # noqa: BLE001 - one request's bug is no other's
             return as_serving_error(error)
 
@@ -121,4 +123,5 @@ class OipStream:
         message = encode_streamed(encode_answer(answer, pending.request_id, is_final=True))
         if len(message) > self._max_message_bytes:
             raise too_large(len(message), self._max_message_bytes)
+        self._services.inference.answered(pending.outcome[1])
         return message

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
@@ -40,7 +41,8 @@ class Outbox:
         running: The jobs that have not ended, by the ids their client gave.
     """
 
-    def __init__(self, max_message_bytes: int) -> None:
+    def __init__(self, max_message_bytes: int, on_answer: Callable[[Job], None]) -> None:
+        self._on_answer = on_answer
         self.running: dict[int, Job] = {}
         self._max_message_bytes = max_message_bytes
         self._ended: deque[tuple[int, Job | ServingError, int]] = deque()
@@ -106,6 +108,7 @@ class Outbox:
             if isinstance(outcome, Job):
                 result, outputs = encode_result(outcome)
                 buffers += outputs
+                self._on_answer(outcome)
             else:
                 result = pb.ExecutionResult(error=encode_error(outcome))
             result.ids.append(execution_id)

@@ -7,6 +7,7 @@ becomes of an execution is a result; only what cannot be read at all ends the st
 from __future__ import annotations
 
 from functools import partial
+from time import monotonic
 
 import grpc
 
@@ -30,7 +31,7 @@ class SessionStream:
         self._services = services
         self._drain = drain
         self._context = context
-        self._outbox = Outbox(max_message_bytes)
+        self._outbox = Outbox(max_message_bytes, services.inference.answered)
         self._max_message_bytes = max_message_bytes
         self._session: Session | None = None
 
@@ -46,11 +47,12 @@ class SessionStream:
         data = await self._context.read()
         if data is grpc.aio.EOF:
             raise invalid_input("the stream ended before its first message, expected one with a hello")
+        received_at = monotonic()
         message, raw = framing.split(pb.SessionRequest, data, framing.RAW_FIELD)
         session = self._open(message)
         try:
             await self._context.write(self._welcome(session))
-            self._take(message, raw)
+            self._take(message, raw, received_at)
             await Exchange(self._context, self._drain, self._outbox, self._receive).run()
         finally:
             for job in tuple(self._outbox.running.values()):
@@ -77,9 +79,10 @@ class SessionStream:
         return pb.SessionResponse(welcome=welcome).SerializeToString()
 
     def _receive(self, data: bytes) -> None:
-        self._take(*framing.split(pb.SessionRequest, data, framing.RAW_FIELD))
+        received_at = monotonic()
+        self._take(*framing.split(pb.SessionRequest, data, framing.RAW_FIELD), received_at)
 
-    def _take(self, message: pb.SessionRequest, raw: Raw) -> None:
+    def _take(self, message: pb.SessionRequest, raw: Raw, received_at: float) -> None:
         """Admit a message's executions, then carry out its cancels."""
         if message.HasField("hello"):
             raise invalid_input("the stream has a second hello, expected one in its first message only")
@@ -90,7 +93,7 @@ class SessionStream:
                 raise invalid_input(
                     f"the message has bytes of {len(raw)} inputs, but its executions have {end} or more"
                 )
-            self._start(execution, raw[taken:end])
+            self._start(execution, raw[taken:end], received_at)
             taken = end
         if taken != len(raw):
             raise invalid_input(f"the message has bytes of {len(raw)} inputs, but its executions have {taken}")
@@ -98,7 +101,7 @@ class SessionStream:
             if (job := self._outbox.running.get(execution_id)) is not None:
                 self._services.inference.cancel(job, "the client cancelled the execution")
 
-    def _start(self, execution: pb.Execution, raw: Raw) -> None:
+    def _start(self, execution: pb.Execution, raw: Raw, received_at: float) -> None:
         """Start an execution, or each of a stack."""
         ids = tuple(execution.ids)
         if not ids:
@@ -112,11 +115,11 @@ class SessionStream:
                 self._outbox.refuse(execution_id, error)
             return
         for execution_id, inference in zip(ids, inferences, strict=True):
-            self._submit(execution_id, inference)
+            self._submit(execution_id, inference, received_at)
 
-    def _submit(self, execution_id: int, inference: Inference) -> None:
+    def _submit(self, execution_id: int, inference: Inference, received_at: float) -> None:
         try:
-            job = self._services.inference.submit(inference, partial(self._outbox.put, execution_id))
+            job = self._services.inference.submit(inference, partial(self._outbox.put, execution_id), received_at)
         except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
             self._outbox.refuse(execution_id, as_serving_error(error))
         else:

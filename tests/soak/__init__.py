@@ -1,0 +1,1 @@
+"""A server under mixed load and faults for some minutes, which must be as it was before: `python -m tests.soak`."""

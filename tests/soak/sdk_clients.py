@@ -1,0 +1,93 @@
+"""Clients of the Python API: inferences one by one and in queues, cancels, and models of their own."""
+
+from __future__ import annotations
+
+import gc
+from random import Random
+from typing import Any
+
+import numpy as np
+from tests.soak.sample import Sample
+from tests.soak.tally import OK, Tally
+
+import inferwire
+
+QUEUE_JOBS = 8
+QUEUE_ROUND = 64
+F32 = {"INFERENCE_PRECISION_HINT": "f32"}
+
+
+def outcome(error: inferwire.InferwireError) -> str:
+    """Name what a call ended in."""
+    return error.code.name if error.code else type(error).__name__
+
+
+def infer(address: str, sample: Sample, tally: Tally, random: Random) -> None:
+    """Infer one after the other."""
+    core = inferwire.Core(address)
+    request = core.served_model(random.choice(sample.names)).create_infer_request()
+    while not tally.stop.is_set():
+        index = random.randrange(len(sample))
+        try:
+            tally.add("SDK infer", sample.check(index, request.infer(sample.rows[index])[0]))
+        except inferwire.InferwireError as error:
+            tally.add("SDK infer", outcome(error))
+    core.close()
+
+
+def queue(address: str, sample: Sample, tally: Tally, random: Random) -> None:
+    """Keep a queue of requests busy, round after round."""
+    core = inferwire.Core(address)
+    jobs: Any = inferwire.AsyncInferQueue(core.served_model(random.choice(sample.names)), QUEUE_JOBS)
+
+    def check(request: inferwire.InferRequest, index: int) -> None:
+        tally.add("SDK queue", sample.check(index, request.get_output_tensor().data))
+
+    jobs.set_callback(check)
+    while not tally.stop.is_set():
+        try:
+            for _ in range(QUEUE_ROUND):
+                index = random.randrange(len(sample))
+                jobs.start_async(sample.rows[index], userdata=index)
+            jobs.wait_all()
+        except inferwire.InferwireError as error:
+            tally.add("SDK queue", outcome(error))
+    core.close()
+
+
+def cancel(address: str, sample: Sample, tally: Tally, random: Random) -> None:
+    """Start requests and cancel some of them at whatever moment."""
+    core = inferwire.Core(address)
+    compiled = core.served_model(random.choice(sample.names))
+    requests = [compiled.create_infer_request() for _ in range(4)]
+    while not tally.stop.wait(0.01):
+        chosen = [(request, random.randrange(len(sample)), random.random() < 0.5) for request in requests]
+        for request, index, _ in chosen:
+            request.start_async(sample.rows[index])
+        for request, _, is_unwanted in chosen:
+            if is_unwanted:
+                request.cancel()
+        for request, index, is_unwanted in chosen:
+            try:
+                request.wait()
+                tally.add("SDK cancel", sample.check(index, request.get_output_tensor().data))
+            except inferwire.InferwireError as error:
+                tally.add("SDK cancel", outcome(error), (OK, "QUEUE_FULL", *["CANCELLED"] * is_unwanted))
+    core.close()
+
+
+def upload(address: str, sample: Sample, tally: Tally, random: Random) -> None:
+    """Come, bring a model, use it, and go: properly or not."""
+    while not tally.stop.wait(0.5):
+        core = inferwire.Core(address)
+        try:
+            compiled = core.compile_model(sample.model_file, "CPU", F32)
+            for index in range(4):
+                tally.add("upload", sample.check(index, np.asarray(compiled(sample.rows[index])[0])))
+        except inferwire.InferwireError as error:
+            tally.add("upload", outcome(error))
+        if random.random() < 0.5:
+            core.close()
+        # What holds a connection is freed with its cycle: how many sessions there are must not be up to chance.
+        compiled = core = None
+        gc.collect()
