@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 from inferwire.arguments import as_size, incompatible
 from inferwire.compiled_blobs import check_stream
 from inferwire.infer_request import InferRequest
-from inferwire.not_offered import refuse
 from inferwire.ov_dict import OVDict
 from inferwire.ports import ConstOutput
 from inferwire.property_values import from_contract
 from inferwire.remote_model import RemoteModel
+from inferwire.runtime_model import RuntimeModel
 from inferwire.variable_state import VariableState
 
 _MISSING: Any = object()
@@ -28,8 +28,7 @@ class CompiledModel:
     Made by `Core.compile_model` and `Core.served_model`. A model compiled for this client is freed
     on the server once neither it nor a request of it is held any more.
 
-    Differs from OpenVINO: the runtime model is not offered yet; properties are
-    those the model had when it was compiled.
+    Differs from OpenVINO: properties are those the model had when it was compiled.
 
     Example:
         >>> compiled = core.compile_model("model.xml", "CPU")
@@ -184,13 +183,16 @@ class CompiledModel:
         stream.seek(0)
         return None
 
-    def get_runtime_model(self) -> NoReturn:
-        """Give the graph the device runs; not offered yet.
+    def get_runtime_model(self) -> RuntimeModel:
+        """Give the graph the device runs, to look at. Mirrors `openvino.CompiledModel.get_runtime_model`.
+
+        Differs from OpenVINO: it is no `Model`: its nodes do not lead to each other. Of a model of the server's
+        repository it is given only where the operator allows to export it.
 
         Raises:
-            RuntimeError: Always.
+            RuntimeError: If the device has none, or the server does not allow it.
         """
-        refuse("get_runtime_model()")
+        return RuntimeModel(self._model.transport.runtime_model(self._model.target))
 
     @property
     def optimal_number_of_infer_requests(self) -> int:

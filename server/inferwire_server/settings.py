@@ -171,7 +171,7 @@ class Settings:
     ] = False
     allow_exports: Annotated[
         bool,
-        Parameter(group=_CLIENTS, help="Let clients export the repository's models, weights and all."),
+        Parameter(group=_CLIENTS, help="Let clients export the repository's models, graph and weights."),
     ] = False
     allow_model_control: Annotated[
         bool,

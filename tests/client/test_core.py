@@ -163,7 +163,6 @@ def test_what_is_not_offered_says_so(core: ov.Core) -> None:
     compiled = core.served_model("double")
     request = compiled.create_infer_request()
     for call in (
-        compiled.get_runtime_model,
         lambda: request.set_input_tensors([]),  # pyright: ignore[reportArgumentType]
     ):
         with pytest.raises(RuntimeError, match="is not offered by this version of inferwire"):

@@ -14,7 +14,6 @@ from inferwire.not_offered import MEMBERS, TOP_LEVEL
 CALLS: dict[str, Callable[[Any, Any], object]] = {
     "create_context()": lambda core, compiled: core.create_context("GPU", {}),
     "get_default_context()": lambda core, compiled: core.get_default_context("GPU"),
-    "get_runtime_model()": lambda core, compiled: compiled.get_runtime_model(),
 }
 
 

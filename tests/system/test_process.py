@@ -158,6 +158,17 @@ def test_a_second_server_does_not_share_the_port(tmp_path: Path) -> None:
     [
         (("--model-repository", "nowhere"), "the model repository 'nowhere' is no folder and no model file"),
         (("--property", "NUM_STREAMS"), "--property is 'NUM_STREAMS', expected NAME=VALUE"),
+        (
+            ("--allow-imports",),
+            "--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first",
+        ),
+        (
+            ("--extension", "/nowhere.so"),
+            (
+                "--extension '/nowhere.so' cannot be loaded: Cannot load library \"/nowhere.so\": "
+                "/nowhere.so: cannot open shared object file: No such file or directory"
+            ),
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_served_is_named(flags: tuple[str, ...], reason: str) -> None:

@@ -90,6 +90,13 @@ async def test_layers_are_listed_without_a_run(client: Client) -> None:
     assert code == "INVALID_INPUT"
 
 
+async def test_the_graph_that_a_device_runs_is_described(client: Client) -> None:
+    answer = await client("ModelService.GetRuntimeModel", models_pb2.GetRuntimeModelRequest(target=ECHO))
+    (node,) = answer.nodes
+    assert (answer.model.name, node.port.node_name, node.port.node_type) == ("echo", "echo", "Fake")
+    assert (dict(node.info), node.input_count, len(node.outputs)) == ({"primitiveType": "python"}, 1, 1)
+
+
 async def test_a_model_is_exported_and_imported(client: Client, channel: grpc.aio.Channel) -> None:
     assert await export(channel, ECHO) == NAME
     _, metadata = await open_session(channel)
@@ -135,10 +142,12 @@ class TestUnlessAllowed:
         assert "--allow-imports" in details
 
     async def test_exports_of_served_models_are_off(self, channel: grpc.aio.Channel) -> None:
-        code, details = await failure(export(channel, ECHO))
-        assert code == "PERMISSION_DENIED"
-        assert "'echo'" in details
-        assert "--allow-exports" in details
+        graph = models_pb2.GetRuntimeModelRequest(target=ECHO)
+        for call in (export(channel, ECHO), Client(channel)("ModelService.GetRuntimeModel", graph)):
+            code, details = await failure(call)
+            assert code == "PERMISSION_DENIED"
+            assert "'echo'" in details
+            assert "--allow-exports" in details
 
     async def test_a_session_exports_its_own(self, client: Client, channel: grpc.aio.Channel) -> None:
         _, metadata = await open_session(channel)

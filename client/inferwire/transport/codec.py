@@ -20,13 +20,15 @@ from inferwire.transport.protocol import (
     ModelSource,
     Outcome,
     OutputValue,
+    RuntimeModelDescription,
+    RuntimeNode,
     SequenceMark,
     StateValue,
     Target,
     Timings,
     WireBytes,
 )
-from inferwire.types import type_of
+from inferwire.types import Type, type_of
 from inferwire_proto import element_types, errors, properties, strings
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
 
@@ -140,6 +142,15 @@ def decode_model(info: models_pb2.ModelInfo) -> ModelDescription:
     )
 
 
+def decode_runtime_model(response: models_pb2.GetRuntimeModelResponse) -> RuntimeModelDescription:
+    """Read the graph that a device runs."""
+    nodes = tuple(
+        RuntimeNode(_port(node.port), dict(node.info), node.input_count, tuple(map(_port, node.outputs)))
+        for node in response.nodes
+    )
+    return RuntimeModelDescription(decode_model(response.model), nodes)
+
+
 def encode_source(source: ModelSource) -> models_pb2.ModelSource:
     """Serialise which uploaded files make a model."""
     return models_pb2.ModelSource(
@@ -167,7 +178,7 @@ def _timings(timings: types_pb2.Timings, elapsed_ms: float) -> Timings:
 def _port(port: types_pb2.Port) -> PortDescription:
     return PortDescription(
         names=frozenset(port.names),
-        element_type=type_of(element_types.BY_WIRE[port.element_type]),
+        element_type=type_of(element_types.BY_WIRE[port.element_type]) if port.element_type else Type.dynamic,
         partial_shape=_partial_shape(port.partial_shape),
         node_name=port.node_name,
         node_type=port.node_type,

@@ -19,6 +19,7 @@ from inferwire.transport.protocol import (
     Outcome,
     OutputValue,
     PluginVersion,
+    RuntimeModelDescription,
     SequenceMark,
     StateValue,
     Target,
@@ -146,6 +147,11 @@ class FakeTransport:
     def export(self, target: Target) -> bytes:
         """Give the model's name as a blob."""
         return target.name.encode()
+
+    def runtime_model(self, target: Target) -> RuntimeModelDescription:
+        """Describe a graph of no nodes."""
+        del target
+        return RuntimeModelDescription(self.model, ())
 
     def layers(self, target: Target) -> Sequence[LayerTime]:
         """Give one layer, named after the model."""

@@ -28,6 +28,7 @@ from inferwire.transport.protocol import (
     ModelSource,
     Outcome,
     PluginVersion,
+    RuntimeModelDescription,
     SequenceMark,
     StateValue,
     Target,
@@ -137,6 +138,12 @@ class GrpcTransport:
             return b"".join(part.chunk for part in parts)
         except grpc.RpcError as error:
             raise rpc.error_from(error, self._address) from None
+
+    def runtime_model(self, target: Target) -> RuntimeModelDescription:
+        """Describe the graph that the device of a model runs."""
+        request = models_pb2.GetRuntimeModelRequest(target=codec.encode_target(target))
+        response = self._call("ModelService.GetRuntimeModel", request, models_pb2.GetRuntimeModelResponse)
+        return codec.decode_runtime_model(response)
 
     def layers(self, target: Target) -> Sequence[LayerTime]:
         """List the layers of a model that can run."""

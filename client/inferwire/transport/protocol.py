@@ -174,6 +174,31 @@ class ModelDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class RuntimeNode:
+    """One node of the graph that a device runs.
+
+    Attributes:
+        description: Its friendly name, its type, and its first output.
+        info: What the device says of it.
+        input_count: How many inputs it has.
+        outputs: Its outputs in order.
+    """
+
+    description: PortDescription
+    info: Mapping[str, str]
+    input_count: int
+    outputs: tuple[PortDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeModelDescription:
+    """The graph that a device runs, with its nodes in an order in which they can."""
+
+    model: ModelDescription
+    nodes: tuple[RuntimeNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSource:
     """A model's files, by the hashes they are uploaded under.
 
@@ -259,6 +284,10 @@ class Transport(Protocol):
 
     def export(self, target: Target) -> bytes:
         """Give a model that can run as a blob."""
+        ...
+
+    def runtime_model(self, target: Target) -> RuntimeModelDescription:
+        """Describe the graph that the device of a model runs."""
         ...
 
     def layers(self, target: Target) -> Sequence[LayerTime]:

@@ -1,9 +1,11 @@
-"""The layers of a compiled model, and what each took in one inference."""
+"""The layers of a compiled model, what each took in one inference, and the graph they make."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+
+from inferwire_server.core.specs import ModelSpec, PortSpec
 
 
 class LayerStatus(Enum):
@@ -33,3 +35,30 @@ class LayerTime:
     status: LayerStatus = LayerStatus.NOT_RUN
     real_time_us: int = 0
     cpu_time_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeNode:
+    """One node of the graph that a device runs.
+
+    Attributes:
+        name: Its friendly name.
+        type: Its type.
+        info: What the device says of it.
+        input_count: How many inputs it has.
+        outputs: Its outputs in order.
+    """
+
+    name: str
+    type: str
+    info: dict[str, str]
+    input_count: int
+    outputs: tuple[PortSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeModel:
+    """The graph that a device runs, with its nodes in an order in which they can."""
+
+    spec: ModelSpec
+    nodes: tuple[RuntimeNode, ...]

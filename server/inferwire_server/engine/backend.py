@@ -10,7 +10,7 @@ from typing import Protocol
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batching import Batching
 from inferwire_server.core.bindings import BindingTerms
-from inferwire_server.core.layers import LayerTime
+from inferwire_server.core.layers import LayerTime, RuntimeModel
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
@@ -114,6 +114,14 @@ class CompiledModel(Protocol):
 
     def layers(self) -> tuple[LayerTime, ...]:
         """List its layers, none of which has run."""
+        ...
+
+    def runtime_model(self) -> RuntimeModel:
+        """Describe the graph that its device runs.
+
+        Raises:
+            ServingError: MODEL_FAILED with the runtime's reason.
+        """
         ...
 
     def export(self) -> bytes:

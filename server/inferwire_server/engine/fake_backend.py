@@ -10,7 +10,7 @@ from threading import Condition
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.layers import LayerStatus, LayerTime
+from inferwire_server.core.layers import LayerStatus, LayerTime, RuntimeModel, RuntimeNode
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
@@ -117,6 +117,11 @@ class FakeModel:
     def layers(self) -> tuple[LayerTime, ...]:
         """List the one layer it has."""
         return (LayerTime(self.spec.name, "Fake", "python"),)
+
+    def runtime_model(self) -> RuntimeModel:
+        """Describe a graph of the one layer."""
+        node = RuntimeNode(self.spec.name, "Fake", {"primitiveType": "python"}, 1, self.spec.outputs)
+        return RuntimeModel(self.spec, (node,))
 
     def export(self) -> bytes:
         """Give the model's name as a blob."""

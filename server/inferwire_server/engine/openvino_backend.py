@@ -18,7 +18,7 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import EnumValue, Properties, PropertyValue, Scalar
-from inferwire_server.core.layers import LayerStatus, LayerTime
+from inferwire_server.core.layers import LayerStatus, LayerTime, RuntimeModel, RuntimeNode
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
@@ -120,6 +120,10 @@ class OpenVinoModel:
         """List its layers, none of which has run."""
         return _translate(Code.MODEL_FAILED, lambda: _layer_times(self._compiled.create_infer_request()))
 
+    def runtime_model(self) -> RuntimeModel:
+        """Describe the graph that its device runs."""
+        return _translate(Code.MODEL_FAILED, lambda: _runtime_model(self._compiled.get_runtime_model()))
+
     def export(self) -> bytes:
         """Give it as a blob that can be loaded again."""
         return _translate(Code.MODEL_FAILED, lambda: self._compiled.export_model().getvalue())
@@ -218,6 +222,23 @@ def _layer_times(request: ov.InferRequest) -> tuple[LayerTime, ...]:
             row.cpu_time // _MICROSECOND,
         )
         for row in request.get_profiling_info()
+    )
+
+
+def _runtime_model(graph: ov.Model) -> RuntimeModel:
+    return RuntimeModel(
+        _spec(graph.friendly_name, graph, graph), tuple(_runtime_node(node) for node in graph.get_ordered_ops())
+    )
+
+
+def _runtime_node(node: Any) -> RuntimeNode:
+    outputs = node.outputs()
+    return RuntimeNode(
+        node.get_friendly_name(),
+        node.get_type_name(),
+        {name: str(value.value) for name, value in node.get_rt_info().items()},
+        node.get_input_size(),
+        _ports(outputs, [set[str]()] * len(outputs), "output"),
     )
 
 

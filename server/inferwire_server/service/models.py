@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job
-from inferwire_server.core.layers import LayerTime
+from inferwire_server.core.layers import LayerTime, RuntimeModel
+from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Model
@@ -83,14 +84,15 @@ class ModelService:
         Raises:
             ServingError: PERMISSION_DENIED, MODEL_FAILED with the runtime's reason, or as `resolve`.
         """
-        model = self.resolve(target)
-        if isinstance(target, ServedModel) and not self._allows_exports:
-            raise ServingError(
-                Code.PERMISSION_DENIED,
-                f"exporting served models, as '{target.name}', is off, since a blob holds a model's weights; "
-                "start the server with --allow-exports to allow it",
-            )
-        return await asyncio.to_thread(model.compiled.export)
+        return await asyncio.to_thread(self._exportable(target).export)
+
+    async def runtime_model(self, target: Target) -> RuntimeModel:
+        """Describe the graph that a model's device runs: only of what the caller may export.
+
+        Raises:
+            ServingError: As `export`.
+        """
+        return await asyncio.to_thread(self._exportable(target).runtime_model)
 
     def of(self, job: Job) -> Model:
         """Give the model a job was submitted to."""
@@ -114,6 +116,16 @@ class ModelService:
             ServingError: PERMISSION_DENIED.
         """
         await self._loader().unload(name)
+
+    def _exportable(self, target: Target) -> CompiledModel:
+        model = self.resolve(target)
+        if isinstance(target, ServedModel) and not self._allows_exports:
+            raise ServingError(
+                Code.PERMISSION_DENIED,
+                f"served models, as '{target.name}', do not give away what is in them: their graph and weights; "
+                "start the server with --allow-exports to allow it",
+            )
+        return model.compiled
 
     def _loader(self) -> Loader:
         control = self._control

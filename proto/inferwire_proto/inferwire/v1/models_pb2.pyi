@@ -882,6 +882,120 @@ class ListLayersResponse(_message.Message):
 Global___ListLayersResponse: _TypeAlias = ListLayersResponse  # noqa: Y015
 
 @_typing.final
+class GetRuntimeModelRequest(_message.Message):
+    """A call of GetRuntimeModel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TARGET_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def target(self) -> _inference_pb2.Target:
+        """The model; its `signature` is not looked at."""
+
+    def __init__(
+        self,
+        *,
+        target: _inference_pb2.Target | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetRuntimeModelRequest: _TypeAlias = GetRuntimeModelRequest  # noqa: Y015
+
+@_typing.final
+class RuntimeNode(_message.Message):
+    """One node of the graph that a device runs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class InfoEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PORT_FIELD_NUMBER: _builtins.int
+    INFO_FIELD_NUMBER: _builtins.int
+    INPUT_COUNT_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
+    input_count: _builtins.int
+    """How many inputs it has."""
+    @_builtins.property
+    def port(self) -> _types_pb2.Port:
+        """What describes it as a port does: its friendly name, its type, and its first output."""
+
+    @_builtins.property
+    def info(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What the device says of it, as "primitiveType" and "runtimePrecision"."""
+
+    @_builtins.property
+    def outputs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Port]:
+        """Its outputs in order."""
+
+    def __init__(
+        self,
+        *,
+        port: _types_pb2.Port | None = ...,
+        info: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        input_count: _builtins.int = ...,
+        outputs: _abc.Iterable[_types_pb2.Port] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["port", b"port"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["info", b"info", "input_count", b"input_count", "outputs", b"outputs", "port", b"port"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RuntimeNode: _TypeAlias = RuntimeNode  # noqa: Y015
+
+@_typing.final
+class GetRuntimeModelResponse(_message.Message):
+    """The answer of GetRuntimeModel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def model(self) -> Global___ModelInfo:
+        """The graph's name and ports."""
+
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___RuntimeNode]:
+        """Its nodes, in an order in which they can run."""
+
+    def __init__(
+        self,
+        *,
+        model: Global___ModelInfo | None = ...,
+        nodes: _abc.Iterable[Global___RuntimeNode] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "nodes", b"nodes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetRuntimeModelResponse: _TypeAlias = GetRuntimeModelResponse  # noqa: Y015
+
+@_typing.final
 class ReleaseRequest(_message.Message):
     """A call of Release."""
 

@@ -15,7 +15,13 @@ from inferwire_server.service.values import ServedModel, Target
 from inferwire_server.transport.rpc.caller import named_session, session_of
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.rpc.v1_codec import decode_target, encode_layers
-from inferwire_server.transport.rpc.v1_descriptions import decode_properties, decode_source, encode_model, encode_spec
+from inferwire_server.transport.rpc.v1_descriptions import (
+    decode_properties,
+    decode_source,
+    encode_model,
+    encode_runtime_model,
+    encode_spec,
+)
 
 _STATES = {
     "loading": pb.MODEL_STATE_LOADING,
@@ -94,6 +100,13 @@ class ModelCalls:
         blob = memoryview(await self._services.models.export(self._target(request.target, context)))
         for start in range(0, len(blob), _CHUNK_BYTES):
             await context.write(pb.ExportResponse(chunk=bytes(blob[start : start + _CHUNK_BYTES])))
+
+    async def get_runtime_model(
+        self, request: pb.GetRuntimeModelRequest, context: Context
+    ) -> pb.GetRuntimeModelResponse:
+        """Describe the graph that a model's device runs."""
+        graph = await self._services.models.runtime_model(self._target(request.target, context))
+        return await asyncio.to_thread(encode_runtime_model, graph)
 
     async def list_layers(self, request: pb.ListLayersRequest, context: Context) -> pb.ListLayersResponse:
         """List the layers of a model that can run."""

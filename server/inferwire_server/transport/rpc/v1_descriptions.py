@@ -8,6 +8,7 @@ from inferwire_proto import properties
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_proto.properties import PropertyValue
+from inferwire_server.core.layers import RuntimeModel, RuntimeNode
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.errors import bug, invalid_input
 from inferwire_server.service.models import Model
@@ -34,6 +35,11 @@ def encode_spec(spec: ModelSpec) -> pb.ModelInfo:
         states=spec.states,
         signature=spec.signature,
     )
+
+
+def encode_runtime_model(graph: RuntimeModel) -> pb.GetRuntimeModelResponse:
+    """Describe the graph that a device runs."""
+    return pb.GetRuntimeModelResponse(model=encode_spec(graph.spec), nodes=map(_encode_node, graph.nodes))
 
 
 def encode_property(name: str, value: PropertyValue) -> types_pb2.PropertyValue:
@@ -69,6 +75,15 @@ def decode_source(source: pb.ModelSource) -> UploadedSource:
         reshape={name: _decode_shape(name, shape) for name, shape in source.reshape.items()},
         variables=dict(source.variables_sha256),
     )
+
+
+def _encode_node(node: RuntimeNode) -> pb.RuntimeNode:
+    outputs = [_encode_port(port) for port in node.outputs]
+    port = types_pb2.Port()
+    if outputs:
+        port.CopyFrom(outputs[0])
+    port.node_name, port.node_type = node.name, node.type
+    return pb.RuntimeNode(port=port, info=node.info, input_count=node.input_count, outputs=outputs)
 
 
 def _encode_port(port: PortSpec) -> types_pb2.Port:
