@@ -172,8 +172,8 @@ class Core:
         if not (isinstance(device, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise incompatible("compile_model", *_COMPILE_SIGNATURES, invoked=(self, model, device_name, config))
         properties = map_to_contract(self._properties.for_compile(device, config))
-        source = self._model(model, weights).source()
-        return self._compiled(self._transport.compile(source, device, properties), properties)
+        read = self._model(model, weights)
+        return self._compiled(self._transport.compile(read.source(), device, properties, read.blobs()), properties)
 
     def get_property(self, *args: Any, **kwargs: Any) -> Any:
         """Give a property of a device, or of the runtime: `(device_name, property)` or `(property)`.
@@ -239,8 +239,11 @@ class Core:
         blob = read_blob(model_stream)
         properties = map_to_contract(self._properties.for_compile(device_name, config))
         digest = sha256_of(blob)
-        self._transport.upload({digest: blob})
-        return self._compiled(self._transport.import_compiled(digest, device_name, properties), properties)
+        blobs = {digest: blob}
+        self._transport.upload(blobs)
+        return self._compiled(
+            self._transport.import_compiled(digest, device_name, properties, lambda: blobs), properties
+        )
 
     def query_model(self, model: Any, device_name: str, config: Mapping[str, Any] | None = None) -> dict[str, str]:
         """Give the device that would run it for each node that can run, by friendly name.

@@ -25,7 +25,11 @@ class InferwireError(RuntimeError):
 
 
 class ServerUnavailable(InferwireError):
-    """No server answers at the address, or the connection to it was lost. The next call reconnects."""
+    """No server answers at the address, or the connection to it was lost. The next call connects again."""
+
+
+class SessionLost(InferwireError):
+    """What the server kept for this client is gone and cannot be made again here; the message says what to do."""
 
 
 class InvalidInput(InferwireError):
