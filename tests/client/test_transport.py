@@ -71,7 +71,8 @@ class ScriptedServer(grpc.GenericRpcHandler):
         return self.unary["Upload"](b"".join(requests), context)
 
     def stop(self) -> None:
-        self.answers.put(None)
+        for _ in self.hellos:
+            self.answers.put(None)
         self.server.stop(0).wait(TIMEOUT_S)
 
 
