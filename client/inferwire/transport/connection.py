@@ -51,6 +51,8 @@ class Patience:
         return (
             ("grpc.keepalive_time_ms", int(self.keepalive_s * 1000)),
             ("grpc.keepalive_timeout_ms", int(self.answer_s * 1000)),
+            # A keepalive's ping is a ping like any other, and those have a minute.
+            ("grpc.http2.ping_timeout_ms", int(self.answer_s * 1000)),
         )
 
 
