@@ -37,12 +37,16 @@ def test_openvino_is_not_there() -> None:
 
 
 def test_the_clients_own_tests_pass() -> None:
-    assert " passed" in run("""
+    # Those that compare with openvino need it, and say so in their first lines.
+    files = [file for file in (ROOT / "tests/client").glob("test_*.py") if "\nimport openvino" not in file.read_text()]
+    assert len(files) > 8
+    script = """
         import pytest
-        code = pytest.main(["tests/client", "-q", "-p", "no:cacheprovider"])
+        code = pytest.main([*sys.argv[1:], "-q", "-p", "no:cacheprovider"])
         assert not any(name.partition(".")[0] == "openvino" for name in sys.modules)
         sys.exit(code)
-        """)
+        """
+    assert " passed" in run(script, *map(str, files))
 
 
 def test_models_run_on_a_server() -> None:
