@@ -38,6 +38,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         self.hellos: list[pb.SessionHello] = []
         self.answers: SimpleQueue[pb.SessionResponse | None] = SimpleQueue()
         self.unary: dict[str, Callable[[bytes, grpc.ServicerContext], bytes]] = {}
+        self.most_bytes = 0
         self.server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.max_receive_message_length", -1)])
         self.server.add_generic_rpc_handlers((self,))
         self.port = self.server.add_insecure_port("127.0.0.1:0")
@@ -53,7 +54,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
 
     def _session(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         self.hellos.append(pb.SessionRequest.FromString(next(requests)).hello)
-        welcome = pb.SessionWelcome(session_id=f"session-{len(self.hellos)}")
+        welcome = pb.SessionWelcome(session_id=f"session-{len(self.hellos)}", max_message_bytes=self.most_bytes)
         yield pb.SessionResponse(welcome=welcome).SerializeToString()
         reader = threading.Thread(target=self._read, args=(requests,), daemon=True)
         reader.start()
@@ -179,6 +180,91 @@ def test_what_was_in_flight_as_the_stream_ended_is_sent_again_on_one_that_resume
     server.answers.put(result(*second.ids))
     assert outcomes.get(timeout=TIMEOUT_S).error is None
     assert [hello.session_id for hello in server.hellos] == ["", "session-1"]
+
+
+def test_it_is_sent_again_once_only(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    for _ in range(2):
+        sent(server)
+        server.answers.put(None)
+    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.ServerUnavailable)
+    assert len(server.hellos) == 2
+
+
+def test_what_a_draining_server_refuses_goes_to_a_new_connection(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    error = types_pb2.Error(code=types_pb2.ERROR_CODE_SHUTTING_DOWN, message="draining")
+    server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=sent(server), error=error)]))
+    (again,) = sent(server)
+    assert len(server.hellos) == 2
+    for _ in range(2):  # whichever of the two streams takes it
+        server.answers.put(result(again))
+    assert outcomes.get(timeout=TIMEOUT_S).error is None
+
+
+def test_what_changes_states_is_not_sent_again(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    header = ExecutionHeader(HEADER.target, HEADER.inputs, is_retryable=False)
+    transport.submit(header, [DATA], outcomes.put)
+    sent(server)
+    server.answers.put(None)
+    lost = outcomes.get(timeout=TIMEOUT_S).error
+    assert isinstance(lost, ov.SessionLost)
+    assert "reset_state()" in str(lost)
+    assert len(server.hellos) == 1
+
+
+def test_what_was_cancelled_is_not_sent_again(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes).cancel()
+    kept: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, kept)
+    server.received.get(timeout=TIMEOUT_S)
+    server.answers.put(None)
+    message = server.received.get(timeout=TIMEOUT_S)
+    while not message.executions:
+        message = server.received.get(timeout=TIMEOUT_S)
+    assert len(message.executions) == 1
+    server.answers.put(result(*message.executions[0].ids))
+    assert kept.get(timeout=TIMEOUT_S).error is None
+    assert outcomes.empty()
+
+
+def test_the_servers_limit_is_kept(server: ScriptedServer, transport: GrpcTransport) -> None:
+    server.most_bytes = 1000
+    sizes: SimpleQueue[int] = SimpleQueue()
+
+    def infer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        sizes.put(len(request))
+        return pb.InferResponse(result=result(0).results[0], raw=[DATA]).SerializeToString()
+
+    server.unary["Infer"] = infer
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    with pytest.raises(ov.TooLarge, match=r"have 1001 bytes, at most 1000 fit.*--max-grpc-message-mb"):
+        transport.submit(HEADER, [bytes(1001)], outcomes.put)
+    transport.submit(HEADER, [bytes(500)], outcomes.put)
+    assert outcomes.get(timeout=TIMEOUT_S).error is None
+    assert sizes.get(timeout=TIMEOUT_S) > 500
+
+
+def test_an_http_port_is_told_from_a_server_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
+        pool.submit(answer_as_http, listener)
+        with pytest.raises(ov.ServerUnavailable, match=r"speaks HTTP/1\.1 and not gRPC.*8001"):
+            ov.Core(f"127.0.0.1:{listener.getsockname()[1]}").served_model("m")
+
+
+def answer_as_http(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        while connection.recv(1 << 16):
+            pass
 
 
 def test_no_server_is_said_in_one_sentence_that_names_the_command() -> None:
