@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from inferwire.arguments import incompatible
 from inferwire.compiled_blobs import read_blob
 from inferwire.compiled_model import CompiledModel
-from inferwire.core_properties import CoreProperties
+from inferwire.core_properties import Config, CoreProperties
 from inferwire.extensions import add_extension
 from inferwire.local_models import serialized
 from inferwire.model import Model
@@ -152,7 +152,7 @@ class Core:
         self,
         model: Any,
         device_name: str | None = None,
-        config: Mapping[str, Any] | None = None,
+        config: Config = None,
         *,
         weights: Weights = None,
     ) -> CompiledModel:
@@ -306,9 +306,7 @@ class Core:
             ) from None
 
 
-def compile_model(
-    model: Any, device_name: str | None = DEFAULT_DEVICE, config: Mapping[str, Any] | None = None
-) -> CompiledModel:
+def compile_model(model: Any, device_name: str | None = DEFAULT_DEVICE, config: Config = None) -> CompiledModel:
     """Compile a model on the server that `Core()` finds. Mirrors `openvino.compile_model`.
 
     Raises:

@@ -28,10 +28,6 @@ class ServerUnavailable(InferwireError):
     """No server answers at the address, or the connection to it was lost. The next call connects again."""
 
 
-class SessionLost(InferwireError):
-    """What the server kept for this client is gone and cannot be made again here; the message says what to do."""
-
-
 class InvalidInput(InferwireError):
     """A name, element type, shape or value does not fit, and only the server could tell."""
 
@@ -87,7 +83,7 @@ class SessionExpired(InferwireError):
 
 
 class SessionLost(InferwireError):
-    """What the server kept for this client is gone: states, which only it had. Begin anew."""
+    """What the server kept for this client is gone and cannot be made again here; the message says what to do."""
 
     code = Code.SEQUENCE_NOT_FOUND
 

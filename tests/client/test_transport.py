@@ -17,7 +17,7 @@ import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.protocol import ExecutionHeader, Outcome, Target, TensorSpec
+from inferwire.transport.protocol import ExecutionHeader, Outcome, SequenceMark, Target, TensorSpec
 from inferwire.transport.session_stream import LARGE_BYTES
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import CODE_METADATA
@@ -208,7 +208,7 @@ def test_what_a_draining_server_refuses_goes_to_a_new_connection(
 
 def test_what_changes_states_is_not_sent_again(server: ScriptedServer, transport: GrpcTransport) -> None:
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    header = ExecutionHeader(HEADER.target, HEADER.inputs, is_retryable=False)
+    header = ExecutionHeader(HEADER.target, HEADER.inputs, SequenceMark(1, is_start=True))
     transport.submit(header, [DATA], outcomes.put)
     sent(server)
     server.answers.put(None)

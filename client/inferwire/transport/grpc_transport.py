@@ -179,7 +179,9 @@ class GrpcTransport:
         """Read states of a sequence."""
         link = self._connection.open()
         request = states_pb2.GetStatesRequest(
-            target=codec.encode_target(self._target_on(link, target, sequence)), sequence=codec.encode_sequence(sequence), names=names
+            target=codec.encode_target(self._target_on(link, target, sequence)),
+            sequence=codec.encode_sequence(sequence),
+            names=names,
         )
         data = self._call_raw(link, "StateService.GetStates", request.SerializeToString())
         try:
@@ -204,7 +206,9 @@ class GrpcTransport:
         """Make states of a sequence fresh."""
         link = self._connection.open()
         request = states_pb2.ResetStatesRequest(
-            target=codec.encode_target(self._target_on(link, target, sequence)), sequence=codec.encode_sequence(sequence), names=names
+            target=codec.encode_target(self._target_on(link, target, sequence)),
+            sequence=codec.encode_sequence(sequence),
+            names=names,
         )
         self._call_on(link, "StateService.ResetStates", request, states_pb2.ResetStatesResponse)
 
