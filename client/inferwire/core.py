@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from inferwire.arguments import incompatible
 from inferwire.compiled_blobs import read_blob
 from inferwire.compiled_model import CompiledModel
-from inferwire.core_properties import CoreProperties
+from inferwire.core_properties import Config, CoreProperties
 from inferwire.extensions import add_extension
 from inferwire.local_models import serialized
 from inferwire.model import Model
@@ -152,7 +152,7 @@ class Core:
         self,
         model: Any,
         device_name: str | None = None,
-        config: Mapping[str, Any] | None = None,
+        config: Config = None,
         *,
         weights: Weights = None,
     ) -> CompiledModel:
@@ -172,8 +172,8 @@ class Core:
         if not (isinstance(device, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise incompatible("compile_model", *_COMPILE_SIGNATURES, invoked=(self, model, device_name, config))
         properties = map_to_contract(self._properties.for_compile(device, config))
-        source = self._model(model, weights).source()
-        return self._compiled(self._transport.compile(source, device, properties), properties)
+        read = self._model(model, weights)
+        return self._compiled(self._transport.compile(read.source(), device, properties, read.blobs()), properties)
 
     def get_property(self, *args: Any, **kwargs: Any) -> Any:
         """Give a property of a device, or of the runtime: `(device_name, property)` or `(property)`.
@@ -239,8 +239,11 @@ class Core:
         blob = read_blob(model_stream)
         properties = map_to_contract(self._properties.for_compile(device_name, config))
         digest = sha256_of(blob)
-        self._transport.upload({digest: blob})
-        return self._compiled(self._transport.import_compiled(digest, device_name, properties), properties)
+        blobs = {digest: blob}
+        self._transport.upload(blobs)
+        return self._compiled(
+            self._transport.import_compiled(digest, device_name, properties, lambda: blobs), properties
+        )
 
     def query_model(self, model: Any, device_name: str, config: Mapping[str, Any] | None = None) -> dict[str, str]:
         """Give the device that would run it for each node that can run, by friendly name.
@@ -303,9 +306,7 @@ class Core:
             ) from None
 
 
-def compile_model(
-    model: Any, device_name: str | None = DEFAULT_DEVICE, config: Mapping[str, Any] | None = None
-) -> CompiledModel:
+def compile_model(model: Any, device_name: str | None = DEFAULT_DEVICE, config: Config = None) -> CompiledModel:
     """Compile a model on the server that `Core()` finds. Mirrors `openvino.compile_model`.
 
     Raises:

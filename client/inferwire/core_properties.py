@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from inferwire.arguments import incompatible
+from inferwire.properties.declaration import Property
 from inferwire.property_values import from_contract, map_to_contract
 from inferwire_proto.properties import PropertyValue
+
+Config: TypeAlias = Mapping[str, Any] | Mapping[Property, Any] | None
+"""Properties of one call, by name or by what `inferwire.properties` has; its keys are all of one type or the other."""
 
 Check = Callable[[str, Mapping[str, PropertyValue]], Mapping[str, PropertyValue]]
 """Asks for properties as a device would take them; raises what the device says against them."""
@@ -74,10 +78,10 @@ class CoreProperties:
         own = self._taken.get(device, {}).get(name)
         return self._taken.get("", {}).get(name) if own is None else own
 
-    def for_compile(self, device: str, config: Mapping[str, object] | None) -> dict[str, object]:
+    def for_compile(self, device: str, config: Config) -> dict[str, object]:
         """Merge what a compilation is given: for every device, for this one, and for this call."""
         base, _, inner = device.partition(":")
-        merged = {**self._given.get("", {}), **self._of(base), **(config or {})}
+        merged = {**self._given.get("", {}), **self._of(base), **cast("Mapping[str, object]", config or {})}
         if base == "BATCH":
             merged = {**self._of(inner.partition("(")[0]), **merged}
         if base in _OVER_OTHERS:

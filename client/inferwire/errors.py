@@ -25,7 +25,7 @@ class InferwireError(RuntimeError):
 
 
 class ServerUnavailable(InferwireError):
-    """No server answers at the address, or the connection to it was lost. The next call reconnects."""
+    """No server answers at the address, or the connection to it was lost. The next call connects again."""
 
 
 class InvalidInput(InferwireError):
@@ -83,7 +83,7 @@ class SessionExpired(InferwireError):
 
 
 class SessionLost(InferwireError):
-    """What the server kept for this client is gone: states, which only it had. Begin anew."""
+    """What the server kept for this client is gone and cannot be made again here; the message says what to do."""
 
     code = Code.SEQUENCE_NOT_FOUND
 

@@ -6,17 +6,21 @@ Owns which request is idle and what went wrong since somebody last asked. What a
 
 from __future__ import annotations
 
+import asyncio
+import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from inferwire.arguments import as_size, incompatible, position
+from inferwire.awaiting import Handover
 from inferwire.callbacks import CALLBACK_THREADS
 from inferwire.compiled_model import CompiledModel
 from inferwire.infer_request import InferRequest
-from inferwire.request_state import BUSY, Run
+from inferwire.ov_dict import OVDict
+from inferwire.request_state import BUSY, FORKED, Run
 
 FEWEST_JOBS = 8
 """Jobs of a queue that is not told how many, at least. Measured with a tiny model on two cores: four leave the
@@ -61,6 +65,8 @@ class AsyncInferQueue:
         self._changed = threading.Condition()
         self._idle = deque(range(count))
         self._error: BaseException | None = None
+        self._pid = os.getpid()
+        self._turns: deque[Handover[int]] = deque()
 
     def __repr__(self) -> str:
         return f"<AsyncInferQueue: {len(self)} jobs>"
@@ -91,7 +97,7 @@ class AsyncInferQueue:
             BaseException: What went wrong since somebody last asked, as `wait_all`.
         """
         with CALLBACK_THREADS.blocking(), self._changed:
-            self._changed.wait_for(lambda: self._idle)
+            self._wait_for(lambda: bool(self._idle))
             self._raise_error()
             return self._idle[0]
 
@@ -138,6 +144,58 @@ class AsyncInferQueue:
             self._give_back(at, None)
             raise
 
+    async def infer_async(self, inputs: Any = None, share_inputs: bool = False) -> OVDict:
+        """Run an inference on the next idle request and give its results, for asyncio; not in openvino.
+
+        Any number of tasks, of any number of event loops, may await it at once: as many inferences as the
+        queue has jobs are in flight, the others wait their turn, and no thread does. What fails is raised
+        here and not by `wait_all`, the callback is not called, and cancelling the task cancels the
+        inference.
+
+        Example:
+            >>> queue = AsyncInferQueue(compiled)
+            >>> all_results = await asyncio.gather(*(queue.infer_async({0: image}) for image in images))
+
+        Raises:
+            TypeError: As `InferRequest.infer`.
+            RuntimeError: As `InferRequest.infer`.
+        """
+        at = await self._await_idle()
+        try:
+            return await self._requests[at].infer_async(inputs, share_inputs)
+        finally:
+            self._give_back(at, None)
+
+    async def map_async(self, inputs: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[OVDict]:
+        """Run an inference on each of the inputs and yield the results in their order; not in openvino.
+
+        Inputs are taken as jobs become free, so that they may be endless. Leaving the loop early, or
+        an error, cancels what is in flight.
+
+        Example:
+            >>> async for results in queue.map_async({0: image} for image in images):
+            ...     print(results[0].argmax())
+
+        Args:
+            inputs: What `infer_async` takes, from an iterable or an asynchronous one.
+
+        Raises:
+            TypeError: As `InferRequest.infer`.
+            RuntimeError: As `InferRequest.infer`.
+        """
+        started: deque[asyncio.Task[OVDict]] = deque()
+        try:
+            async for each in _asynchronous(inputs):
+                started.append(asyncio.create_task(self.infer_async(each)))
+                if len(started) == len(self):
+                    yield await started.popleft()
+            while started:
+                yield await started.popleft()
+        finally:
+            for task in started:
+                task.cancel()
+            await asyncio.gather(*started, return_exceptions=True)
+
     def wait_all(self) -> None:
         """Wait until all requests are idle.
 
@@ -148,7 +206,7 @@ class AsyncInferQueue:
             BaseException: What a callback raised since then.
         """
         with CALLBACK_THREADS.blocking(), self._changed:
-            self._changed.wait_for(lambda: len(self._idle) == len(self))
+            self._wait_for(lambda: len(self._idle) == len(self))
             self._raise_error()
 
     def _take_idle(self) -> int:
@@ -156,13 +214,31 @@ class AsyncInferQueue:
             if self._idle and self._error is None:
                 return self._idle.popleft()
         with CALLBACK_THREADS.blocking(), self._changed:
-            self._changed.wait_for(lambda: self._idle)
+            self._wait_for(lambda: bool(self._idle))
             self._raise_error()
             return self._idle.popleft()
+
+    def _wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait until something is so, unless only the process that forked this one would see it."""
+        if self._pid != os.getpid() and not condition():
+            raise RuntimeError(FORKED)
+        self._changed.wait_for(condition)
+
+    async def _await_idle(self) -> int:
+        """Take an idle request once there is one; whoever asked first is first."""
+        with self._changed:
+            if self._idle:
+                return self._idle.popleft()
+            turn = Handover[int](lambda at: self._give_back(at, None))
+            self._turns.append(turn)
+        return await turn.wait()
 
     def _give_back(self, at: int, error: BaseException | None) -> None:
         with self._changed:
             self._error = self._error or error
+            while self._turns:
+                if self._turns.popleft().give(at):
+                    return
             self._idle.append(at)
             self._changed.notify_all()
 
@@ -186,6 +262,15 @@ class AsyncInferQueue:
         error, self._error = self._error, None
         if error is not None:
             raise error
+
+
+async def _asynchronous(values: Iterable[Any] | AsyncIterable[Any]) -> AsyncIterator[Any]:
+    if isinstance(values, AsyncIterable):
+        async for value in values:
+            yield value
+    else:
+        for value in values:
+            yield value
 
 
 def _is_compiled_model(value: object) -> bool:

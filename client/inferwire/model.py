@@ -15,7 +15,7 @@ from inferwire.not_offered import refuse
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, PortDescription
 from inferwire.readable_model import Output, ReadableModel
-from inferwire.transport.protocol import ModelDescription, ModelSource, Transport
+from inferwire.transport.protocol import Blobs, ModelDescription, ModelSource, Transport
 
 _RESHAPE_SIGNATURES = (
     "(self: Model, partial_shape: PartialShape | list | tuple | str, variables_shapes: dict = {}) -> None",
@@ -94,6 +94,10 @@ class Model(ReadableModel):
     def source(self) -> ModelSource:
         """Upload what the session has not, and name it; for the SDK's own use, not in openvino."""
         return self._source(self._reshape)
+
+    def blobs(self) -> Blobs:
+        """Give the way to the contents, for a compilation after this one; for the SDK's own use, not in openvino."""
+        return self._files.again or self._files.all_blobs
 
     def _describe(self, reshape: Mapping[str, PartialShape]) -> ModelDescription:
         """Ask the server for the ports under these shapes; nothing changes where it refuses."""

@@ -9,12 +9,12 @@ import hashlib
 import io
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from inferwire.tensor import Tensor
-from inferwire.transport.protocol import WireBytes
+from inferwire.transport.protocol import Blobs, WireBytes
 
 WEIGHTS_SUFFIXES: Mapping[str, str] = {".xml": ".bin", ".pdmodel": ".pdiparams"}
 """The formats that keep their weights in a second file, and that file's ending."""
@@ -34,18 +34,24 @@ class ModelFiles:
         weights: The weights' content; empty where the format has them inside.
         suffix: The model file's ending, as ".onnx"; ".xml" for what came from memory as IR.
         variables: The files with the variables of a TensorFlow SavedModel, by their paths in its folder.
+        again: Reads the contents once more, where all of them came from files; None where memory is all there is.
     """
 
     model: WireBytes
     weights: WireBytes
     suffix: str
     variables: Mapping[str, WireBytes] = field(default_factory=dict[str, WireBytes])
+    again: Blobs | None = None
 
     @property
     def blobs(self) -> dict[bytes, WireBytes]:
         """The contents, by their SHA-256; weights that are empty are none."""
         contents = (self.model, *self.variables.values(), *([self.weights] if len(self.weights) else []))
         return {sha256_of(content): content for content in contents}
+
+    def all_blobs(self) -> dict[bytes, WireBytes]:
+        """Give `blobs`."""
+        return self.blobs
 
 
 def sha256_of(content: WireBytes) -> bytes:
@@ -68,7 +74,10 @@ def read_files(model: Any, weights: Weights = None) -> ModelFiles:
         content = _weights(weights)
         return ModelFiles(model, content, _suffix_in_memory(model, has_weights=len(content) > 0))
     if isinstance(model, str | os.PathLike):
-        return _read_path(Path(model), weights)  # pyright: ignore[reportUnknownArgumentType]
+        path = Path(model)  # pyright: ignore[reportUnknownArgumentType]
+        files = _read_path(path, weights)
+        is_in_memory = isinstance(weights, bytes | io.BytesIO | Tensor)
+        return files if is_in_memory else replace(files, again=lambda: _read_path(path, weights).blobs)
     raise TypeError(f"Provided python object type {type(model)} isn't supported as 'model' argument.")
 
 

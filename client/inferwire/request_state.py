@@ -7,6 +7,7 @@ then is the execution done. Knows nothing of tensors, transports or callbacks' t
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -17,6 +18,10 @@ from inferwire.transport.protocol import Execution, Outcome
 
 BUSY = "Infer Request is busy"
 CANCELLED = "Infer Request was canceled"
+FORKED = (
+    "the inference was started by the process that forked this one, and only that process gets its answer; "
+    "create requests and queues of your own after the fork"
+)
 
 
 class Phase(Enum):
@@ -41,6 +46,7 @@ class Run:
         execution: What it is on the transport, once it is sent.
         done: Set at the very end, after the callback.
         callback_thread: The thread that runs the callback now.
+        pid: The process that began it.
     """
 
     __slots__ = (
@@ -54,6 +60,7 @@ class Run:
         "is_awaited",
         "outcome",
         "phase",
+        "pid",
     )
 
     def __init__(
@@ -72,6 +79,7 @@ class Run:
         self.execution: Execution | None = None
         self.done = threading.Event()
         self.callback_thread: int | None = None
+        self.pid = os.getpid()
         self._answered = threading.Lock()
         self._answered.acquire()
 
@@ -85,6 +93,15 @@ class Run:
     def announce_answer(self) -> None:
         """Wake that thread."""
         self._answered.release()
+
+    def check_process(self) -> None:
+        """Refuse to wait for what only the process that forked this one will hear of.
+
+        Raises:
+            RuntimeError: If another process began it and it had not ended.
+        """
+        if self.pid != os.getpid() and not self.done.is_set():
+            raise RuntimeError(FORKED)
 
     def conclude(self) -> None:
         """Let go of everybody who waits for the end."""
@@ -178,8 +195,10 @@ class RequestState:
             return True
 
     def end(self, run: Run, error: RuntimeError | None) -> None:
-        """Make the request idle again: what was answered is stored, or has failed."""
+        """Make the request idle again: what was answered is stored, or has failed. A cancel has done so already."""
         with self._lock:
+            if run.phase is Phase.CANCELLED:
+                return
             run.phase = Phase.ENDED
             run.outcome = None
             run.error = error

@@ -61,7 +61,7 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bo
         ServingError: INVALID_INPUT for settings that cannot be served.
         CannotListen: If a port cannot be opened.
     """
-    rpc = GrpcOptions(settings.host, settings.grpc_port, settings.max_grpc_message_mb * MEBIBYTE)
+    rpc = GrpcOptions(settings.host, settings.grpc_port, settings.max_grpc_message_mb * MEBIBYTE, settings.grpc_socket)
     rest = RestOptions(settings.max_http_body_mb * MEBIBYTE)
     async with (
         compose(settings, backend) as server,

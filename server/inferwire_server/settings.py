@@ -109,6 +109,13 @@ class Settings:
         int,
         Parameter(group=_SOCKETS, validator=_PORT, help="Port of gRPC; 0 picks a free one."),
     ] = 8001
+    grpc_socket: Annotated[
+        Path | None,
+        Parameter(
+            group=_SOCKETS,
+            help="Unix socket that gRPC listens at besides its port, for callers of the same user or group.",
+        ),
+    ] = None
     max_http_body_mb: Annotated[
         int,
         Parameter(group=_SOCKETS, validator=_POSITIVE, help="Largest HTTP body, in MiB."),

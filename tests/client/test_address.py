@@ -35,6 +35,11 @@ def test_what_is_no_address(given: str) -> None:
         parse_address(given)
 
 
+def test_a_url_is_told_from_an_address() -> None:
+    with pytest.raises(ValueError, match="a URL is for REST calls"):
+        parse_address("http://host:8000")
+
+
 def test_without_one_the_environment_says_or_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
     assert str(parse_address()) == DEFAULT_ADDRESS

@@ -15,9 +15,10 @@ import pytest
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
+from inferwire.transport.connection import Patience
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.large_execution import LARGE_BYTES
-from inferwire.transport.protocol import ExecutionHeader, Outcome, Target, TensorSpec
+from inferwire.transport.protocol import ExecutionHeader, Outcome, SequenceMark, Target, TensorSpec
+from inferwire.transport.session_stream import LARGE_BYTES
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
@@ -37,6 +38,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         self.hellos: list[pb.SessionHello] = []
         self.answers: SimpleQueue[pb.SessionResponse | None] = SimpleQueue()
         self.unary: dict[str, Callable[[bytes, grpc.ServicerContext], bytes]] = {}
+        self.most_bytes = 0
         self.server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.max_receive_message_length", -1)])
         self.server.add_generic_rpc_handlers((self,))
         self.port = self.server.add_insecure_port("127.0.0.1:0")
@@ -52,7 +54,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
 
     def _session(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         self.hellos.append(pb.SessionRequest.FromString(next(requests)).hello)
-        welcome = pb.SessionWelcome(session_id=f"session-{len(self.hellos)}")
+        welcome = pb.SessionWelcome(session_id=f"session-{len(self.hellos)}", max_message_bytes=self.most_bytes)
         yield pb.SessionResponse(welcome=welcome).SerializeToString()
         reader = threading.Thread(target=self._read, args=(requests,), daemon=True)
         reader.start()
@@ -70,7 +72,8 @@ class ScriptedServer(grpc.GenericRpcHandler):
         return self.unary["Upload"](b"".join(requests), context)
 
     def stop(self) -> None:
-        self.answers.put(None)
+        for _ in self.hellos:
+            self.answers.put(None)
         self.server.stop(0).wait(TIMEOUT_S)
 
 
@@ -83,7 +86,7 @@ def server() -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def transport(server: ScriptedServer) -> Iterator[GrpcTransport]:
-    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), TIMEOUT_S)
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
     yield transport
     transport.close()
 
@@ -97,6 +100,14 @@ def result(*ids: int, raw: bytes = DATA) -> pb.SessionResponse:
 
 def submit(transport: GrpcTransport, outcomes: SimpleQueue[Outcome]) -> Any:
     return transport.submit(HEADER, [DATA], outcomes.put)
+
+
+def sent(server: ScriptedServer, count: int = 1) -> list[int]:
+    """Wait until the server has got executions, and give their ids."""
+    ids: list[int] = []
+    while len(ids) < count:
+        ids += [id_ for execution in server.received.get(timeout=TIMEOUT_S).executions for id_ in execution.ids]
+    return ids
 
 
 def test_an_execution_goes_out_and_its_outputs_come_back(server: ScriptedServer, transport: GrpcTransport) -> None:
@@ -118,7 +129,9 @@ def test_an_execution_goes_out_and_its_outputs_come_back(server: ScriptedServer,
 
 def test_a_stack_of_results_is_cut_into_those_of_each(server: ScriptedServer, transport: GrpcTransport) -> None:
     outcomes: list[SimpleQueue[Outcome]] = [SimpleQueue(), SimpleQueue()]
-    ids = [submit(transport, queue).id for queue in outcomes]
+    for queue in outcomes:
+        submit(transport, queue)
+    ids = sent(server, 2)
     server.answers.put(result(*ids, raw=np.array([1, 2, 3, 4], np.float32).tobytes()))
     values = [np.frombuffer(each.get(timeout=TIMEOUT_S).outputs[0].data, np.float32).tolist() for each in outcomes]
     assert values == [[1, 2], [3, 4]]
@@ -126,7 +139,9 @@ def test_a_stack_of_results_is_cut_into_those_of_each(server: ScriptedServer, tr
 
 def test_an_error_of_one_execution_is_its_own(server: ScriptedServer, transport: GrpcTransport) -> None:
     outcomes: list[SimpleQueue[Outcome]] = [SimpleQueue(), SimpleQueue()]
-    ids = [submit(transport, queue).id for queue in outcomes]
+    for queue in outcomes:
+        submit(transport, queue)
+    ids = sent(server, 2)
     error = types_pb2.Error(code=types_pb2.ERROR_CODE_QUEUE_FULL, message="full", retry_after_s=0.5)
     server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=ids[:1], error=error)]))
     server.answers.put(result(ids[1]))
@@ -139,29 +154,117 @@ def test_an_error_of_one_execution_is_its_own(server: ScriptedServer, transport:
 def test_a_cancel_reaches_the_server_and_its_answer_nobody(server: ScriptedServer, transport: GrpcTransport) -> None:
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     execution = submit(transport, outcomes)
-    server.received.get(timeout=TIMEOUT_S)
+    ids = sent(server)
     execution.cancel()
     execution.cancel()
-    assert list(server.received.get(timeout=TIMEOUT_S).cancels) == [execution.id]
-    server.answers.put(result(execution.id))
+    assert list(server.received.get(timeout=TIMEOUT_S).cancels) == ids
+    server.answers.put(result(*ids))
     after: SimpleQueue[Outcome] = SimpleQueue()
-    server.answers.put(result(submit(transport, after).id))
+    submit(transport, after)
+    server.answers.put(result(*sent(server)))
     after.get(timeout=TIMEOUT_S)
     assert outcomes.empty()
 
 
-def test_a_lost_server_fails_what_is_in_flight_and_the_next_call_resumes_the_session(
+def test_what_was_in_flight_as_the_stream_ended_is_sent_again_on_one_that_resumes_the_session(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     submit(transport, outcomes)
+    (first,) = server.received.get(timeout=TIMEOUT_S).executions
     server.answers.put(None)
-    lost = outcomes.get(timeout=TIMEOUT_S).error
-    assert isinstance(lost, ov.ServerUnavailable)
-    execution = submit(transport, outcomes)
-    server.answers.put(result(execution.id))
+    message = server.received.get(timeout=TIMEOUT_S)
+    (second,) = message.executions
+    assert list(message.raw) == [DATA]
+    assert second.target == first.target
+    server.answers.put(result(*second.ids))
     assert outcomes.get(timeout=TIMEOUT_S).error is None
     assert [hello.session_id for hello in server.hellos] == ["", "session-1"]
+
+
+def test_it_is_sent_again_once_only(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    for _ in range(2):
+        sent(server)
+        server.answers.put(None)
+    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.ServerUnavailable)
+    assert len(server.hellos) == 2
+
+
+def test_what_a_draining_server_refuses_goes_to_a_new_connection(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    error = types_pb2.Error(code=types_pb2.ERROR_CODE_SHUTTING_DOWN, message="draining")
+    server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=sent(server), error=error)]))
+    (again,) = sent(server)
+    assert len(server.hellos) == 2
+    for _ in range(2):  # whichever of the two streams takes it
+        server.answers.put(result(again))
+    assert outcomes.get(timeout=TIMEOUT_S).error is None
+
+
+def test_what_changes_states_is_not_sent_again(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    header = ExecutionHeader(HEADER.target, HEADER.inputs, SequenceMark(1, is_start=True))
+    transport.submit(header, [DATA], outcomes.put)
+    sent(server)
+    server.answers.put(None)
+    lost = outcomes.get(timeout=TIMEOUT_S).error
+    assert isinstance(lost, ov.SessionLost)
+    assert "reset_state()" in str(lost)
+    assert len(server.hellos) == 1
+
+
+def test_what_was_cancelled_is_not_sent_again(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes).cancel()
+    kept: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, kept)
+    server.received.get(timeout=TIMEOUT_S)
+    server.answers.put(None)
+    message = server.received.get(timeout=TIMEOUT_S)
+    while not message.executions:
+        message = server.received.get(timeout=TIMEOUT_S)
+    assert len(message.executions) == 1
+    server.answers.put(result(*message.executions[0].ids))
+    assert kept.get(timeout=TIMEOUT_S).error is None
+    assert outcomes.empty()
+
+
+def test_the_servers_limit_is_kept(server: ScriptedServer, transport: GrpcTransport) -> None:
+    server.most_bytes = 1000
+    sizes: SimpleQueue[int] = SimpleQueue()
+
+    def infer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        sizes.put(len(request))
+        return pb.InferResponse(result=result(0).results[0], raw=[DATA]).SerializeToString()
+
+    server.unary["Infer"] = infer
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    with pytest.raises(ov.TooLarge, match=r"have 1001 bytes, at most 1000 fit.*--max-grpc-message-mb"):
+        transport.submit(HEADER, [bytes(1001)], outcomes.put)
+    transport.submit(HEADER, [bytes(500)], outcomes.put)
+    assert outcomes.get(timeout=TIMEOUT_S).error is None
+    assert sizes.get(timeout=TIMEOUT_S) > 500
+
+
+def test_an_http_port_is_told_from_a_server_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
+        pool.submit(answer_as_http, listener)
+        with pytest.raises(ov.ServerUnavailable, match=r"speaks HTTP/1\.1 and not gRPC.*8001"):
+            ov.Core(f"127.0.0.1:{listener.getsockname()[1]}").served_model("m")
+
+
+def answer_as_http(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        while connection.recv(1 << 16):
+            pass
 
 
 def test_no_server_is_said_in_one_sentence_that_names_the_command() -> None:
@@ -177,7 +280,7 @@ def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = parse_address(f"127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(ov.ServerUnavailable, match=r"no answer within 0\.05 s"):
-            GrpcTransport(address, connect_timeout_s=0.05).devices()
+            GrpcTransport(address, Patience(connect_s=0.05)).devices()
 
 
 def test_the_code_in_the_metadata_makes_the_exception(server: ScriptedServer, transport: GrpcTransport) -> None:
@@ -250,8 +353,8 @@ def test_a_large_execution_that_fails_says_why(server: ScriptedServer, transport
 
 def test_an_answer_that_cannot_be_read_ends_the_session(server: ScriptedServer, transport: GrpcTransport) -> None:
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    execution = submit(transport, outcomes)
-    bad = result(execution.id)
+    submit(transport, outcomes)
+    bad = result(*sent(server))
     bad.results[0].outputs[0].element_type = types_pb2.ElementType.ValueType(99)
     server.answers.put(bad)
     assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.InferwireError)

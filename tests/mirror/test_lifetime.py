@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
 
@@ -61,11 +64,96 @@ def test_a_forked_child_opens_its_own_connection(server_address: str, models: Ma
         child = os.fork()
         if child == 0:
             compiled = core.compile_model(sys.argv[3], "CPU")
-            os._exit(0 if compiled(row)[0].tolist() == [[1, 1, 1]] else 1)
+            answers = [model(row)[0].tolist() for model in (compiled, served)]
+            os._exit(0 if answers == [[[1, 1, 1]]] * 2 else 1)
         assert served(row)[0].tolist() == [[1, 1, 1]]
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """
     assert run(PREAMBLE + dedent(script), server_address, models) == "0\n"
+
+
+def test_a_forked_child_is_told_that_what_was_in_flight_is_its_parents(
+    server_address: str, models: Mapping[str, Path]
+) -> None:
+    script = """
+        import os
+        queue = ov.AsyncInferQueue(slow, 1)
+        queue.start_async(one)
+        if (child := os.fork()) == 0:
+            refused = 0
+            for wait in (queue[0].wait, lambda: queue[0].wait_for(1), queue.wait_all, queue.get_idle_request_id):
+                try:
+                    wait()
+                except RuntimeError as error:
+                    refused += "create requests and queues of your own after the fork" in str(error)
+            os._exit(refused)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    assert run(PREAMBLE + dedent(script), server_address, models) == "4\n"
+
+
+@pytest.mark.parametrize("call", ["request.infer(one)", "request.start_async(one); request.wait()", "slow(one)"])
+def test_an_interrupt_ends_a_wait_and_its_inference(server_address: str, models: Mapping[str, Path], call: str) -> None:
+    script = f"""
+        import _thread, os, signal
+        request = slow.create_infer_request()
+        request.set_callback(print, None)
+        relu(row)
+        interrupt = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        try:
+            interrupt.start()
+            {call}
+        except KeyboardInterrupt:
+            print("interrupted", end=" ")
+        request.cancel()
+        print(relu(row)[0].tolist())
+        """
+    assert run(PREAMBLE + dedent(script), server_address, models) == "interrupted [[1.0, 1.0, 1.0]]\n"
+
+
+def test_threads_share_a_core(server_address: str, models: Mapping[str, Path]) -> None:
+    core = ov.Core(server_address)
+    start = threading.Barrier(16)
+
+    def work(number: int) -> list[float]:
+        start.wait(TIMEOUT_S)
+        compiled = core.compile_model(models["relu"], "CPU")
+        request = compiled.create_infer_request()
+        return [float(request.infer(np.full((1, 3), number + at, np.float32))[0][0, 0]) for at in range(20)]
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(work, range(16)))
+    assert answers == [[number + at for at in range(20)] for number in range(16)]
+    core.close()
+
+
+TRANSIENT = {"Submission", "StreamExecution", "Run", "Tensor"}
+"""What one inference is made of."""
+
+
+def test_ten_thousand_requests_leave_nothing(server_address: str, models: Mapping[str, Path]) -> None:
+    core = ov.Core(server_address)
+    compiled = core.compile_model(models["relu"], "CPU")
+    row = np.ones((1, 3), np.float32)
+    request = compiled.create_infer_request()
+    gc.collect()
+    gc.disable()
+    try:
+        for at in range(10_000):
+            request = compiled.create_infer_request()
+            if at % 10 == 0:
+                request.start_async(row)
+            if at % 20 == 0:
+                request.wait()
+        assert sum(isinstance(each, ov.InferRequest) for each in gc.get_objects()) < 10
+    finally:
+        gc.enable()
+    del request
+    compiled(row)
+    gc.collect()
+    left = [type(each).__name__ for each in gc.get_objects() if type(each).__name__ in TRANSIENT]
+    assert len(left) < 10
+    core.close()
 
 
 def test_a_server_that_dies_fails_what_waits_for_it(tmp_path: Path, models: Mapping[str, Path]) -> None:

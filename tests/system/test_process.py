@@ -249,3 +249,10 @@ def test_a_core_goes_on_with_a_server_that_has_restarted() -> None:
         wait_until_ready(second, log)
         assert compiled(ROW)[0].shape == (1, 10)
         assert core.available_devices == ["CPU"]
+
+
+def test_a_core_calls_a_server_through_its_socket(tmp_path: Path) -> None:
+    path = tmp_path / "grpc.sock"
+    with running_server(DIGITS, "--grpc-socket", str(path)):
+        assert ov.Core(f"unix:{path}").served_model("digits_mlp")(ROW)[0].shape == (1, 10)
+    assert not path.exists()

@@ -18,21 +18,45 @@ from inferwire.transport.session_stream import SessionStream
 from inferwire.version import CLIENT
 from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello
 
-MOST_MESSAGE_BYTES = 256 << 20
 CLOSE_TIMEOUT_S = 2.0
 SESSION_METADATA = "inferwire-session"
 
 _OPTIONS = (
-    ("grpc.max_send_message_length", MOST_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
+    # The server says in its welcome what it takes, which is checked with a better sentence than gRPC's.
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
     ("grpc.use_local_subchannel_pool", 1),
-    # A server whose machine or network has gone is noticed, and what waits for it fails.
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
+    # However long an inference takes, gRPC goes on asking whether the server is there.
+    ("grpc.http2.max_pings_without_data", 0),
 )
 
 
 @dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a server may be silent.
+
+    Attributes:
+        connect_s: Until it has answered a connection's first message.
+        keepalive_s: While work is in flight, until it is asked whether it is still there.
+        answer_s: Until it has answered that; what waits for it then fails.
+    """
+
+    connect_s: float = 5.0
+    keepalive_s: float = 20.0
+    answer_s: float = 10.0
+
+    @property
+    def options(self) -> tuple[tuple[str, int], ...]:
+        """Say it to gRPC."""
+        return (
+            ("grpc.keepalive_time_ms", int(self.keepalive_s * 1000)),
+            ("grpc.keepalive_timeout_ms", int(self.answer_s * 1000)),
+            # A keepalive's ping is a ping like any other, and those have a minute.
+            ("grpc.http2.ping_timeout_ms", int(self.answer_s * 1000)),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Link:
     """An open channel, the session's stream on it, and the process that opened them."""
 
@@ -46,9 +70,14 @@ class Link:
         return self.stream.is_open and self.pid == os.getpid()
 
     @property
+    def session_id(self) -> str:
+        """The session that the stream opened or resumed."""
+        return self.stream.welcome.session_id
+
+    @property
     def metadata(self) -> rpc.Metadata:
         """What names the session in unary calls."""
-        return ((SESSION_METADATA, self.stream.welcome.session_id),)
+        return ((SESSION_METADATA, self.session_id),)
 
     def close(self) -> None:
         """End the stream and the channel."""
@@ -59,9 +88,9 @@ class Link:
 class Connection:
     """The way to one server. Threads share it; a forked child opens a link of its own."""
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(self, address: Address, patience: Patience) -> None:
         self._address = address
-        self._timeout_s = timeout_s
+        self._patience = patience
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._link: Link | None = None
@@ -90,8 +119,21 @@ class Connection:
             self._forget_parent()
         with self._lock:
             if self._link is None or not self._link.is_usable:
-                self._link = self._connect(self._link)
+                # What is still in flight as calls of their own keeps the lost link's channel until it has ended.
+                self._link = self._connect()
             return self._link
+
+    def replace(self, lost: Link) -> Link:
+        """Give a link that is not this one. What the old one still has in flight may end on it.
+
+        Raises:
+            ServerUnavailable: If no server answers in time.
+        """
+        with self._lock:
+            if self._link is lost:
+                self._link = None
+                lost.stream.finish()
+        return self.open()
 
     def finish(self) -> None:
         """Let the stream end and the channel with it. Safe to call from a destructor."""
@@ -109,15 +151,13 @@ class Connection:
         """Leave the parent's link to the parent: its threads do not run here."""
         self._lock, self._pid, self._session_id = threading.Lock(), os.getpid(), ""
 
-    def _connect(self, lost: Link | None) -> Link:
-        if lost is not None and lost.pid == os.getpid():
-            lost.channel.close()
+    def _connect(self) -> Link:
         try:
             link = self._greet(self._session_id)
         except SessionExpired:
             # The server has restarted, or forgot the session: what it owned is gone, served models are not.
             link = self._greet("")
-        self._session_id = link.stream.welcome.session_id
+        self._session_id = link.session_id
         return link
 
     def _greet(self, session_id: str) -> Link:
@@ -125,15 +165,17 @@ class Connection:
         channel = self._new_channel()
         greeting = SessionHello(client=CLIENT, session_id=session_id)
         try:
-            stream = SessionStream(channel, str(self._address), greeting, self._timeout_s)
+            stream = SessionStream(channel, str(self._address), greeting, self._patience.connect_s)
         except BaseException:
             channel.close()
             raise
         return Link(channel, stream, os.getpid())
 
     def _new_channel(self) -> grpc.Channel:
-        # gRPC would take even this machine's own servers through the environment's proxy.
-        options = (*_OPTIONS, ("grpc.enable_http_proxy", 0)) if self._address.is_local else _OPTIONS
+        options = (*_OPTIONS, *self._patience.options)
+        if self._address.is_local:
+            # gRPC would take even this machine's own servers through the environment's proxy.
+            options = (*options, ("grpc.enable_http_proxy", 0))
         if self._address.is_secure:
             return grpc.secure_channel(self._address.target, grpc.ssl_channel_credentials(), options)
         return grpc.insecure_channel(self._address.target, options)

@@ -11,6 +11,7 @@ from itertools import count
 
 from inferwire.errors import InferwireError
 from inferwire.transport.protocol import (
+    Blobs,
     CompiledDescription,
     ExecutionHeader,
     LayerTime,
@@ -74,6 +75,8 @@ class FakeTransport:
         state_calls: The name and the sequence of each call about states.
         state_error: What such a call raises, if anything.
         properties: What `device_property` knows, by device and name.
+        is_connected: Whether `submit` sends at once.
+        is_closed: Whether it was closed.
     """
 
     model: ModelDescription
@@ -92,6 +95,7 @@ class FakeTransport:
     state_calls: list[tuple[str, SequenceMark]] = field(default_factory=list[tuple[str, SequenceMark]])
     state_error: InferwireError | None = None
     properties: dict[tuple[str, str], PropertyValue] = field(default_factory=dict[tuple[str, str], PropertyValue])
+    is_connected: bool = True
     is_closed: bool = False
     _sequence_ids: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -127,8 +131,16 @@ class FakeTransport:
         del source
         return self.model
 
-    def compile(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> CompiledDescription:
+    def is_ready(self, header: ExecutionHeader) -> bool:
+        """Say what the test wants."""
+        del header
+        return self.is_connected
+
+    def compile(
+        self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
+    ) -> CompiledDescription:
         """Describe the model under a new id."""
+        del blobs
         self.compiles.append((source, device, dict(properties)))
         return CompiledDescription(f"compiled-{len(self.compiles)}", self.model)
 
@@ -138,9 +150,10 @@ class FakeTransport:
         return {port.node_name: device for port in self.model.inputs}
 
     def import_compiled(
-        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue]
+        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
     ) -> CompiledDescription:
         """Describe the model under a new id."""
+        del blobs
         self.imports.append((sha256, device, dict(properties)))
         return CompiledDescription(f"imported-{len(self.imports)}", self.model)
 

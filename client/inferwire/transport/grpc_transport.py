@@ -10,16 +10,20 @@ import itertools
 import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
-from inferwire.errors import InferwireError
+from inferwire.errors import InferwireError, SessionLost, TooLarge
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
-from inferwire.transport.connection import Connection
-from inferwire.transport.large_execution import LARGE_BYTES, LargeExecution
+from inferwire.transport.compiled_models import LOST, CompiledModels
+from inferwire.transport.connection import Connection, Link, Patience
+from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.protocol import (
+    Blobs,
     CompiledDescription,
     Execution,
     ExecutionHeader,
@@ -35,12 +39,14 @@ from inferwire.transport.protocol import (
     WireBytes,
 )
 from inferwire.transport.releases import Released, Releases
+from inferwire.transport.submission import Retries, Submission
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1 import devices_pb2, models_pb2, states_pb2
 from inferwire_proto.properties import PropertyValue, from_wire, map_from_wire, map_to_wire
 
-CONNECT_TIMEOUT_S = 5.0
 CHUNK_BYTES = 1 << 20
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,13 +54,15 @@ _LOG = logging.getLogger(__name__)
 class GrpcTransport:
     """The calls of one server. Connects with the first of them."""
 
-    def __init__(self, address: Address, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+    def __init__(self, address: Address, patience: Patience = Patience()) -> None:  # noqa: B008 - immutable
         self._address = str(address)
-        self._connection = Connection(address, connect_timeout_s)
-        self._headers: weakref.WeakKeyDictionary[ExecutionHeader, bytes] = weakref.WeakKeyDictionary()
+        self._connection = Connection(address, patience)
+        self._headers: weakref.WeakKeyDictionary[ExecutionHeader, tuple[str, bytes]] = weakref.WeakKeyDictionary()
         self._sequence_ids = itertools.count(1)
-        connection, text = self._connection, self._address
-        self._releases = Releases(lambda ids: _release(connection, text, ids))
+        self._compiled = CompiledModels()
+        self._retries = Retries(self._send, self._connection.replace)
+        connection, compiled, text = self._connection, self._compiled, self._address
+        self._releases = Releases(lambda names: _release(connection, compiled, text, names))
         weakref.finalize(self, self._connection.finish)
         weakref.finalize(self, self._releases.stop)
 
@@ -72,16 +80,15 @@ class GrpcTransport:
         inputs: Sequence[WireBytes],
         deliver: Callable[[Outcome], None],
     ) -> Execution:
-        """Send an execution, on the stream or, where it is large, as a call of its own."""
-        link = self._connection.open()
-        encoded = self._headers.get(header)
-        if encoded is None:
-            encoded = self._headers[header] = codec.encode_header(header)
-        if sum(map(len, inputs)) < LARGE_BYTES:
-            return link.stream.submit(encoded, inputs, deliver)
-        execution = LargeExecution(link.channel, self._address, link.metadata, deliver)
-        execution.start(encoded, inputs)
-        return execution
+        """Send an execution on the stream or, where it is large, as a call of its own."""
+        submission = Submission(header, inputs, deliver, self._retries)
+        submission.send(self._send, self._connection.open())
+        return submission
+
+    def is_ready(self, header: ExecutionHeader) -> bool:
+        """Whether a link is open and its session has the model."""
+        link = self._connection.current
+        return link is not None and (header.target.is_served or self._compiled.is_on(header.target.name, link))
 
     def served_model(self, name: str, version: str) -> ModelDescription:
         """Describe a model of the server's repository."""
@@ -91,23 +98,28 @@ class GrpcTransport:
 
     def upload(self, blobs: Mapping[bytes, WireBytes]) -> None:
         """Upload the blobs that the session has not uploaded yet."""
-        request = models_pb2.HasBlobsRequest(sha256=list(blobs))
-        response = self._call("ModelService.HasBlobs", request, models_pb2.HasBlobsResponse)
-        for (sha256, content), is_present in zip(blobs.items(), response.present, strict=True):
-            if not is_present:
-                self._upload(sha256, content)
+        self._repeat_if_lost(lambda link: self._upload_missing(link, blobs))
 
     def read(self, source: ModelSource) -> ModelDescription:
         """Read uploaded blobs as a model, without compiling it."""
         request = models_pb2.ReadRequest(source=codec.encode_source(source))
         return codec.decode_model(self._call("ModelService.Read", request, models_pb2.ReadResponse).model)
 
-    def compile(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> CompiledDescription:
-        """Compile an uploaded model for a device."""
+    def compile(
+        self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
+    ) -> CompiledDescription:
+        """Compile an uploaded model for a device, and again from the `blobs` where a session was lost."""
         request = models_pb2.CompileRequest(
             source=codec.encode_source(source), device=device, properties=map_to_wire(properties)
         )
-        response = self._call("ModelService.Compile", request, models_pb2.CompileResponse)
+
+        def compile_anew(link: Link) -> str:
+            self._upload_missing(link, blobs())
+            return self._call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse).compiled_id
+
+        link = self._connection.open()
+        response = self._call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse)
+        self._compiled.add(link, response.compiled_id, compile_anew)
         self._releases.start()
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
 
@@ -119,18 +131,25 @@ class GrpcTransport:
         return dict(self._call("ModelService.Query", request, models_pb2.QueryResponse).devices)
 
     def import_compiled(
-        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue]
+        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
     ) -> CompiledDescription:
-        """Make a model of an uploaded blob."""
+        """Make a model of an uploaded blob, and again where a session was lost."""
         request = models_pb2.ImportRequest(sha256=sha256, device=device, properties=map_to_wire(properties))
-        response = self._call("ModelService.Import", request, models_pb2.ImportResponse)
+
+        def import_anew(link: Link) -> str:
+            self._upload_missing(link, blobs())
+            return self._call_on(link, "ModelService.Import", request, models_pb2.ImportResponse).compiled_id
+
+        link = self._connection.open()
+        response = self._call_on(link, "ModelService.Import", request, models_pb2.ImportResponse)
+        self._compiled.add(link, response.compiled_id, import_anew)
         self._releases.start()
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
 
     def export(self, target: Target) -> bytes:
         """Give a model that can run as a blob."""
         link = self._connection.open()
-        request = models_pb2.ExportRequest(target=codec.encode_target(target))
+        request = models_pb2.ExportRequest(target=codec.encode_target(self._target_on(link, target)))
         try:
             parts = rpc.call_for_stream(
                 link.channel, "ModelService.Export", request, models_pb2.ExportResponse, link.metadata
@@ -147,8 +166,12 @@ class GrpcTransport:
 
     def layers(self, target: Target) -> Sequence[LayerTime]:
         """List the layers of a model that can run."""
-        request = models_pb2.ListLayersRequest(target=codec.encode_target(target))
-        return codec.decode_layers(self._call("ModelService.ListLayers", request, models_pb2.ListLayersResponse).layers)
+
+        def ask(link: Link) -> models_pb2.ListLayersResponse:
+            request = models_pb2.ListLayersRequest(target=codec.encode_target(self._target_on(link, target)))
+            return self._call_on(link, "ModelService.ListLayers", request, models_pb2.ListLayersResponse)
+
+        return codec.decode_layers(self._repeat_if_lost(ask).layers)
 
     def release(self, compiled_id: str) -> None:
         """Free a compiled model some time soon."""
@@ -161,10 +184,13 @@ class GrpcTransport:
 
     def get_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
         """Read states of a sequence."""
+        link = self._connection.open()
         request = states_pb2.GetStatesRequest(
-            target=codec.encode_target(target), sequence=codec.encode_sequence(sequence), names=names
+            target=codec.encode_target(self._target_on(link, target, sequence)),
+            sequence=codec.encode_sequence(sequence),
+            names=names,
         )
-        data = self._call_raw("StateService.GetStates", request.SerializeToString())
+        data = self._call_raw(link, "StateService.GetStates", request.SerializeToString())
         try:
             response, raw = framing.split(states_pb2.GetStatesResponse, data, framing.RAW_FIELD)
             return codec.decode_states(response.states, raw)
@@ -173,21 +199,25 @@ class GrpcTransport:
 
     def set_states(self, target: Target, sequence: SequenceMark, states: Sequence[StateValue]) -> None:
         """Replace states of a sequence."""
+        link = self._connection.open()
         request = states_pb2.SetStatesRequest(
-            target=codec.encode_target(target),
+            target=codec.encode_target(self._target_on(link, target, sequence)),
             sequence=codec.encode_sequence(sequence),
             states=codec.encode_states(states),
         )
         buffers = [state.data for state in states]
         message = framing.join(request.SerializeToString(), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
-        self._call_raw("StateService.SetStates", message)
+        self._call_raw(link, "StateService.SetStates", message)
 
     def reset_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
         """Make states of a sequence fresh."""
+        link = self._connection.open()
         request = states_pb2.ResetStatesRequest(
-            target=codec.encode_target(target), sequence=codec.encode_sequence(sequence), names=names
+            target=codec.encode_target(self._target_on(link, target, sequence)),
+            sequence=codec.encode_sequence(sequence),
+            names=names,
         )
-        self._call("StateService.ResetStates", request, states_pb2.ResetStatesResponse)
+        self._call_on(link, "StateService.ResetStates", request, states_pb2.ResetStatesResponse)
 
     def release_sequence(self, sequence_id: int) -> None:
         """Free what the server keeps for a sequence some time soon."""
@@ -226,48 +256,108 @@ class GrpcTransport:
         """End what is in flight and close the connection."""
         self._connection.close()
 
+    def _send(
+        self,
+        link: Link,
+        header: ExecutionHeader,
+        inputs: Sequence[WireBytes],
+        deliver: Callable[[Outcome], None],
+    ) -> Execution:
+        """Send an execution on one link."""
+        encoded = self._encoded(link, header)
+        byte_size = sum(map(len, inputs))
+        if byte_size < link.stream.large_bytes:
+            return link.stream.submit(encoded, inputs, deliver)
+        if byte_size > link.stream.most_bytes:
+            raise too_large(byte_size, link.stream.most_bytes, self._address)
+        execution = LargeExecution(link.channel, self._address, link.metadata, deliver)
+        execution.start(encoded, inputs)
+        return execution
+
+    def _encoded(self, link: Link, header: ExecutionHeader) -> bytes:
+        """Serialise a header for a link's session, once for as long as the model has the same name there."""
+        target = self._target_on(link, header.target, header.sequence)
+        known = self._headers.get(header)
+        if known is not None and known[0] == target.name:
+            return known[1]
+        encoded = codec.encode_header(replace(header, target=target))
+        self._headers[header] = (target.name, encoded)
+        return encoded
+
+    def _target_on(self, link: Link, target: Target, sequence: SequenceMark | None = None) -> Target:
+        """Name a model as the link's session knows it."""
+        if target.is_served or self._compiled.is_known_on(target.name, link):
+            return target
+        if sequence is not None and not sequence.is_start and not self._compiled.is_on(target.name, link):
+            raise SessionLost(
+                f"the session at {self._address} that kept the states of the request is gone;"
+                " reset them with reset_state() and begin the sequence again"
+            )
+        return replace(target, name=self._compiled.id_on(target.name, link))
+
     def _call(self, method: str, request: Message, response_type: type[rpc.R]) -> rpc.R:
+        return self._repeat_if_lost(lambda link: self._call_on(link, method, request, response_type))
+
+    def _repeat_if_lost(self, action: Callable[[Link], T]) -> T:
+        """Do what may as well be done twice, on a new link where the first was lost meanwhile."""
         link = self._connection.open()
+        try:
+            return action(link)
+        except LOST:
+            return action(self._connection.replace(link))
+
+    def _call_on(self, link: Link, method: str, request: Message, response_type: type[rpc.R]) -> rpc.R:
         try:
             return rpc.call(link.channel, method, request, response_type, link.metadata)
         except grpc.RpcError as error:
             raise rpc.error_from(error, self._address) from None
+        except ValueError as error:
+            raise rpc.unavailable(self._address, str(error)) from None
 
-    def _call_raw(self, method: str, request: bytes) -> bytes:
-        link = self._connection.open()
+    def _call_raw(self, link: Link, method: str, request: bytes) -> bytes:
         try:
             return rpc.call_raw(link.channel, method, request, link.metadata)
         except grpc.RpcError as error:
             raise rpc.error_from(error, self._address) from None
 
-    def _upload(self, sha256: bytes, content: WireBytes) -> None:
-        link = self._connection.open()
+    def _upload_missing(self, link: Link, blobs: Mapping[bytes, WireBytes]) -> None:
+        request = models_pb2.HasBlobsRequest(sha256=list(blobs))
+        response = self._call_on(link, "ModelService.HasBlobs", request, models_pb2.HasBlobsResponse)
+        for (sha256, content), is_present in zip(blobs.items(), response.present, strict=True):
+            if not is_present:
+                self._upload(link, sha256, content)
+
+    def _upload(self, link: Link, sha256: bytes, content: WireBytes) -> None:
+        chunks = _chunks(sha256, content, min(CHUNK_BYTES, link.stream.most_bytes // 2))
         try:
-            rpc.call_with_stream(
-                link.channel,
-                "ModelService.Upload",
-                _chunks(sha256, content),
-                models_pb2.UploadResponse,
-                link.metadata,
-            )
+            rpc.call_with_stream(link.channel, "ModelService.Upload", chunks, models_pb2.UploadResponse, link.metadata)
         except grpc.RpcError as error:
             raise rpc.error_from(error, self._address) from None
 
 
-def _chunks(sha256: bytes, content: WireBytes) -> Iterator[models_pb2.UploadRequest]:
+def too_large(byte_size: int, limit: int, address: str) -> TooLarge:
+    """Refuse what the server would not take."""
+    return TooLarge(
+        f"the inputs have {byte_size} bytes, at most {limit} fit in a message to the server at {address}; "
+        "start it with a larger --max-grpc-message-mb"
+    )
+
+
+def _chunks(sha256: bytes, content: WireBytes, chunk_bytes: int) -> Iterator[models_pb2.UploadRequest]:
     header = models_pb2.BlobHeader(sha256=sha256, byte_size=len(content))
     yield models_pb2.UploadRequest(header=header)
-    for start in range(0, len(content), CHUNK_BYTES):
-        yield models_pb2.UploadRequest(chunk=bytes(content[start : start + CHUNK_BYTES]))
+    for start in range(0, len(content), chunk_bytes):
+        yield models_pb2.UploadRequest(chunk=bytes(content[start : start + chunk_bytes]))
 
 
-def _release(connection: Connection, address: str, released: Sequence[Released]) -> None:
-    """Free models and sequences, where a connection is open; a server that is gone has freed them."""
+def _release(connection: Connection, compiled: CompiledModels, address: str, released: Sequence[Released]) -> None:
+    """Free models and sequences in the session that has them; one that is gone has freed them."""
     link = connection.current
+    found = [compiled.remove(each) for each in released if isinstance(each, str)]
     if link is None:
         return
     request = models_pb2.ReleaseRequest(
-        compiled_ids=[each for each in released if isinstance(each, str)],
+        compiled_ids=[entry[1] for entry in found if entry is not None and entry[0] == link.session_id],
         sequences=[each for each in released if isinstance(each, int)],
     )
     try:

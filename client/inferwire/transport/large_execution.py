@@ -14,9 +14,6 @@ from inferwire_proto import framing
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1.inference_pb2 import Execution, InferRequest, InferResponse
 
-LARGE_BYTES = 8 << 20
-"""From this size on an execution goes this way."""
-
 
 class LargeExecution:
     """A unary Infer on its way."""

@@ -19,6 +19,9 @@ from inferwire_proto.properties import PropertyValue
 WireBytes: TypeAlias = memoryview | bytes
 """Contiguous bytes: a tensor in wire form, or a file."""
 
+Blobs: TypeAlias = Callable[[], Mapping[bytes, WireBytes]]
+"""Gives a model's files by their SHA-256, for a server that has lost them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -63,6 +66,7 @@ class ExecutionHeader:
     Attributes:
         target: Which model runs.
         inputs: The inputs in the model's order.
+        sequence: The sequence whose states it changes, if it does.
         is_profiled: Whether the time of each layer is wanted.
     """
 
@@ -70,6 +74,11 @@ class ExecutionHeader:
     inputs: tuple[TensorSpec, ...]
     sequence: SequenceMark | None = None
     is_profiled: bool = False
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether it may run again where a connection was lost: running it twice is as running it once."""
+        return self.sequence is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +261,13 @@ class Transport(Protocol):
     ) -> Execution:
         """Send an execution. `deliver` is called once, on a thread of the transport, and must be quick.
 
-        The buffers must not change before the outcome is delivered.
+        The buffers must not change before the outcome is delivered. Blocks unless `is_ready`. Where the
+        connection is lost, an execution that is retryable is sent once more on a new one.
         """
+        ...
+
+    def is_ready(self, header: ExecutionHeader) -> bool:
+        """Whether `submit` would send at once: connected, with the model on the server."""
         ...
 
     def served_model(self, name: str, version: str) -> ModelDescription:
@@ -268,8 +282,10 @@ class Transport(Protocol):
         """Read uploaded blobs as a model, without compiling it."""
         ...
 
-    def compile(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> CompiledDescription:
-        """Compile an uploaded model for a device."""
+    def compile(
+        self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
+    ) -> CompiledDescription:
+        """Compile an uploaded model for a device, and again from the `blobs` where a session was lost."""
         ...
 
     def query(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
@@ -277,9 +293,9 @@ class Transport(Protocol):
         ...
 
     def import_compiled(
-        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue]
+        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
     ) -> CompiledDescription:
-        """Make a model of an uploaded blob that `export` gave."""
+        """Make a model of an uploaded blob that `export` gave, and again where a session was lost."""
         ...
 
     def export(self, target: Target) -> bytes:

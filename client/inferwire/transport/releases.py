@@ -22,8 +22,8 @@ class Releases:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread, once; before the first `put`."""
-        if self._thread is None:
+        """Start the thread, once in each process; before the first `put`."""
+        if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="inferwire-release", daemon=True)
             self._thread.start()
 

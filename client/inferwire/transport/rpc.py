@@ -142,7 +142,12 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
 
 
 def unavailable(address: str, details: str) -> ServerUnavailable:
-    """Say that no server answers, and how to start one."""
+    """Say that no server answers, and how to start one; or that it is the wrong port, where gRPC has seen that."""
+    if "http1.x" in details:
+        return ServerUnavailable(
+            f"what answers at {address} speaks HTTP/1.1 and not gRPC: it may be an inferwire server's HTTP port; "
+            f"give Core() the gRPC port, 8001 unless the server was told otherwise ({details})"
+        )
     return ServerUnavailable(
         f"no inferwire server answers at {address}; start one with `inferwire serve` "
         f"or give its address to Core() or in INFERWIRE_ADDRESS ({details})"

@@ -16,7 +16,7 @@ from time import perf_counter
 
 import grpc
 
-from inferwire.errors import InferwireError, ServerUnavailable
+from inferwire.errors import Cancelled, InferwireError, ServerUnavailable
 from inferwire.transport import codec, rpc
 from inferwire.transport.protocol import Outcome, WireBytes
 from inferwire_proto import framing
@@ -33,6 +33,12 @@ MOST_EXECUTIONS = 64
 
 MOST_BYTES = 1 << 20
 """How many bytes of inputs one message gathers; a single execution may have more."""
+
+LARGE_BYTES = 8 << 20
+"""From this size on an execution goes as a call of its own, or from half of what the server takes."""
+
+DEFAULT_MESSAGE_BYTES = 256 << 20
+"""What a server is taken to take that does not say it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +71,8 @@ class SessionStream:
 
     Attributes:
         welcome: What the server said first.
+        most_bytes: The largest message the server takes.
+        large_bytes: From what size on an execution is better a call of its own.
     """
 
     def __init__(self, channel: grpc.Channel, address: str, hello: SessionHello, timeout_s: float) -> None:
@@ -75,7 +83,8 @@ class SessionStream:
         self._pending: dict[int, StreamExecution] = {}
         self._ended: InferwireError | None = None
         self._welcomed = threading.Event()
-        self.welcome = SessionWelcome()
+        self._is_closing = False
+        self._set_limits(SessionWelcome())
         self._call = rpc.open_stream(channel, "InferenceService.Session", self._messages())
         self._reader = threading.Thread(target=self._read, name="inferwire-session", daemon=True)
         self._reader.start()
@@ -113,10 +122,18 @@ class SessionStream:
 
     def close(self, timeout_s: float) -> None:
         """End the stream now and wait for its reading thread."""
+        self._is_closing = True
         self.finish()
         self._call.cancel()
         if threading.current_thread() is not self._reader:
             self._reader.join(timeout_s)
+
+    def _set_limits(self, welcome: SessionWelcome) -> None:
+        """Take what the server says of itself: no message of ours may be larger than it takes."""
+        self.welcome = welcome
+        self.most_bytes = welcome.max_message_bytes or DEFAULT_MESSAGE_BYTES
+        self.large_bytes = min(LARGE_BYTES, self.most_bytes // 2)
+        self._gathered_bytes = min(MOST_BYTES, self.most_bytes // 4)
 
     def _await_welcome(self, timeout_s: float) -> None:
         if not self._welcomed.wait(timeout_s):
@@ -143,7 +160,7 @@ class SessionStream:
             batch.append(item)
             if isinstance(item, StreamExecution):
                 byte_size += item.byte_size
-            if len(batch) >= MOST_EXECUTIONS or byte_size >= MOST_BYTES:
+            if len(batch) >= MOST_EXECUTIONS or byte_size >= self._gathered_bytes:
                 return batch, False
             try:
                 item = self._outgoing.get_nowait()
@@ -173,6 +190,9 @@ class SessionStream:
                 self._take(data)
         except grpc.RpcError as raised:
             error = rpc.error_from(raised, self._address)
+            if isinstance(error, Cancelled) and not self._is_closing:
+                # Nobody here did: a proxy that gives up a connection says it like that.
+                error = rpc.unavailable(self._address, str(error))
         except (ValueError, KeyError) as raised:
             error = InferwireError(f"the server at {self._address} sent what cannot be read: {raised}")
             self._call.cancel()
@@ -181,7 +201,7 @@ class SessionStream:
     def _take(self, data: bytes) -> None:
         message, raw = framing.split(SessionResponse, data, framing.RAW_FIELD)
         if message.HasField("welcome"):
-            self.welcome = message.welcome
+            self._set_limits(message.welcome)
             self._welcomed.set()
         taken = 0
         for result in message.results:

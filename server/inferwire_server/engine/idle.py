@@ -16,7 +16,7 @@ import structlog
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.core.job import Job
-from inferwire_server.core.layers import LayerTime
+from inferwire_server.core.layers import LayerTime, RuntimeModel
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import CompiledModel, Slot
@@ -59,6 +59,14 @@ class Dormant:
         raise bug(f"model {self.spec.name} is unloaded and was asked for a slot")
 
     def layers(self) -> tuple[LayerTime, ...]:
+        """Refuse, until it is loaded.
+
+        Raises:
+            ServingError: MODEL_NOT_READY.
+        """
+        raise self._not_ready()
+
+    def runtime_model(self) -> RuntimeModel:
         """Refuse, until it is loaded.
 
         Raises:

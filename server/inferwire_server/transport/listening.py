@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 
 
 class CannotListen(OSError):
@@ -15,6 +16,14 @@ class CannotListen(OSError):
 
     def __str__(self) -> str:
         return self._sentence
+
+
+class CannotListenAt(CannotListen):
+    """The server's Unix socket cannot be made."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        self._sentence = f"cannot listen for gRPC at '{path}': {why}; choose another path with --grpc-socket"
+        OSError.__init__(self, None, self._sentence)
 
 
 def _sentence(protocol: str, host: str, port: int, reason: int | None) -> str:

@@ -151,3 +151,9 @@ async def test_what_is_no_http_is_refused_in_json(rest: Rest) -> None:
     answer = await raw(rest, b"\x16\x03\x01 hello\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b'"error":"what arrived is no HTTP/1.1 request"' in answer
+
+
+async def test_a_grpc_call_is_told_that_this_is_the_http_port(rest: Rest) -> None:
+    answer = await raw(rest, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"gRPC calls go to the gRPC port" in answer

@@ -27,6 +27,12 @@ _HEAD_TOO_LONG = _refusal(
     f"the request line and headers are longer than {LONGEST_HEAD} bytes",
 )
 _NO_HTTP = _refusal(b"400 Bad Request", Code.INVALID_INPUT, "what arrived is no HTTP/1.1 request")
+_NO_GRPC = _refusal(
+    b"400 Bad Request",
+    Code.INVALID_INPUT,
+    "this is the HTTP port, which takes no HTTP/2: gRPC calls go to the gRPC port, 8001 unless set with --grpc-port",
+)
+_HTTP2_PREFACE = b"PRI * HTTP/2.0"
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -45,6 +51,9 @@ class HttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Take in bytes, unless they are more of a head that is too long already."""
         self._received = len(data)
+        if self._head_size == 0 and data.startswith(_HTTP2_PREFACE):
+            self._refuse(_NO_GRPC)
+            return
         super().data_received(data)
         if not self._is_in_head:
             return

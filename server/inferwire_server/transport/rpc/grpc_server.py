@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -30,6 +31,7 @@ from inferwire_server.transport.rpc.model_calls import ModelCalls
 from inferwire_server.transport.rpc.oip_calls import OipCalls
 from inferwire_server.transport.rpc.state_calls import StateCalls
 from inferwire_server.transport.rpc.tensor_calls import TensorCalls
+from inferwire_server.transport.rpc.unix_socket import listening_at
 
 _FLUSH_S = 1.0
 """How long the last answers may take to leave once every call has ended."""
@@ -40,11 +42,12 @@ _HEALTH: Any = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 @dataclass(frozen=True, slots=True)
 class GrpcOptions:
-    """Where the server listens and how much it takes; port 0 picks a free one."""
+    """Where the server listens, on a port (0 picks a free one) and at a path if one is given, and how much it takes."""
 
     host: str = "127.0.0.1"
     port: int = 8001
     max_message_bytes: int = 256 << 20
+    socket: Path | None = None
 
 
 class GrpcServer:
@@ -57,6 +60,7 @@ class GrpcServer:
         self._offered = _offered(services, self._drain, options)
         self._health = HealthCalls(services.health, self._drain, [service.name for service in self._offered])
         self._server: grpc.aio.Server | None = None
+        self._socket = ExitStack()
         self.port = options.port
 
     def __repr__(self) -> str:
@@ -64,14 +68,18 @@ class GrpcServer:
 
     async def __aenter__(self) -> GrpcServer:
         server = self._build()
-        self.port = self._bind(server)
-        await server.start()
+        with ExitStack() as opening:
+            self.port = self._bind(server)
+            opening.enter_context(listening_at(server, self._options.socket))
+            await server.start()
+            self._socket = opening.pop_all()
         self._server = server
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
         if self._server is not None:
             await self._server.stop(None)
+        self._socket.close()
 
     def publish_readiness(self) -> None:
         """Tell those who watch the health that it may have changed."""
@@ -160,6 +168,9 @@ def _channel_options(options: GrpcOptions) -> tuple[tuple[str, int], ...]:
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.keepalive_time_ms", 30_000),
         ("grpc.keepalive_timeout_ms", 10_000),
+        # A keepalive's ping is a ping like any other, and those have a minute.
+        ("grpc.http2.ping_timeout_ms", 10_000),
+        ("grpc.http2.max_pings_without_data", 0),
     )
 
 

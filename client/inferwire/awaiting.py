@@ -1,0 +1,59 @@
+"""Between the threads that end executions and the event loops that wait for them.
+
+Owns that a loop is told from any thread, and that one which has gone is not. Knows no requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Handover(Generic[T]):
+    """One value for the task that made this, given by any thread.
+
+    A value that comes too late, as the task was cancelled meanwhile, goes to `unwanted`.
+    """
+
+    def __init__(self, unwanted: Callable[[T], object] = id) -> None:
+        self._unwanted = unwanted
+        self._loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[T] = self._loop.create_future()
+
+    def __repr__(self) -> str:
+        return f"<Handover: {'done' if self._future.done() else 'awaited'}>"
+
+    def give(self, value: T) -> bool:
+        """Give the value; false where the loop has gone."""
+        try:
+            self._loop.call_soon_threadsafe(self._arrive, value)
+        except RuntimeError:
+            return False
+        return True
+
+    async def wait(self) -> T:
+        """Wait for the value; no thread does."""
+        try:
+            return await self._future
+        except asyncio.CancelledError:
+            if not self._future.cancelled():
+                self._unwanted(self._future.result())
+            raise
+
+    def _arrive(self, value: T) -> None:
+        if self._future.cancelled():
+            self._unwanted(value)
+        else:
+            self._future.set_result(value)
+
+
+class Ending(Handover[None]):
+    """The end of one execution."""
+
+    def tell(self, run: object) -> None:
+        """Tell the task that the execution has ended."""
+        del run
+        self.give(None)

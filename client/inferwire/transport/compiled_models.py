@@ -1,0 +1,86 @@
+"""The models this client has compiled: under which id each is known to which session.
+
+Owns that a model is compiled again, once, where its session was lost. How that is done is the
+business of whoever compiled it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost, ShuttingDown
+from inferwire.transport.connection import Link
+
+LOST = (ServerUnavailable, ShuttingDown, SessionExpired)
+"""What says that a connection or a session is no good any more, and a new one may be."""
+
+Restore = Callable[[Link], str]
+"""Makes a model anew in the session of a link and gives its id there."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A model as one session has it."""
+
+    session_id: str
+    compiled_id: str
+    restore: Restore
+
+
+class CompiledModels:
+    """Compiled models by the id that each had first, which is the name it keeps here."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<CompiledModels: {len(self._entries)}>"
+
+    def add(self, link: Link, compiled_id: str, restore: Restore) -> None:
+        """Take in a model that was compiled in a link's session."""
+        self._entries[compiled_id] = Entry(link.session_id, compiled_id, restore)
+
+    def remove(self, name: str) -> tuple[str, str] | None:
+        """Forget a model; give the session it is in and its id there. Takes no lock: destructors end here."""
+        entry = self._entries.pop(name, None)
+        return None if entry is None else (entry.session_id, entry.compiled_id)
+
+    def is_on(self, name: str, link: Link) -> bool:
+        """Whether the link's session has the model."""
+        entry = self._entries.get(name)
+        return entry is None or entry.session_id == link.session_id
+
+    def is_known_on(self, name: str, link: Link) -> bool:
+        """Whether the link's session has the model, under the name it has here."""
+        entry = self._entries.get(name)
+        return entry is None or (entry.session_id == link.session_id and entry.compiled_id == name)
+
+    def id_on(self, name: str, link: Link) -> str:
+        """Give a model's id in the link's session, compiling it again where the session is another.
+
+        Raises:
+            SessionLost: If it cannot be compiled again.
+        """
+        entry = self._entries.get(name)
+        if entry is None:
+            return name
+        if entry.session_id != link.session_id:
+            with self._lock:
+                if entry.session_id != link.session_id:
+                    self._restore(entry, link)
+        return entry.compiled_id
+
+    def _restore(self, entry: Entry, link: Link) -> None:
+        try:
+            entry.compiled_id = entry.restore(link)
+        except LOST:
+            raise
+        except (InferwireError, RuntimeError) as error:
+            raise SessionLost(
+                f"the session that compiled the model is gone, and compiling it again failed: {error}; "
+                "compile the model anew with Core.compile_model"
+            ) from error
+        entry.session_id = link.session_id

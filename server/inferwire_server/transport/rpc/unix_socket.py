@@ -1,0 +1,86 @@
+"""The gRPC port as a file: a Unix socket for callers on this machine.
+
+Owns whose file it is: one left over by a server that has ended is removed, any other is not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import grpc
+
+from inferwire_server.transport.listening import CannotListenAt
+
+_OWNER_AND_GROUP = 0o660
+_LONGEST_PATH = 107
+"""What the system has room for in a socket's address."""
+
+
+@contextmanager
+def listening_at(server: grpc.aio.Server, path: Path | None) -> Generator[None]:
+    """Have a server that has not started listen at a path, too, if there is one; remove the file at the end.
+
+    Raises:
+        CannotListenAt: If it cannot.
+    """
+    if path is None:
+        yield
+        return
+    _make_way(path)
+    identity = _bind(server, path)
+    try:
+        yield
+    finally:
+        if _identity(path) == identity:
+            path.unlink()
+
+
+def _make_way(path: Path) -> None:
+    """Remove the socket of a server that has ended."""
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        raise CannotListenAt(path, f"the path is longer than the {_LONGEST_PATH} bytes a socket's may have")
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CannotListenAt(path, str(error.strerror)) from None
+    if not stat.S_ISSOCK(mode):
+        raise CannotListenAt(path, "there is a file that is no socket")
+    with closing(socket.socket(socket.AF_UNIX)) as probe:
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            path.unlink()
+        except OSError as error:
+            raise CannotListenAt(path, str(error.strerror)) from None
+        else:
+            raise CannotListenAt(path, "another process listens there")
+
+
+def _bind(server: grpc.aio.Server, path: Path) -> tuple[int, int] | None:
+    # Between being made and being given its mode, the file is nobody's but its owner's.
+    mask = os.umask(0o177)
+    try:
+        server.add_insecure_port(f"unix:{path}")
+        path.chmod(_OWNER_AND_GROUP)
+    except (RuntimeError, OSError):
+        folder = path.absolute().parent
+        why = "it cannot be made there" if folder.is_dir() else f"'{folder}' is no folder"
+        raise CannotListenAt(path, why) from None
+    finally:
+        os.umask(mask)
+    return _identity(path)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,213 @@
+"""The asyncio face: no thread waits, cancelling reaches the transport, and any loop may ask."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+
+import numpy as np
+import pytest
+
+import inferwire as ov
+from inferwire.transport.fake_transport import FakeExecution, FakeTransport
+
+TIMEOUT_S = 30
+Finish = Callable[[FakeExecution], None]
+
+ONES = np.ones((1, 3), np.float32)
+
+
+async def submitted(transport: FakeTransport, count: int) -> None:
+    """Let the loop run until so many executions were submitted."""
+    await until(lambda: len(transport.executions) >= count)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until something is so."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while not condition():  # noqa: ASYNC110 - nothing is waited for, the loop's other tasks have their turn
+            await asyncio.sleep(0)
+
+
+async def test_an_inference_is_awaited(transport: FakeTransport, request_: ov.InferRequest, finish: Finish) -> None:
+    task = asyncio.create_task(request_.infer_async(ONES))
+    await submitted(transport, 1)
+    assert not task.done()
+    with pytest.raises(RuntimeError, match="Infer Request is busy"):
+        await request_.infer_async(ONES)
+    finish(transport.executions[0])
+    assert (await task)["out"].tolist() == [[2, 2, 2]]
+    assert request_.latency == 2.0
+
+
+async def test_what_fails_is_raised_to_whoever_awaits(transport: FakeTransport, request_: ov.InferRequest) -> None:
+    task = asyncio.create_task(request_.infer_async(ONES))
+    await submitted(transport, 1)
+    transport.executions[0].fail(ov.InferenceFailed("the plugin said no"))
+    with pytest.raises(ov.InferenceFailed, match="the plugin said no"):
+        await task
+    with pytest.raises(TypeError):
+        await request_.infer_async(object())
+
+
+async def test_cancelling_the_task_cancels_the_execution(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    task = asyncio.create_task(request_.infer_async(ONES))
+    await submitted(transport, 1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert transport.executions[0].is_cancelled
+    finish(transport.executions[0])
+    transport.answer = finish
+    assert (await request_.infer_async(ONES * 3))["out"].tolist() == [[6, 6, 6]]
+
+
+async def test_a_request_that_is_cancelled_says_so_to_its_task(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    task = asyncio.create_task(request_.infer_async(ONES))
+    await submitted(transport, 1)
+    request_.cancel()
+    with pytest.raises(ov.Cancelled, match="Infer Request was canceled"):
+        await task
+
+
+async def test_what_has_to_connect_first_does_not_hold_the_loop(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    threads: list[int] = []
+
+    def answer(execution: FakeExecution) -> None:
+        threads.append(threading.get_ident())
+        finish(execution)
+
+    transport.answer = answer
+    transport.is_connected = False
+    await request_.infer_async(ONES)
+    transport.is_connected = True
+    await request_.infer_async(ONES)
+    assert threads[0] != threading.get_ident() == threads[1]
+
+
+async def test_a_queue_has_as_many_in_flight_as_jobs(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 2)
+    tasks = [asyncio.create_task(queue.infer_async(ONES * index)) for index in range(5)]
+    for index in range(5):
+        await submitted(transport, min(index + 2, 5))
+        assert len(transport.executions) == min(index + 2, 5)
+        finish(transport.executions[index])
+    values = [results["out"][0, 0] for results in await asyncio.gather(*tasks)]
+    assert values == [0, 2, 4, 6, 8]
+    queue.wait_all()
+    assert queue.is_ready()
+
+
+async def test_a_task_that_leaves_the_line_takes_nobodys_turn(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    first, second, third = (asyncio.create_task(queue.infer_async(ONES)) for _ in range(3))
+    await submitted(transport, 1)
+    second.cancel()
+    finish(transport.executions[0])
+    await first
+    await submitted(transport, 2)
+    finish(transport.executions[1])
+    await third
+    assert second.cancelled()
+    queue.wait_all()
+
+
+async def test_a_task_cancelled_as_its_turn_comes_passes_it_on(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    first, second = (asyncio.create_task(queue.infer_async(ONES)) for _ in range(2))
+    await submitted(transport, 1)
+    finish(transport.executions[0])
+    await first
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    await until(queue.is_ready)
+
+
+async def test_what_fails_in_a_queue_is_not_told_to_others(
+    transport: FakeTransport, compiled: ov.CompiledModel
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    task = asyncio.create_task(queue.infer_async(ONES))
+    await submitted(transport, 1)
+    transport.executions[0].fail(ov.InferenceFailed("the plugin said no"))
+    with pytest.raises(ov.InferenceFailed):
+        await task
+    queue.wait_all()
+
+
+async def test_results_come_in_the_order_of_the_inputs(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    transport.answer = finish
+    queue = ov.AsyncInferQueue(compiled, 3)
+    values = [results["out"][0, 0] async for results in queue.map_async(ONES * index for index in range(10))]
+    assert values == [2 * index for index in range(10)]
+
+    async def produce() -> AsyncIterator[object]:
+        for index in range(4):
+            yield ONES * index
+
+    assert len([results async for results in queue.map_async(produce())]) == 4
+    assert [results async for results in queue.map_async([])] == []
+
+
+async def test_a_loop_left_early_cancels_what_is_in_flight(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 3)
+    results = queue.map_async(ONES for _ in range(10))
+    first = asyncio.ensure_future(anext(results))
+    await submitted(transport, 3)
+    finish(transport.executions[0])
+    await first
+    await results.aclose()
+    assert [execution.is_cancelled for execution in transport.executions] == [False, True, True]
+    assert queue.is_ready()
+    queue.wait_all()
+
+
+def test_many_loops_share_a_queue_with_threads(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    transport.answer = finish
+    queue = ov.AsyncInferQueue(compiled, 2)
+    seen: list[int] = []
+
+    async def ask() -> None:
+        seen.append(len(await asyncio.gather(*(queue.infer_async(ONES) for _ in range(50)))))
+
+    threads = [threading.Thread(target=asyncio.run, args=(ask(),)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(50):
+        queue.start_async(ONES)
+    for thread in threads:
+        thread.join(TIMEOUT_S)
+    queue.wait_all()
+    assert seen == [50, 50, 50]
+    assert len(transport.executions) == 200
+
+
+def test_a_loop_that_has_gone_is_not_told(transport: FakeTransport, request_: ov.InferRequest, finish: Finish) -> None:
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(request_.infer_async(ONES))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    finish(transport.executions[0])
+    request_.wait()
+    assert request_.results["out"].tolist() == [[2, 2, 2]]
+    task.cancel  # noqa: B018 - kept until here: a task that is dropped while it is pending complains

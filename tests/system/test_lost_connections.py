@@ -1,0 +1,249 @@
+"""What a program lives through when its server restarts, drains or can no longer be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset13 as op
+
+import inferwire as ov
+from inferwire.transport.address import parse_address
+from inferwire.transport.connection import Patience
+from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire_cli.server_process import HOST, ServerProcess, end, free_ports, wait_until_ready
+
+DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
+MODEL = DIGITS / "1" / "digits_mlp.xml"
+ROW = np.zeros((1, 64), np.float32)
+TIMEOUT_S = 60
+F32 = {"INFERENCE_PRECISION_HINT": "f32"}
+
+
+@contextmanager
+def serving(port: int, *flags: str) -> Generator[ServerProcess]:
+    """Serve the digits on a certain port; whatever becomes of the server, it is gone at the end."""
+    (http_port,) = free_ports(1)
+    ports = ["--host", HOST, "--grpc-port", str(port), "--http-port", str(http_port)]
+    command = [sys.executable, "-m", "inferwire_cli", "serve", *ports, "--model-repository", str(DIGITS), *flags]
+    with TemporaryFile() as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        server = ServerProcess(process, port, http_port)
+        try:
+            wait_until_ready(server, log)
+            yield server
+        finally:
+            end(server)
+
+
+@pytest.fixture
+def port() -> int:
+    (port,) = free_ports(1)
+    return port
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A model that takes long: a few milliseconds for each product."""
+    data = op.parameter([1], np.float32, name="data")
+    node: Any = op.broadcast(data, op.constant(np.array([1024, 1024], np.int64)))
+    square = node
+    for _ in range(100):
+        node = op.tanh(op.matmul(node, square, transpose_a=False, transpose_b=False))
+    runtime: Any = openvino
+    out = op.reduce_max(node, op.constant(np.array([0, 1], np.int64)))
+    openvino.save_model(runtime.Model([out], [data], "slow"), tmp_path / "slow.xml")
+    return tmp_path / "slow.xml"
+
+
+def test_an_uploaded_model_is_compiled_again_by_a_server_that_has_restarted(port: int) -> None:
+    core = ov.Core(f"{HOST}:{port}")
+    with serving(port, "--allow-uploads"):
+        compiled = core.compile_model(MODEL, "CPU", F32)
+        expected = compiled(ROW)[0]
+        queue = ov.AsyncInferQueue(compiled, 4)
+    with pytest.raises(ov.ServerUnavailable):
+        compiled(ROW)
+    with serving(port, "--allow-uploads"):
+        np.testing.assert_array_equal(compiled(ROW)[0], expected)
+        for _ in range(8):
+            queue.start_async(ROW)
+        queue.wait_all()
+        assert core.available_devices == ["CPU"]
+
+
+def test_a_model_from_memory_is_uploaded_again(port: int) -> None:
+    content = MODEL.read_bytes(), MODEL.with_suffix(".bin").read_bytes()
+    core = ov.Core(f"{HOST}:{port}")
+    with serving(port, "--allow-uploads"):
+        compiled = core.compile_model(content[0], "CPU", F32, weights=content[1])
+    with serving(port, "--allow-uploads"):
+        assert compiled(ROW)[0].shape == (1, 10)
+
+
+def test_a_model_that_cannot_be_compiled_again_says_what_to_do(port: int) -> None:
+    core = ov.Core(f"{HOST}:{port}")
+    with serving(port, "--allow-uploads"):
+        compiled = core.compile_model(MODEL, "CPU", F32)
+    with serving(port), pytest.raises(ov.SessionLost, match=r"uploading models is off.*Core\.compile_model"):
+        compiled(ROW)
+
+
+def test_what_a_killed_server_had_in_flight_is_run_by_its_successor(port: int, slow: Path) -> None:
+    core = ov.Core(f"{HOST}:{port}")
+    with serving(port, "--allow-uploads") as server:
+        request = core.compile_model(slow, "CPU").create_infer_request()
+        request.start_async(np.ones(1, np.float32))
+        server.process.kill()
+        server.process.wait(TIMEOUT_S)
+        # Nobody listens there now: it was tried again, once, and the wait ends.
+        with pytest.raises(ov.ServerUnavailable):
+            request.wait()
+
+
+def test_a_draining_server_answers_what_it_has_and_refuses_what_is_new(port: int, slow: Path) -> None:
+    core = ov.Core(f"{HOST}:{port}")
+    with serving(port, "--allow-uploads") as server:
+        compiled = core.compile_model(slow, "CPU", {"NUM_STREAMS": 1})
+        running, late = compiled.create_infer_request(), compiled.create_infer_request()
+        running.start_async(np.ones(1, np.float32))
+        server.process.send_signal(signal.SIGTERM)
+        refused = refusal_of(late)
+        assert isinstance(refused, ov.ShuttingDown | ov.ServerUnavailable)
+        running.wait()
+        assert running.results[0].shape == ()
+
+
+def refusal_of(request: ov.InferRequest) -> RuntimeError:
+    """Start work until the server, which has just been told to end, refuses some."""
+    while True:
+        try:
+            request.start_async(np.ones(1, np.float32))
+            while not request.wait_for(1):
+                pass
+        except RuntimeError as error:
+            return error
+
+
+class Proxy:
+    """Passes bytes between clients and a server until it is told to cut or to swallow them."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self.port = 0
+        self.connections = 0
+        self.cut_after: int | None = None
+        self._silent = 0
+        self._writers: list[asyncio.StreamWriter] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+
+    def __enter__(self) -> Proxy:
+        self._thread.start()
+        self._server = self._run(asyncio.start_server(self._accept, HOST, 0))
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._run(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(TIMEOUT_S)
+        self._loop.close()
+
+    def go_silent(self) -> None:
+        """Let the connections that are there stand, and pass nothing more on them."""
+        self._silent = self.connections
+
+    def _run(self, call: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result(TIMEOUT_S)
+
+    async def _stop(self) -> None:
+        self._server.close()
+        await self._cut()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        up_reader, up_writer = await asyncio.open_connection(HOST, self._target)
+        self._writers += [writer, up_writer]
+        self.connections += 1
+        number = self.connections
+        await asyncio.gather(self._pass(reader, up_writer, number), self._pass(up_reader, writer, number))
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        try:
+            while data := await reader.read(1 << 14):
+                if self._is_last(data):
+                    await self._cut()
+                elif number > self._silent:
+                    writer.write(data)
+                    await writer.drain()
+        except OSError:
+            pass
+        writer.close()
+
+    def _is_last(self, data: bytes) -> bool:
+        """Count down to the byte after which the connections are cut."""
+        if self.cut_after is None:
+            return False
+        self.cut_after -= len(data)
+        if self.cut_after > 0:
+            return False
+        self.cut_after = None
+        return True
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    (port,) = free_ports(1)
+    with serving(port, "--allow-uploads") as running:
+        yield running
+
+
+@pytest.fixture
+def proxy(server: ServerProcess) -> Iterator[Proxy]:
+    with Proxy(server.grpc_port) as running:
+        yield running
+
+
+@pytest.mark.parametrize("rows", [1000, 40_000], ids=["on the stream", "as a call of its own"])
+def test_a_connection_cut_within_a_message_is_opened_again(proxy: Proxy, rows: int) -> None:
+    core = ov.Core(f"{HOST}:{proxy.port}")
+    model = core.read_model(MODEL)
+    model.reshape([rows, 64])
+    compiled = core.compile_model(model, "CPU", F32)
+    data = np.random.default_rng(0).random((rows, 64), np.float32)
+    expected = compiled(data)[0]
+    proxy.cut_after = data.nbytes // 2
+    np.testing.assert_array_equal(compiled(data)[0], expected)
+    assert proxy.connections == 2
+    core.close()
+
+
+def test_a_connection_that_has_gone_dark_is_noticed_and_left(proxy: Proxy) -> None:
+    patience = Patience(keepalive_s=0.5, answer_s=0.5)
+    core = ov.Core(transport=GrpcTransport(parse_address(f"{HOST}:{proxy.port}"), patience))
+    compiled = core.served_model("digits_mlp")
+    expected = compiled(ROW)[0]
+    proxy.go_silent()
+    np.testing.assert_array_equal(compiled(ROW)[0], expected)
+    assert proxy.connections == 2
+    core.close()

@@ -1,0 +1,93 @@
+"""A program that uses the public surface with every type spelled out; type checkers read it, nothing runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_type
+
+import numpy as np
+
+import inferwire as ov
+from inferwire import properties
+
+
+def setting_up(path: str) -> ov.CompiledModel:
+    core = ov.Core("localhost:8001")
+    assert_type(core.available_devices, list[str])
+    assert_type(core.get_versions("CPU"), dict[str, ov.Version])
+    model = core.read_model(path)
+    assert_type(model, ov.Model)
+    assert_type(model.inputs, list[ov.Output])
+    assert_type(model.input(0).partial_shape, ov.PartialShape)
+    model.reshape({"data": [1, 3]})
+    config = {properties.hint.performance_mode: properties.hint.PerformanceMode.LATENCY}
+    assert_type(core.compile_model(model, "CPU", config), ov.CompiledModel)
+    assert_type(ov.compile_model(path), ov.CompiledModel)
+    assert_type(core.served_model("m", version=1), ov.CompiledModel)
+    core.set_property("CPU", {"NUM_STREAMS": 1})
+    core.close()
+    return core.compile_model(path)
+
+
+def inferring(compiled: ov.CompiledModel) -> None:
+    row = np.zeros((1, 3), np.float32)
+    request = compiled.create_infer_request()
+    assert_type(request, ov.InferRequest)
+    results = request.infer({"data": row, 1: row}, share_inputs=True)
+    for port, array in results.items():
+        assert_type(port, ov.ConstOutput)
+        print(array.shape)
+    request.set_callback(lambda userdata: print(userdata), 1)
+    request.start_async(row)
+    request.wait()
+    assert_type(request.wait_for(10), bool)
+    assert_type(request.latency, float)
+    assert_type(request.timings, ov.Timings)
+    assert_type(request.get_output_tensor(0), ov.Tensor)
+    assert_type(request.get_tensor("out").get_element_type(), ov.Type)
+    assert_type(request.get_compiled_model(), ov.CompiledModel)
+    assert_type(compiled.inputs, list[ov.ConstOutput])
+    print(compiled(row)[compiled.output("out")].sum())
+
+
+def pooling(compiled: ov.CompiledModel) -> None:
+    queue = ov.AsyncInferQueue(compiled, 4)
+
+    def show(request: ov.InferRequest, index: int) -> None:
+        print(index, request.results[0].argmax())
+
+    queue.set_callback(show)
+    queue.start_async({0: [1.0, 2.0, 3.0]}, userdata=1)
+    queue.wait_all()
+    assert_type(queue.is_ready(), bool)
+    assert_type(iter(queue), Iterator[ov.InferRequest])
+    assert_type(queue[0], ov.InferRequest)
+
+
+async def awaiting(queue: ov.AsyncInferQueue, request: ov.InferRequest) -> None:
+    results = await request.infer_async({0: np.zeros((1, 3), np.float32)})
+    print((await queue.infer_async({0: 1.0})).names(), results.to_dict())
+    async for each in queue.map_async([1.0, 2.0]):
+        print(each[0], each.to_tuple())
+
+
+def failing(request: ov.InferRequest) -> float | None:
+    try:
+        request.wait()
+    except ov.QueueFull as error:
+        assert_type(error.retry_after_s, float | None)
+        return error.retry_after_s
+    except ov.SessionLost as error:
+        print(error.code)
+    except ov.InferwireError as error:
+        assert_type(str(error), str)
+    return None
+
+
+def values() -> None:
+    tensor = ov.Tensor(np.zeros((1, 3), np.float32))
+    assert_type(tensor.shape, ov.Shape)
+    assert_type(tensor.byte_size, int)
+    assert_type(ov.PartialShape([1, -1]).is_dynamic, bool)
+    assert_type(ov.Type.f32, ov.Type)
+    assert_type(ov.get_version(), str)

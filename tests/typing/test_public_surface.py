@@ -1,0 +1,45 @@
+"""The public surface as mypy sees it; pyright reads the same program with all the rest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(__file__).parent / "public_surface.py"
+TIMEOUT_S = 300
+
+
+def mypy(path: Path, cache: Path) -> tuple[int, str]:
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", f"--cache-dir={cache}", str(path)]
+    environment = os.environ | {"MYPYPATH": f"{ROOT / 'client'}:{ROOT / 'proto'}"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mypy")
+
+
+def test_a_program_with_every_type_spelled_out_is_clean(cache: Path) -> None:
+    code, said = mypy(PROGRAM, cache)
+    assert code == 0, said
+
+
+def test_a_wrong_type_is_found(cache: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("import inferwire as ov\nmodel: ov.Model = ov.Core().served_model('m')\n")
+    code, said = mypy(wrong, cache)
+    assert code == 1
+    assert 'expression has type "CompiledModel", variable has type "Model"' in said
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (ROOT / "client/inferwire/py.typed").is_file()
