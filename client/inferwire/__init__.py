@@ -5,7 +5,7 @@ Mirrors `openvino`: `import inferwire as ov` and name the server.
 
 from typing import NoReturn
 
-from inferwire import properties
+from inferwire import exceptions, helpers, properties, utils
 from inferwire.compiled_model import CompiledModel
 from inferwire.core import Core, Version, compile_model
 from inferwire.dimensions import Dimension, Symbol
@@ -43,6 +43,7 @@ from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor import Tensor
 from inferwire.transport.protocol import Timings
 from inferwire.types import Type
+from inferwire.utils.data_helpers import tensor_from_file
 from inferwire.version import VERSION as __version__  # noqa: N811 - where programs look for it
 from inferwire.version import get_version
 
@@ -89,9 +90,18 @@ __all__ = [
     "Version",
     "__version__",
     "compile_model",
+    "exceptions",
     "get_version",
+    "helpers",
     "properties",
+    "shutdown",
+    "tensor_from_file",
+    "utils",
 ]
+
+
+def shutdown() -> None:
+    """Do nothing: what openvino would free is the server's. Mirrors `openvino.shutdown`."""
 
 
 def __getattr__(name: str) -> NoReturn:

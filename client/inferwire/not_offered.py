@@ -4,27 +4,51 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+MODULES = frozenset(
+    {
+        "experimental",
+        "frontend",
+        "layout_helpers",
+        "op",
+        *(f"opset{number}" for number in range(1, 18)),
+        "package_utils",
+        "passes",
+        "preprocess",
+        "tools",
+        "torch",
+    }
+)
+"""Modules of openvino that programs import and do not find here: most of them build and change graphs."""
+
 TOP_LEVEL = frozenset(
     {
+        "AxisSet",
+        "AxisVector",
+        "CoordinateDiff",
+        "DiscreteTypeInfo",
         "Extension",
+        "Input",
         "Op",
         "OpExtension",
         "ProfilingInfo",
+        "RTMap",
         "RemoteContext",
         "RemoteTensor",
-        "TensorVector",
         "VAContext",
         "VASurfaceTensor",
         "convert_model",
-        "frontend",
-        "op",
-        "preprocess",
+        "get_batch",
         "save_model",
         "serialize",
-        "tensor_from_file",
+        "set_batch",
     }
 )
-"""Names of the openvino module that programs look for and do not find here."""
+"""Other names of the openvino module that programs look for and do not find here."""
+
+
+def sentence(member: str) -> str:
+    """Say that a member is not offered."""
+    return f"{member} is not offered by this version of inferwire"
 
 
 def refuse(member: str) -> NoReturn:
@@ -33,11 +57,11 @@ def refuse(member: str) -> NoReturn:
     Raises:
         RuntimeError: Always.
     """
-    raise RuntimeError(f"{member} is not offered by this version of inferwire")
+    raise RuntimeError(sentence(member))
 
 
 def missing_attribute(module: str, name: str) -> AttributeError:
     """Make the error for a name that a module does not have, saying where openvino has it."""
-    if name in TOP_LEVEL:
-        return AttributeError(f"openvino.{name} is not offered by this version of inferwire")
+    if name in TOP_LEVEL | MODULES:
+        return AttributeError(sentence(f"openvino.{name}"))
     return AttributeError(f"module '{module}' has no attribute '{name}'")
