@@ -5,7 +5,7 @@ Mirrors `openvino`: `import inferwire as ov` and name the server.
 
 from typing import NoReturn
 
-from inferwire import exceptions, helpers, properties, utils
+from inferwire import exceptions, helpers, layout_helpers, properties, utils
 from inferwire.compiled_model import CompiledModel
 from inferwire.core import Core, Version, compile_model
 from inferwire.dimensions import Dimension, Symbol
@@ -38,7 +38,7 @@ from inferwire.model import Model, Output
 from inferwire.not_offered import missing_attribute
 from inferwire.ov_any import OVAny
 from inferwire.partial_shape import PartialShape
-from inferwire.ports import ConstOutput, Node
+from inferwire.ports import ConstOutput, Input, Node
 from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor import Tensor
 from inferwire.transport.protocol import Timings
@@ -59,6 +59,7 @@ __all__ = [
     "InferRequest",
     "InferenceFailed",
     "InferwireError",
+    "Input",
     "InternalError",
     "InvalidInput",
     "JobNotFound",
@@ -93,6 +94,7 @@ __all__ = [
     "exceptions",
     "get_version",
     "helpers",
+    "layout_helpers",
     "properties",
     "shutdown",
     "tensor_from_file",

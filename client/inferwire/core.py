@@ -17,7 +17,7 @@ from inferwire.core_properties import CoreProperties
 from inferwire.local_models import serialized
 from inferwire.model import Model
 from inferwire.model_files import Weights, read_files
-from inferwire.not_offered import refuse
+from inferwire.not_offered import PartlyMirrored, refuse
 from inferwire.property_values import from_contract, map_to_contract
 from inferwire.remote_model import RemoteModel
 from inferwire.transport.address import parse_address
@@ -57,7 +57,7 @@ class Version:
         return int(numbers[at]) if at < len(numbers) and numbers[at].isdigit() else 0
 
 
-class Core:
+class Core(PartlyMirrored):
     """A server with its devices and models. Mirrors `openvino.Core`.
 
     Connects with the first call that needs the server, and again after the connection was lost.
@@ -80,10 +80,15 @@ class Core:
         transport: What calls the server, instead of gRPC; for tests.
 
     Raises:
-        ValueError: For an address that is none of these.
+        ValueError: For an address that is none of these, such as the file of plugins that openvino's `Core` takes.
     """
 
     def __init__(self, address: str | os.PathLike[str] | None = None, *, transport: Transport | None = None) -> None:
+        if address and os.fspath(address).endswith(".xml"):
+            raise ValueError(
+                f"'{os.fspath(address)}' is no address: Core takes that of a server, and the plugins that openvino "
+                "reads from such a file are the server's"
+            )
         self._transport = transport or GrpcTransport(parse_address(address))
         self._properties = CoreProperties()
 

@@ -7,10 +7,12 @@ compilation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NoReturn, Self, cast
 
 from inferwire.arguments import as_size, incompatible
 from inferwire.model_files import ModelFiles, sha256_of
+from inferwire.model_nodes import ModelNodes
+from inferwire.not_offered import refuse
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, PortDescription
 from inferwire.transport.protocol import ModelDescription, ModelSource, Transport
@@ -25,15 +27,16 @@ class Output(ConstOutput):
     def follow(self, description: PortDescription) -> None:
         """Become what the server now says of the port; for the SDK's own use, not in openvino."""
         self._description = description
+        self._node.follow(description)
 
 
-class Model:
+class Model(ModelNodes):
     """A model's ports, with the right to compile it. Mirrors `openvino.Model`.
 
     Made by `Core.read_model`.
 
     Differs from OpenVINO: the graph is on the server, so that ports can be read and inputs
-    reshaped, and nothing else edited.
+    reshaped, and nothing else edited; names, layouts and runtime information that are set stay on this side.
 
     Example:
         >>> model = core.read_model("model.xml")
@@ -42,8 +45,8 @@ class Model:
     """
 
     def __init__(self, transport: Transport, files: ModelFiles) -> None:
+        super().__init__(files)
         self._transport = transport
-        self._files = files
         self._reshape: dict[str, PartialShape] = {}
         self._name: str | None = None
         self._inputs: list[Output] = []
@@ -54,6 +57,28 @@ class Model:
         inputs = "\n".join(repr(port).replace("Output", "ConstOutput", 1) for port in self._inputs)
         outputs = "\n".join(repr(port).replace("Output", "ConstOutput", 1) for port in self._outputs)
         return f"<Model: '{self.friendly_name}'\ninputs[\n{inputs}\n]\noutputs[\n{outputs}\n]>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Do nothing: openvino frees the graph, which the server has."""
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError("Cannot copy 'openvino.Model'. Please, use deepcopy instead.")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        return self.clone()
+
+    def clone(self) -> Model:
+        """Give a model of the same files and shapes, that can be reshaped on its own.
+
+        Mirrors `openvino.Model.clone`.
+        """
+        model = Model(self._transport, self._files)
+        model._describe(self._reshape)
+        model._name = self._name
+        return model
 
     @property
     def inputs(self) -> list[Output]:
@@ -73,6 +98,15 @@ class Model:
     @friendly_name.setter
     def friendly_name(self, name: str) -> None:
         self._name = name
+
+    @property
+    def name(self) -> str:
+        """The name the model came with."""
+        return self._description.name
+
+    def get_name(self) -> str:
+        """Give `name`."""
+        return self.name
 
     @property
     def dynamic(self) -> bool:
@@ -115,18 +149,21 @@ class Model:
         """
         return self._port("output", "Output", self._outputs, args)
 
-    def reshape(self, partial_shape: Any) -> None:
+    def reshape(self, partial_shape: Any, variables_shapes: Mapping[str, Any] | None = None) -> None:
         """Give inputs new shapes; the server tells what the others become.
 
         Mirrors `openvino.Model.reshape`.
 
         Args:
             partial_shape: The shape of the only input, or shapes by name, position or port.
+            variables_shapes: New shapes of the model's states; not offered yet.
 
         Raises:
             TypeError: For what is no shape or no key.
             RuntimeError: If there is no such input, or the model cannot take the shape.
         """
+        if variables_shapes:
+            refuse("Model.reshape() of variables")
         if isinstance(partial_shape, dict):
             given = cast("dict[Any, Any]", partial_shape)
             shapes = {self._input_of(key): _shape(shape) for key, shape in given.items()}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NoReturn
 
-MODULES = frozenset(
+OPERATIONS = frozenset({"op", *(f"opset{number}" for number in range(1, 18))})
+"""Modules of openvino with the operations that graphs are made of. Programs import them for a few of their ways."""
+
+MODULES = OPERATIONS | frozenset(
     {
         "experimental",
         "frontend",
-        "layout_helpers",
-        "op",
-        *(f"opset{number}" for number in range(1, 18)),
         "package_utils",
         "passes",
         "preprocess",
@@ -27,7 +28,6 @@ TOP_LEVEL = frozenset(
         "CoordinateDiff",
         "DiscreteTypeInfo",
         "Extension",
-        "Input",
         "Op",
         "OpExtension",
         "ProfilingInfo",
@@ -65,3 +65,78 @@ def missing_attribute(module: str, name: str) -> AttributeError:
     if name in TOP_LEVEL | MODULES:
         return AttributeError(sentence(f"openvino.{name}"))
     return AttributeError(f"module '{module}' has no attribute '{name}'")
+
+
+MEMBERS: Mapping[str, frozenset[str]] = {
+    "Core": frozenset({"register_plugin", "register_plugins", "unload_plugin"}),
+    "Model": frozenset(
+        {
+            "add_outputs",
+            "add_parameters",
+            "add_results",
+            "add_sinks",
+            "add_variables",
+            "evaluate",
+            "get_ops",
+            "get_output_op",
+            "get_sink_index",
+            "get_sinks",
+            "get_variable_by_id",
+            "get_variables",
+            "remove_parameter",
+            "remove_result",
+            "remove_sink",
+            "remove_variable",
+            "replace_parameter",
+            "sinks",
+            "validate_nodes_and_infer_types",
+            "variables",
+        }
+    ),
+    "Node": frozenset(
+        {
+            "constructor_validate_and_infer_types",
+            "evaluate",
+            "get_input_element_type",
+            "get_input_partial_shape",
+            "get_input_shape",
+            "get_input_size",
+            "get_input_tensor",
+            "get_instance_id",
+            "get_output_tensor",
+            "get_rt_info",
+            "get_type_info",
+            "input",
+            "input_value",
+            "input_values",
+            "inputs",
+            "rt_info",
+            "set_argument",
+            "set_arguments",
+            "set_attribute",
+            "set_output_size",
+            "set_output_type",
+            "set_rt_info",
+            "type_info",
+            "validate_and_infer_types",
+            "visit_attributes",
+        }
+    ),
+    "ConstOutput": frozenset({"get_rt_info", "get_target_inputs", "get_tensor", "rt_info", "target_inputs", "tensor"}),
+    "Output": frozenset({"add_names", "remove_target_input", "replace", "set_names", "set_rt_info"}),
+}
+"""Members of openvino's classes that lead into the graph or the runtime, which are the server's."""
+
+
+class PartlyMirrored:
+    """A mirror of a class of openvino without some of its members, each of which says so when it is looked for."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # a type checker is to complain of unknown attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            for each in type(self).__mro__:
+                if name in MEMBERS.get(each.__name__, ()):
+                    raise AttributeError(sentence(f"{each.__name__}.{name}"), name=name, obj=self)
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from inferwire.drop_in.command import python_options
-from inferwire.not_offered import MODULES, TOP_LEVEL
+from inferwire.not_offered import MODULES, OPERATIONS, TOP_LEVEL
 from inferwire.version import MIRRORED_VERSION
 
 LIMIT_S = 60
@@ -148,7 +148,7 @@ def tried(program: Path, *statements: str) -> list[str]:
 
 
 def test_every_name_that_is_missing_says_so(program: Path) -> None:
-    names = sorted(MODULES | TOP_LEVEL)
+    names = sorted((MODULES | TOP_LEVEL) - OPERATIONS)
     raised = tried(program, *(f"from openvino import {name}" for name in names))
     expected = [f"openvino.{name} is not offered by this version of inferwire" for name in names]
     assert raised == [f"ModuleNotFoundError: {sentence}" for sentence in expected]
@@ -167,6 +167,20 @@ def test_a_module_that_is_missing_says_so(program: Path) -> None:
         f"ModuleNotFoundError: openvino.{name} is not offered by this version of inferwire" for name in missing
     ]
     assert tried(program, *statements) == sentences
+
+
+def test_operations_can_be_imported_and_not_used(program: Path) -> None:
+    raised = tried(
+        program,
+        "from openvino import opset10 as opset; opset.add(1, 2)",
+        "import openvino.runtime.opset8 as opset; opset.add(1, 2)",
+        "from openvino.opset13 import add",
+    )
+    assert raised == [
+        "AttributeError: openvino.opset10.add is not offered by this version of inferwire",
+        "AttributeError: openvino.opset8.add is not offered by this version of inferwire",
+        "ModuleNotFoundError: openvino.opset13.add is not offered by this version of inferwire",
+    ]
 
 
 def test_what_openvino_has_not_either_is_pythons_error(program: Path) -> None:

@@ -1,7 +1,8 @@
 """The mirror's modules under openvino's names.
 
 Owns which module stands for which, `MirrorFinder` alone finds them. A name of openvino that has no mirror is an error
-with a sentence; one that openvino does not have either is left to Python.
+with a sentence; one that openvino does not have either is left to Python. Modules of operations can be imported, since
+programs do so for what they rarely do, and have nothing in them.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
-from inferwire.not_offered import MODULES, TOP_LEVEL, sentence
+from inferwire.not_offered import MODULES, OPERATIONS, TOP_LEVEL, sentence
 
 OPENVINO = "openvino"
 TOP_LEVEL_FILE = Path(__file__).with_name("top_level.py")
 
-MIRRORED = frozenset({"exceptions", "helpers", "preprocess", "properties", "utils"})
+MIRRORED = frozenset({"exceptions", "helpers", "layout_helpers", "preprocess", "properties", "utils"})
 """The submodules of openvino that are looked for in the mirror, with all below them."""
 
 SAME_AS_TOP = frozenset({"runtime", "_pyopenvino", "_ov_api"})
@@ -48,6 +50,8 @@ class MirrorFinder:
         if mirror is not None:
             return ModuleSpec(name, MirrorLoader(mirror))
         missing = own_name(name)
+        if missing in OPERATIONS:
+            return ModuleSpec(name, LoaderOfNothing(), is_package=True)
         if missing.partition(".")[0] in MODULES | TOP_LEVEL | MIRRORED:
             # Without the name, which would make `from openvino import` replace the sentence with one of its own.
             raise ModuleNotFoundError(sentence(f"{OPENVINO}.{missing}"))
@@ -70,6 +74,25 @@ class MirrorLoader(Loader):
         if name == f"{OPENVINO}.runtime":
             warn_of_runtime(stacklevel=3)
         sys.modules[name] = import_module(self._mirror)
+
+
+class LoaderOfNothing(Loader):
+    """Makes a module that can be imported, each name of which is refused once it is used."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Leave it to Python to make a module."""
+        del spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Have the module say of whatever a program looks for in it that it is not offered."""
+        name = module.__name__
+
+        def refuse(attribute: str) -> NoReturn:
+            if attribute.startswith("__"):
+                raise AttributeError(f"module '{name}' has no attribute '{attribute}'")
+            raise AttributeError(sentence(f"{OPENVINO}.{own_name(name)}.{attribute}"))
+
+        module.__getattr__ = refuse  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def warn_of_runtime(stacklevel: int) -> None:
