@@ -41,6 +41,7 @@ from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, Input, Node
 from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor import Tensor
+from inferwire.tensor_vector import TensorVector
 from inferwire.transport.protocol import Timings
 from inferwire.types import Type
 from inferwire.utils.data_helpers import tensor_from_file
@@ -82,6 +83,7 @@ __all__ = [
     "Strides",
     "Symbol",
     "Tensor",
+    "TensorVector",
     "Timings",
     "TooLarge",
     "Type",

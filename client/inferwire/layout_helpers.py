@@ -17,7 +17,7 @@ def get_layout(port: ConstOutput) -> Layout:
 
 def set_layout(port: ConstOutput, layout: Layout | str) -> None:
     """Set a port's layout; it stays on this side."""
-    _port("set_layout", port, layout).node.layout = layout if isinstance(layout, Layout) else Layout(layout)
+    _port("set_layout", port, layout).node.layout = layout if isinstance(layout, Layout) else Layout(str(layout))
 
 
 def has_batch(layout: Layout) -> bool:

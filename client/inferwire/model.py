@@ -14,7 +14,7 @@ from inferwire.model_files import ModelFiles, sha256_of
 from inferwire.model_nodes import ModelNodes
 from inferwire.not_offered import refuse
 from inferwire.partial_shape import PartialShape
-from inferwire.ports import ConstOutput, PortDescription
+from inferwire.ports import ConstOutput, PortDescription, as_port
 from inferwire.transport.protocol import ModelDescription, ModelSource, Transport
 
 
@@ -198,6 +198,9 @@ class Model(ModelNodes):
     def _input_of(self, key: object) -> Output:
         if isinstance(key, ConstOutput):
             return self._inputs[self._inputs.index(cast("Output", key))]
+        theirs = as_port(key)
+        if theirs is not None:
+            return self.input(theirs.any_name)
         return self.input(cast("int | str", key))
 
     def _port(self, kind: str, title: str, ports: list[Output], args: tuple[object, ...]) -> Output:

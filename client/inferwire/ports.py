@@ -7,14 +7,14 @@ that a server sent, never by users.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
-from inferwire.arguments import Unpicklable, as_size
+from inferwire.arguments import Unpicklable, as_size, openvinos
 from inferwire.layout import Layout
 from inferwire.not_offered import PartlyMirrored
 from inferwire.partial_shape import PartialShape
 from inferwire.shapes import Shape
-from inferwire.types import Type
+from inferwire.types import Type, as_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,3 +288,17 @@ class ConstOutput(PartlyMirrored):
     def get_node(self) -> Node:
         """Give `node`."""
         return self._node
+
+
+def as_port(value: object) -> ConstOutput | None:
+    """Take a port, ours or one of a model of openvino's, which is then described alike; None for anything else."""
+    if isinstance(value, ConstOutput):
+        return value
+    if openvinos(value) not in ("ConstOutput", "Output"):
+        return None
+    theirs = cast("Any", value)
+    element_type = as_type(theirs.get_element_type()) or Type.dynamic
+    shape = PartialShape(str(theirs.get_partial_shape()))
+    node = theirs.get_node()
+    names = frozenset[str](theirs.get_names())
+    return ConstOutput(PortDescription(names, element_type, shape, node.get_friendly_name(), node.get_type_name(), ""))

@@ -135,7 +135,6 @@ def test_what_is_not_offered_says_so(core: ov.Core) -> None:
         compiled.export_model,
         compiled.get_runtime_model,
         request.get_profiling_info,
-        lambda: request.set_input_tensors([]),  # pyright: ignore[reportArgumentType]
     ):
         with pytest.raises(RuntimeError, match="is not offered by this version of inferwire"):
             call()
