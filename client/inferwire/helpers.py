@@ -48,8 +48,8 @@ def unpack_data(
     data = array.reshape(-1).view(np.uint8)
     whole = data[: data.size - data.size * 8 % (members * width) // 8]
     bits = np.unpackbits(whole).reshape(-1, members * width)
-    lows = bits[:, : members * low].reshape(-1, members, low)
-    highs = bits[:, members * low :].reshape(-1, members, width - low)
+    lows = bits[:, : members * low].reshape(len(bits), members, low)
+    highs = bits[:, members * low :].reshape(len(bits), members, width - low)
     elements = np.concatenate((highs, lows), axis=2).reshape(-1, width)
     sign = elements[:, :1] if type == Type.i4 else np.zeros((len(elements), 1), np.uint8)
     packed = np.packbits(np.concatenate((sign.repeat(8 - width, axis=1), elements), axis=1), axis=1)

@@ -14,7 +14,7 @@ from inferwire.layout import Layout
 from inferwire.not_offered import PartlyMirrored
 from inferwire.partial_shape import PartialShape
 from inferwire.shapes import Shape
-from inferwire.types import Type, as_type
+from inferwire.types import Type, as_type, name_in_cpp
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class Node(Unpicklable, PartlyMirrored):
         self._description = description
 
     def __repr__(self) -> str:
-        return (
-            f"<{self.get_type_name()}: '{self._friendly_name}' "
-            f"({self._description.partial_shape}, {self._description.element_type.type_name})>"
-        )
+        shape, element_type = self._description.partial_shape, self._description.element_type
+        # A Result prints the shape alone.
+        kind = f", {name_in_cpp(element_type)}" if self.get_type_name() == "Parameter" else ""
+        return f"<{self.get_type_name()}: '{self._friendly_name}' ({shape}{kind})>"
 
     @property
     def friendly_name(self) -> str:

@@ -104,7 +104,11 @@ def test_the_joined_tensor_cannot_be_had(runtime: Any, request_of: Any) -> None:
 def test_a_single_tensor_takes_the_place_of_a_batch(runtime: Any, request_of: Any) -> None:
     request = request_of("two")
     whole = runtime.ov.Tensor(np.full((2, 3), 5, np.float32))
-    for give in (request.set_input_tensor, request.infer, lambda tensor: request.set_input_tensors([tensor])):
+
+    def as_a_list(tensor: Any) -> None:
+        request.set_input_tensors([tensor])
+
+    for give in (request.set_input_tensor, request.infer, as_a_list):
         request.set_input_tensors(rows(runtime.ov, 1, 2))
         give(whole)
         assert request.infer()[0].tolist() == [[5] * 3] * 2
