@@ -194,6 +194,9 @@ class Core(PartlyMirrored):
 
         Mirrors `openvino.Core.set_property`. They belong to this `Core`; the server is not told.
 
+        Differs from OpenVINO: CACHE_DIR and LOG_LEVEL do nothing, here and in `compile_model`: what is cached and
+        logged is the server's business.
+
         Raises:
             TypeError: For other arguments.
         """

@@ -19,6 +19,10 @@ _SIGNATURES = (
 )
 
 
+OF_THIS_MACHINE = frozenset({"CACHE_DIR", "LOG_LEVEL"})
+"""What programs set for the process and the disk that they run on. A server has its own, which its operator sets."""
+
+
 class CoreProperties:
     """Properties by device; those of no device go with every compilation."""
 
@@ -49,4 +53,5 @@ class CoreProperties:
 
     def for_compile(self, device: str, config: Mapping[str, object] | None) -> dict[str, object]:
         """Merge what a compilation is given: for every device, for this one, and for this call."""
-        return {**self._by_device.get("", {}), **self._by_device.get(device, {}), **(config or {})}
+        merged = {**self._by_device.get("", {}), **self._by_device.get(device, {}), **(config or {})}
+        return {name: value for name, value in merged.items() if name not in OF_THIS_MACHINE}

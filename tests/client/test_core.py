@@ -80,14 +80,14 @@ def test_a_saved_model_is_uploaded_with_its_variables(transport: FakeTransport, 
 
 def test_properties_travel_with_their_types(transport: FakeTransport, core: ov.Core) -> None:
     hint = ov.properties.hint
-    core.set_property({"NUM_STREAMS": 1, "CACHE_DIR": Path("cache")})
+    core.set_property({"NUM_STREAMS": 1, "CACHE_DIR": "cache", "MODEL_DIR": Path("models")})
     core.set_property("CPU", hint.inference_precision(ov.Type.f32))
     core.set_property("GPU", {"NUM_STREAMS": 8})
     config = {hint.performance_mode: hint.PerformanceMode.LATENCY, "NUM_STREAMS": 2}
     core.compile_model(XML, "CPU", config)
     assert transport.compiles[0][2] == {
         "NUM_STREAMS": 2,
-        "CACHE_DIR": "cache",
+        "MODEL_DIR": "models",
         "INFERENCE_PRECISION_HINT": BY_NAME["f32"],
         "PERFORMANCE_HINT": EnumValue("hint.PerformanceMode", "LATENCY"),
     }

@@ -50,7 +50,7 @@ ASKED: dict[str, Callable[[Any, Any], object]] = {
     "output size": lambda ov, model: model.get_output_size(),
     "output type": lambda ov, model: model.get_output_element_type(0).type_name,
     "output shape": lambda ov, model: str(model.get_output_partial_shape(0)),
-    "nodes as text": lambda ov, model: [str(node).replace(node.name, "") for node in model.parameters + model.results],
+    "nodes as text": lambda ov, model: [str(each).partition("(")[2] for each in model.parameters + model.results],
     "node": lambda ov, model: [
         str(model.input().node.get_output_partial_shape(0)),
         model.input().node.get_output_element_type(0).type_name,
