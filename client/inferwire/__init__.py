@@ -34,11 +34,13 @@ from inferwire.errors import (
 from inferwire.infer_queue import AsyncInferQueue
 from inferwire.infer_request import InferRequest
 from inferwire.layout import Layout
-from inferwire.model import Model, Output
+from inferwire.model import Model
 from inferwire.not_offered import missing_attribute
 from inferwire.ov_any import OVAny
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, Input, Node
+from inferwire.profiling import ProfilingInfo
+from inferwire.readable_model import Output
 from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor import Tensor
 from inferwire.tensor_vector import TensorVector
@@ -74,6 +76,7 @@ __all__ = [
     "Output",
     "PartialShape",
     "PermissionDenied",
+    "ProfilingInfo",
     "QueueFull",
     "ServerUnavailable",
     "SessionExpired",

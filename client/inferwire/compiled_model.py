@@ -5,10 +5,12 @@ Owns its interface only; what requests share of it is `remote_model`'s.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from inferwire.arguments import as_size, incompatible
+from inferwire.compiled_blobs import check_stream
 from inferwire.infer_request import InferRequest
 from inferwire.names_of_2023 import shares_inputs
 from inferwire.not_offered import refuse
@@ -18,6 +20,8 @@ from inferwire.property_values import from_contract
 from inferwire.remote_model import RemoteModel
 from inferwire.variable_state import VariableState
 
+_MISSING: Any = object()
+
 
 class CompiledModel:
     """A model compiled or served by a server. Mirrors `openvino.CompiledModel`.
@@ -25,7 +29,7 @@ class CompiledModel:
     Made by `Core.compile_model` and `Core.served_model`. A model compiled for this client is freed
     on the server once neither it nor a request of it is held any more.
 
-    Differs from OpenVINO: export and the runtime model are not offered yet; properties are
+    Differs from OpenVINO: the runtime model is not offered yet; properties are
     those the model had when it was compiled.
 
     Example:
@@ -127,13 +131,19 @@ class CompiledModel:
             raise RuntimeError(f"Unsupported property: {property}")
         return from_contract(properties[str(property)])
 
-    def set_property(self, *properties: Mapping[str, Any] | tuple[str, Any]) -> NoReturn:
+    def set_property(self, *properties: Mapping[str, Any] | tuple[str, Any], **keywords: Any) -> NoReturn:
         """Refuse: mirrors `openvino.CompiledModel.set_property` of devices as CPU.
 
+        Differs from OpenVINO: a model for BATCH refuses as well.
+
         Raises:
-            RuntimeError: Always; give properties to `Core.compile_model`.
+            TypeError: For arguments that fit no overload.
+            RuntimeError: Otherwise; give properties to `Core.compile_model`.
         """
-        del properties
+        given = (*properties, *keywords.values())
+        if len(given) != 1 or not isinstance(given[0], Mapping | tuple):
+            signatures = ("(self: CompiledModel, properties: Mapping)", "(self: CompiledModel, property: tuple)")
+            raise incompatible("set_property", *signatures, invoked=(self, *properties), keywords=keywords)
         raise RuntimeError(
             "Not Implemented:\nIt's not possible to set property of an already compiled model. "
             "Set property to Core::compile_model during compilation"
@@ -158,14 +168,24 @@ class CompiledModel:
         """
         self._shared_request().reset_state()
 
-    def export_model(self, model_stream: Any = None) -> NoReturn:
-        """Export the compiled model; not offered yet.
+    def export_model(self, model_stream: Any = _MISSING) -> io.BytesIO | None:
+        """Give the compiled model as a blob for `Core.import_model`, or write it to a stream and rewind that.
+
+        Mirrors `openvino.CompiledModel.export_model`.
+
+        Differs from OpenVINO: a model of the server's repository is exported only where the operator allows it
+        (`--allow-exports`).
 
         Raises:
-            RuntimeError: Always.
+            TypeError: For a stream that is no BytesIO.
+            RuntimeError: If the device cannot export models, or the server does not allow it.
         """
-        del model_stream
-        refuse("export_model()")
+        if model_stream is _MISSING:
+            return io.BytesIO(self._model.transport.export(self._model.target))
+        stream = check_stream(model_stream)
+        stream.write(self._model.transport.export(self._model.target))
+        stream.seek(0)
+        return None
 
     def get_runtime_model(self) -> NoReturn:
         """Give the graph the device runs; not offered yet.

@@ -12,19 +12,27 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from inferwire.arguments import incompatible
+from inferwire.compiled_blobs import read_blob
 from inferwire.compiled_model import CompiledModel
 from inferwire.core_properties import CoreProperties
+from inferwire.extensions import add_extension
 from inferwire.local_models import serialized
 from inferwire.model import Model
-from inferwire.model_files import Weights, read_files
+from inferwire.model_files import Weights, is_path, read_files, sha256_of
 from inferwire.not_offered import PartlyMirrored, refuse
 from inferwire.property_values import from_contract, map_to_contract
 from inferwire.remote_model import RemoteModel
 from inferwire.transport.address import parse_address
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.protocol import Target, Transport
+from inferwire.transport.protocol import CompiledDescription, Target, Transport
+from inferwire_proto.properties import Properties
 
 DEFAULT_DEVICE = "AUTO"
+
+_COMPILE_SIGNATURES = (
+    "(self: Core, model: Model | path | bytes, device_name: str, properties: Mapping[str, object])",
+    "(self: Core, model: Model | path | bytes, properties: Mapping[str, object])",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +71,8 @@ class Core(PartlyMirrored):
     Connects with the first call that needs the server, and again after the connection was lost.
 
     Differs from OpenVINO: the first argument is the server's address; `served_model` gives models of
-    the server's repository; properties set here are checked when a model is compiled; extensions,
-    plugins, remote contexts, import and queries of support are not offered yet.
+    the server's repository; extensions are those the server has loaded;
+    plugins and remote contexts are not offered yet.
 
     Example:
         >>> core = Core("localhost:8001")
@@ -80,7 +88,7 @@ class Core(PartlyMirrored):
         transport: What calls the server, instead of gRPC; for tests.
 
     Raises:
-        ValueError: For an address that is none of these, such as the file of plugins that openvino's `Core` takes.
+        ValueError: For an address that is none of these.
     """
 
     def __init__(self, address: str | os.PathLike[str] | None = None, *, transport: Transport | None = None) -> None:
@@ -90,7 +98,7 @@ class Core(PartlyMirrored):
                 "reads from such a file are the server's"
             )
         self._transport = transport or GrpcTransport(parse_address(address))
-        self._properties = CoreProperties()
+        self._properties = CoreProperties(self._transport.check_properties)
 
     def __repr__(self) -> str:
         return f"<Core: server {self._transport.address}>"
@@ -166,11 +174,11 @@ class Core(PartlyMirrored):
                 allow uploads; OpenVINO's own text where it refused.
         """
         device = DEFAULT_DEVICE if device_name is None else device_name
+        if not (isinstance(device, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise incompatible("compile_model", *_COMPILE_SIGNATURES, invoked=(self, model, device_name, config))
         properties = map_to_contract(self._properties.for_compile(device, config))
         source = self._model(model, weights).source()
-        compiled = self._transport.compile(source, device, properties)
-        target = Target(compiled.compiled_id, is_served=False, signature=compiled.model.signature)
-        return CompiledModel(RemoteModel(self._transport, target, compiled.model))
+        return self._compiled(self._transport.compile(source, device, properties), properties)
 
     def get_property(self, *args: Any, **kwargs: Any) -> Any:
         """Give a property of a device, or of the runtime: `(device_name, property)` or `(property)`.
@@ -182,25 +190,28 @@ class Core(PartlyMirrored):
             RuntimeError: If the server does not know the device or the property.
         """
         given = (*args, *kwargs.values())
+        if len(given) == 3 and isinstance(given[2], Mapping) and not given[2]:
+            given = given[:2]  # openvino's third argument is for properties that need one, and no device here has any
         if len(given) not in (1, 2) or not all(isinstance(each, str) for each in given):
             signatures = ("(self: Core, device_name: str, property: str)", "(self: Core, property: str)")
             raise incompatible("get_property", *signatures, invoked=(self, *args), keywords=kwargs)
         device, name = given if len(given) == 2 else ("", given[0])
-        own = self._properties.get(device, name)
+        own = self._properties.get(device, str(name))
         return own if own is not None else from_contract(self._transport.device_property(device, str(name)))
 
-    def set_property(self, *args: Any) -> None:
+    def set_property(self, *args: Any, **kwargs: Any) -> None:
         """Set properties for later compilations: `([device_name,] properties)`, a dict or a pair.
 
-        Mirrors `openvino.Core.set_property`. They belong to this `Core`; the server is not told.
+        Mirrors `openvino.Core.set_property`. They belong to this `Core`; the server only checks them.
 
-        Differs from OpenVINO: CACHE_DIR and LOG_LEVEL do nothing, here and in `compile_model`: what is cached and
-        logged is the server's business.
+        Differs from OpenVINO: CACHE_DIR and LOG_LEVEL, which the server's operator sets, are kept here, and models are
+        compiled without it, with a RuntimeWarning.
 
         Raises:
             TypeError: For other arguments.
+            RuntimeError: If the server does not know the device or the property, or the value is none.
         """
-        self._properties.take(self, args)
+        self._properties.take(self, args, kwargs)
 
     def get_versions(self, device_name: str) -> dict[str, Version]:
         """Give the versions of a device's plugins. Mirrors `openvino.Core.get_versions`.
@@ -211,20 +222,59 @@ class Core(PartlyMirrored):
         versions = self._transport.plugin_versions(device_name)
         return {name: Version(each.build_number, each.description) for name, each in versions.items()}
 
-    def import_model(self, model_stream: Any, device_name: str, config: Mapping[str, Any] | None = None) -> NoReturn:
-        """Import a compiled model; not offered yet."""
-        del model_stream, device_name, config
-        refuse("import_model()")
+    def import_model(
+        self, model_stream: Any, device_name: str, config: Mapping[str, Any] | None = None
+    ) -> CompiledModel:
+        """Make a compiled model of what `CompiledModel.export_model` gave. Mirrors `openvino.Core.import_model`.
 
-    def query_model(self, model: Any, device_name: str, config: Mapping[str, Any] | None = None) -> NoReturn:
-        """Say which layers a device runs; not offered yet."""
-        del model, device_name, config
-        refuse("query_model()")
+        Differs from OpenVINO: the server's operator has to allow it (`--allow-imports`).
 
-    def add_extension(self, *extensions: Any) -> NoReturn:
-        """Load operations from a library; not offered yet."""
-        del extensions
-        refuse("add_extension()")
+        Args:
+            model_stream: The blob as bytes, a BytesIO or a Tensor.
+            device_name: The device it was compiled for.
+            config: Properties, as in `compile_model`.
+
+        Raises:
+            TypeError: For other arguments.
+            RuntimeError: If it is no such blob, or the server does not allow imports.
+        """
+        if not (isinstance(device_name, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            signature = "(self: Core, model_stream: object, device_name: str, properties: Mapping[str, object])"
+            raise incompatible("import_model", signature, invoked=(self, model_stream, device_name, config))
+        blob = read_blob(model_stream)
+        properties = map_to_contract(self._properties.for_compile(device_name, config))
+        digest = sha256_of(blob)
+        self._transport.upload({digest: blob})
+        return self._compiled(self._transport.import_compiled(digest, device_name, properties), properties)
+
+    def query_model(self, model: Any, device_name: str, config: Mapping[str, Any] | None = None) -> dict[str, str]:
+        """Give the device that would run it for each node that can run, by friendly name.
+
+        Mirrors `openvino.Core.query_model`. The server needs no more than to allow uploads.
+
+        Raises:
+            TypeError: For what is no model, and other arguments.
+            RuntimeError: If the device or a property is not known.
+        """
+        files = None if isinstance(model, Model) else serialized(model)
+        read = model if files is None else Model(self._transport, files)
+        if not (isinstance(read, Model) and isinstance(device_name, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            signature = "(self: Core, model: Model, device_name: str, properties: Mapping[str, object] = {})"
+            raise incompatible("query_model", signature, invoked=(self, model, device_name, config))
+        properties = map_to_contract(self._properties.for_compile(device_name, config))
+        return dict(self._transport.query(read.source(), device_name, properties))
+
+    def add_extension(self, *extensions: Any) -> None:
+        """Make sure that the server has a library of operations. Mirrors `openvino.Core.add_extension`.
+
+        Differs from OpenVINO: nothing is loaded; the server's operator has to have it load a library of the same
+        name (`--extension`). Operations written in Python are not offered.
+
+        Raises:
+            TypeError: For other arguments.
+            RuntimeError: If the server has no such library.
+        """
+        add_extension(self, self._transport, extensions)
 
     def create_context(self, device_name: str, properties: Mapping[str, Any] | None = None) -> NoReturn:
         """Make a context for tensors on the server; not offered yet."""
@@ -240,9 +290,15 @@ class Core(PartlyMirrored):
         """End what is in flight and close the connection; the next call opens it again. Not in openvino."""
         self._transport.close()
 
+    def _compiled(self, compiled: CompiledDescription, properties: Properties) -> CompiledModel:
+        target = Target(compiled.compiled_id, is_served=False, signature=compiled.model.signature)
+        return CompiledModel(RemoteModel(self._transport, target, compiled.model, properties))
+
     def _model(self, model: Any, weights: Weights) -> Model:
         if isinstance(model, Model):
             return model
+        if isinstance(model, bytes) and weights is None and is_path(model):
+            model = os.fsdecode(model)
         try:
             return self.read_model(model, weights)
         except TypeError:

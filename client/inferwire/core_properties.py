@@ -1,15 +1,21 @@
 """The properties that one `Core` was given, for the compilations that follow.
 
-Owns the overloads of openvino's `set_property`. They stay on the client: nothing here reaches a
-server before a model is compiled.
+Owns the overloads of openvino's `set_property`, and what of it reaches which compilation. The server
+only checks them: it keeps none before a model is compiled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from inferwire.arguments import incompatible
+from inferwire.property_values import from_contract, map_to_contract
+from inferwire_proto.properties import PropertyValue
+
+Check = Callable[[str, Mapping[str, PropertyValue]], Mapping[str, PropertyValue]]
+"""Asks for properties as a device would take them; raises what the device says against them."""
 
 _SIGNATURES = (
     "(self: Core, properties: Mapping[str, object]) -> None",
@@ -17,41 +23,100 @@ _SIGNATURES = (
     "(self: Core, device_name: str, properties: Mapping[str, object]) -> None",
     "(self: Core, device_name: str, property: tuple[str, object]) -> None",
 )
+_KEYWORDS = frozenset({"device_name", "properties", "property"})
 
+_OF_THE_PROCESS = frozenset({"CACHE_DIR", "FORCE_TBB_TERMINATE", "LOG_LEVEL"})
+"""Properties of the process that runs models, which is the server's operator's. Programs set them out of habit."""
 
-OF_THIS_MACHINE = frozenset({"CACHE_DIR", "LOG_LEVEL"})
-"""What programs set for the process and the disk that they run on. A server has its own, which its operator sets."""
+_OWN_PREFIX = "INFERWIRE_"
+_OVER_OTHERS = ("AUTO", "MULTI", "HETERO")
+"""Devices that take the properties of those they run models on, by name."""
+
+_DEVICE_PROPERTIES = "DEVICE_PROPERTIES"
 
 
 class CoreProperties:
-    """Properties by device; those of no device go with every compilation."""
+    """Properties by device; those of no device go with every compilation.
 
-    def __init__(self) -> None:
-        self._by_device: dict[str, dict[str, object]] = {}
+    Differs from OpenVINO: what belongs to the server's process is kept here and goes nowhere.
+    """
+
+    def __init__(self, check: Check) -> None:
+        self._check = check
+        self._given: dict[str, dict[str, object]] = {}
+        self._taken: dict[str, dict[str, object]] = {}
 
     def __repr__(self) -> str:
-        return f"<CoreProperties {self._by_device!r}>"
+        return f"<CoreProperties {self._given!r}>"
 
-    def take(self, owner: object, args: tuple[Any, ...]) -> None:
+    def take(self, owner: object, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
         """Take the arguments of a `set_property`.
 
         Raises:
             TypeError: For arguments that fit no overload.
+            RuntimeError: With openvino's text for a property that the device does not take.
         """
-        device = args[0] if len(args) == 2 and isinstance(args[0], str) else ""
-        given: object = args[-1] if len(args) == 1 or device else None
-        if isinstance(given, tuple):
-            pair = cast("tuple[Any, ...]", given)
-            given = dict([pair]) if len(pair) == 2 and isinstance(pair[0], str) else None
-        if not isinstance(given, Mapping):
-            raise incompatible("set_property", *_SIGNATURES, invoked=(owner, *args))
-        self._by_device.setdefault(device, {}).update(cast("Mapping[str, object]", given))
+        device, given = _arguments(owner, args, keywords)
+        checked = {
+            name: value
+            for name, value in given.items()
+            if name not in _OF_THE_PROCESS and not name.startswith(_OWN_PREFIX)
+        }
+        taken: dict[str, object] = dict(given)
+        if checked:
+            answer = self._check(device, map_to_contract(checked))
+            taken |= {name: from_contract(value) for name, value in answer.items()}
+        self._given.setdefault(device, {}).update(given)
+        self._taken.setdefault(device, {}).update(taken)
 
     def get(self, device: str, name: str) -> object | None:
-        """Give what was set for a device, or for none."""
-        return self._by_device.get(device, {}).get(name)
+        """Give what was set for a device, or for all, with openvino's types."""
+        own = self._taken.get(device, {}).get(name)
+        return self._taken.get("", {}).get(name) if own is None else own
 
     def for_compile(self, device: str, config: Mapping[str, object] | None) -> dict[str, object]:
         """Merge what a compilation is given: for every device, for this one, and for this call."""
-        merged = {**self._by_device.get("", {}), **self._by_device.get(device, {}), **(config or {})}
-        return {name: value for name, value in merged.items() if name not in OF_THIS_MACHINE}
+        base, _, inner = device.partition(":")
+        merged = {**self._given.get("", {}), **self._of(base), **(config or {})}
+        if base == "BATCH":
+            merged = {**self._of(inner.partition("(")[0]), **merged}
+        if base in _OVER_OTHERS:
+            self._add_devices(merged)
+        for name in merged.keys() & _OF_THE_PROCESS:
+            warnings.warn(
+                f"{name} is a property of the server's process, which its operator sets; the model is compiled without",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return _without_the_process(merged)
+
+    def _of(self, device: str) -> dict[str, object]:
+        """Give what was set for a device, and for all of its kind: of GPU for GPU.1."""
+        return {**self._given.get(device.partition(".")[0], {}), **self._given.get(device, {})}
+
+    def _add_devices(self, merged: dict[str, object]) -> None:
+        others = {
+            name: _without_the_process(given) for name, given in self._given.items() if name not in ("", *_OVER_OTHERS)
+        }
+        asked = merged.get(_DEVICE_PROPERTIES, {})
+        if others and isinstance(asked, Mapping):
+            inner = cast("Mapping[str, Mapping[str, object]]", asked)
+            merged[_DEVICE_PROPERTIES] = {
+                name: {**others.get(name, {}), **inner.get(name, {})} for name in {**others, **inner}
+            }
+
+
+def _arguments(owner: object, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[str, Mapping[str, object]]:
+    given: Sequence[Any] = [*args, *keywords.values()]
+    device = given[0] if len(given) == 2 else ""
+    value: object = given[-1] if len(given) in (1, 2) and keywords.keys() <= _KEYWORDS else None
+    if isinstance(value, tuple):
+        pair = cast("tuple[Any, ...]", value)
+        value = dict([pair]) if len(pair) == 2 and isinstance(pair[0], str) else None
+    if not isinstance(value, Mapping) or not isinstance(device, str):
+        raise incompatible("set_property", *_SIGNATURES, invoked=(owner, *args), keywords=keywords)
+    return device, cast("Mapping[str, object]", value)
+
+
+def _without_the_process(properties: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in properties.items() if name not in _OF_THE_PROCESS}

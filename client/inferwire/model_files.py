@@ -72,6 +72,14 @@ def read_files(model: Any, weights: Weights = None) -> ModelFiles:
     raise TypeError(f"Provided python object type {type(model)} isn't supported as 'model' argument.")
 
 
+def is_path(name: bytes) -> bool:
+    """Tell whether bytes are the path of a file, as openvino takes them where it compiles, and not a model."""
+    try:
+        return Path(os.fsdecode(name)).exists()
+    except (OSError, ValueError):
+        return False  # too long for a name, or with a zero in it
+
+
 def _read_path(path: Path, weights: Weights) -> ModelFiles:
     if path.is_dir():
         return _read_saved_model(path)

@@ -68,8 +68,8 @@ class ModelPorts:
         self._by_name = {name: each for each in reversed(everything) for name in each.port.names}
 
     def __repr__(self) -> str:
-        inputs = "\n".join(map(repr, self.input_ports))
-        outputs = "\n".join(map(repr, self.output_ports))
+        inputs = ",\n".join(map(repr, self.input_ports))
+        outputs = ",\n".join(map(repr, self.output_ports))
         return f"inputs[\n{inputs}\n]\noutputs[\n{outputs}\n]"
 
     def named(self, name: str) -> ModelPort:

@@ -30,7 +30,6 @@ TOP_LEVEL = frozenset(
         "Extension",
         "Op",
         "OpExtension",
-        "ProfilingInfo",
         "RTMap",
         "RemoteContext",
         "RemoteTensor",
@@ -58,6 +57,13 @@ def refuse(member: str) -> NoReturn:
         RuntimeError: Always.
     """
     raise RuntimeError(sentence(member))
+
+
+def missing_member(kind: str, name: str) -> AttributeError:
+    """Make the error for a member that an object does not have, saying where openvino has it."""
+    if name in MEMBERS.get(kind, ()):
+        return AttributeError(sentence(f"openvino.{kind}.{name}"))
+    return AttributeError(f"'inferwire.{kind}' object has no attribute '{name}'")
 
 
 def missing_attribute(module: str, name: str) -> AttributeError:
@@ -136,7 +142,5 @@ class PartlyMirrored:
     if not TYPE_CHECKING:  # a type checker is to complain of unknown attributes
 
         def __getattr__(self, name: str) -> NoReturn:
-            for each in type(self).__mro__:
-                if name in MEMBERS.get(each.__name__, ()):
-                    raise AttributeError(sentence(f"{each.__name__}.{name}"), name=name, obj=self)
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+            kinds = [each.__name__ for each in type(self).__mro__ if name in MEMBERS.get(each.__name__, ())]
+            raise missing_member(kinds[0] if kinds else type(self).__name__, name)

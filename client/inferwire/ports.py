@@ -14,7 +14,7 @@ from inferwire.layout import Layout
 from inferwire.not_offered import PartlyMirrored
 from inferwire.partial_shape import PartialShape
 from inferwire.shapes import Shape
-from inferwire.types import Type, as_type, name_in_cpp
+from inferwire.types import Type, as_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,10 @@ class PortDescription:
     oip_name: str
 
 
+_IN_NODES = {"float32": "float", "double64": "double"}
+"""Element types whose name in the text of a node is another than in their own."""
+
+
 class Node(Unpicklable, PartlyMirrored):
     """The node behind a port. Mirrors the part of `openvino.Node` that needs no graph.
 
@@ -52,15 +56,15 @@ class Node(Unpicklable, PartlyMirrored):
         self._friendly_name = description.node_name
         self.layout = Layout()
 
+    def __repr__(self) -> str:
+        spoken = repr(self._description.element_type).removeprefix("<Type: '").removesuffix("'>")
+        # Only of a result openvino does not say the type.
+        of_type = "" if self.get_type_name() == "Result" else f", {_IN_NODES.get(spoken, spoken)}"
+        return f"<{self.get_type_name()}: '{self._friendly_name}' ({self._description.partial_shape}{of_type})>"
+
     def follow(self, description: PortDescription) -> None:
         """Become what the server now says of the port; for the SDK's own use, not in openvino."""
         self._description = description
-
-    def __repr__(self) -> str:
-        shape, element_type = self._description.partial_shape, self._description.element_type
-        # A Result prints the shape alone.
-        kind = f", {name_in_cpp(element_type)}" if self.get_type_name() == "Parameter" else ""
-        return f"<{self.get_type_name()}: '{self._friendly_name}' ({shape}{kind})>"
 
     @property
     def friendly_name(self) -> str:

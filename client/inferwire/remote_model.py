@@ -7,28 +7,39 @@ once nothing here uses it.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 
 from inferwire.model_ports import ModelPorts
 from inferwire.transport.protocol import (
     ExecutionHeader,
+    LayerTime,
     ModelDescription,
     SequenceMark,
     Target,
     TensorSpec,
     Transport,
 )
+from inferwire_proto.properties import Properties, PropertyValue
 
 _MOST_HEADERS = 64
 
 
 class RemoteModel:
-    """What requests need to know of their model."""
+    """What requests need to know of their model; `properties` are what it was asked to be compiled with."""
 
-    def __init__(self, transport: Transport, target: Target, description: ModelDescription) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        target: Target,
+        description: ModelDescription,
+        properties: Properties | None = None,
+    ) -> None:
         self.transport = transport
         self.target = target
         self.description = description
         self.ports = ModelPorts(description.inputs, description.outputs)
+        self._properties: dict[str, PropertyValue] = {**(properties or {}), **description.properties}
+        self._layers: Sequence[LayerTime] | None = None
         self._headers: dict[tuple[tuple[tuple[int, ...], ...], SequenceMark | None], ExecutionHeader] = {}
         if not target.is_served:
             weakref.finalize(self, transport.release, target.name).atexit = False
@@ -36,6 +47,18 @@ class RemoteModel:
     def __repr__(self) -> str:
         kind = "served" if self.target.is_served else "compiled"
         return f"<RemoteModel {self.description.name!r}: {kind} by {self.transport.address}>"
+
+    @property
+    def is_profiled(self) -> bool:
+        """Whether executions are timed layer by layer."""
+        # Only some devices give the property back: AUTO as a truth value, CPU as text, HETERO not at all.
+        return self._properties.get("PERF_COUNT") in (True, "YES")
+
+    def layers(self) -> Sequence[LayerTime]:
+        """Give the layers of the model as they are where none has run."""
+        if self._layers is None:
+            self._layers = self.transport.layers(self.target)
+        return self._layers
 
     def header(self, shapes: tuple[tuple[int, ...], ...], sequence: SequenceMark | None = None) -> ExecutionHeader:
         """Give the header of executions with inputs of these shapes, for a sequence if it belongs to one."""
@@ -49,4 +72,4 @@ class RemoteModel:
     def _make_header(self, shapes: tuple[tuple[int, ...], ...], sequence: SequenceMark | None) -> ExecutionHeader:
         ports = zip(self.ports.inputs, shapes, strict=True)
         inputs = tuple(TensorSpec(port.index, port.row, shape) for port, shape in ports)
-        return ExecutionHeader(self.target, inputs, sequence)
+        return ExecutionHeader(self.target, inputs, sequence, self.is_profiled)

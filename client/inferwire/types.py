@@ -249,12 +249,6 @@ def _of_dtype(dtype: np.dtype[Any]) -> Type:
     return type_of(row)
 
 
-def name_in_cpp(element_type: Type) -> str:
-    """Give the name of the C++ type of an element, as nodes print it."""
-    name = element_type.type_name
-    return {"f32": "float", "f64": "double"}.get(name) or _spoken(name)
-
-
 def _spoken(name: str) -> str:
     if name[0] == "i" or (name[0] == "u" and name[1:].isdigit()):
         return f"{'int' if name[0] == 'i' else 'uint'}{name[1:]}_t"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import cast
 
@@ -30,11 +31,10 @@ def run(settings: Settings = _DEFAULTS) -> int:
     """Serve until a signal ends it, and give the process's exit code."""
     logs.configure(settings)
     keep_big_blocks()
-    backend = openvino_backend()
 
     async def until_stopped() -> bool:
         with stop_on_signals() as stop:
-            return await serve(settings, backend, stop)
+            return await serve(settings, openvino_backend(settings.extensions), stop)
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -52,12 +52,12 @@ def run(settings: Settings = _DEFAULTS) -> int:
     return 0
 
 
-def openvino_backend() -> Backend:
+def openvino_backend(extensions: Sequence[Path] = ()) -> Backend:
     """Bring OpenVINO in, without the package that reports its use to its makers: a server calls nobody."""
     sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
     from inferwire_server.engine.openvino_backend import OpenVinoBackend
 
-    return OpenVinoBackend()
+    return OpenVinoBackend(extensions)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

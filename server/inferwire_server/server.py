@@ -25,6 +25,7 @@ from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Entry, Repository
 from inferwire_server.engine.watch import changes_in, follow
+from inferwire_server.errors import invalid_input
 from inferwire_server.metrics import Metrics
 from inferwire_server.service import (
     DeviceService,
@@ -132,6 +133,8 @@ async def compose(
     Raises:
         ServingError: INVALID_INPUT if the model repository is not there, or for a setting that says nothing.
     """
+    if settings.allow_imports and not settings.allow_uploads:
+        raise invalid_input("--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first")
     scan = _repository(settings)
     catalogue = Catalogue()
     catalogue.expect(await asyncio.to_thread(scan))
@@ -145,10 +148,9 @@ async def compose(
             asyncio.TaskGroup() as tasks,
         ):
             metrics.watch(lambda: engine.devices)
-            uploads = UploadService(engine, blobs, new_id, _binding(settings))
-            models = ModelService(
-                catalogue, uploads, ModelControl(loader, settings.allow_model_control, settings.watch)
-            )
+            uploads = UploadService(engine, blobs, new_id, _binding(settings), allows_imports=settings.allow_imports)
+            control = ModelControl(loader, settings.allow_model_control, settings.watch)
+            models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)
             services = _services(settings, engine, catalogue, models, uploads)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)

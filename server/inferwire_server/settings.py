@@ -83,6 +83,16 @@ class Settings:
             help="Folder where OpenVINO keeps compiled models, so that the next start or reload is faster.",
         ),
     ] = None
+    extensions: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            group=_MODELS,
+            name="--extension",
+            negative=(),
+            show_default=False,
+            help="Library of further operations for OpenVINO to load, a file here; may be repeated.",
+        ),
+    ] = ()
     strict_readiness: Annotated[
         bool,
         Parameter(group=_MODELS, help="Not ready while any model of the repository has failed to load."),
@@ -146,6 +156,18 @@ class Settings:
     allow_uploads: Annotated[
         bool,
         Parameter(group=_CLIENTS, help="Let clients upload models and compile them here."),
+    ] = False
+    allow_imports: Annotated[
+        bool,
+        Parameter(
+            group=_CLIENTS,
+            help="Let clients import models compiled elsewhere, which are trusted as the server's own code is; "
+            "needs --allow-uploads.",
+        ),
+    ] = False
+    allow_exports: Annotated[
+        bool,
+        Parameter(group=_CLIENTS, help="Let clients export the repository's models, weights and all."),
     ] = False
     allow_model_control: Annotated[
         bool,

@@ -80,17 +80,48 @@ def test_a_saved_model_is_uploaded_with_its_variables(transport: FakeTransport, 
 
 def test_properties_travel_with_their_types(transport: FakeTransport, core: ov.Core) -> None:
     hint = ov.properties.hint
-    core.set_property({"NUM_STREAMS": 1, "CACHE_DIR": "cache", "MODEL_DIR": Path("models")})
+    core.set_property({"NUM_STREAMS": 1, "WEIGHTS": Path("file")})
     core.set_property("CPU", hint.inference_precision(ov.Type.f32))
     core.set_property("GPU", {"NUM_STREAMS": 8})
     config = {hint.performance_mode: hint.PerformanceMode.LATENCY, "NUM_STREAMS": 2}
     core.compile_model(XML, "CPU", config)
     assert transport.compiles[0][2] == {
         "NUM_STREAMS": 2,
-        "MODEL_DIR": "models",
+        "WEIGHTS": "file",
         "INFERENCE_PRECISION_HINT": BY_NAME["f32"],
         "PERFORMANCE_HINT": EnumValue("hint.PerformanceMode", "LATENCY"),
     }
+
+
+def test_the_cache_is_the_servers_operators(transport: FakeTransport, core: ov.Core) -> None:
+    core.set_property({"CACHE_DIR": "cache"})
+    assert core.get_property("CACHE_DIR") == core.get_property("CPU", "CACHE_DIR") == "cache"
+    core.set_property("CPU", {"CACHE_DIR": "cache", "NUM_STREAMS": 1})
+    for device in ("CPU", "AUTO"):
+        with pytest.warns(RuntimeWarning, match="CACHE_DIR is a property of the server's process") as caught:
+            core.compile_model(XML, device)
+        assert caught[0].filename == __file__
+    assert [properties for _, _, properties in transport.compiles] == [
+        {"NUM_STREAMS": 1},
+        {"DEVICE_PROPERTIES": {"CPU": {"NUM_STREAMS": 1}}},
+    ]
+
+
+def test_a_device_over_others_takes_what_was_set_for_them(transport: FakeTransport, core: ov.Core) -> None:
+    core.set_property("CPU", {"NUM_STREAMS": 1})
+    core.set_property("GPU", {"NUM_STREAMS": 2})
+    core.set_property("AUTO", {"PERFORMANCE_HINT": "LATENCY"})
+    core.compile_model(XML, "AUTO:GPU,CPU", {"DEVICE_PROPERTIES": {"GPU": {"NUM_STREAMS": 3}}})
+    core.compile_model(XML, "BATCH:CPU(4)")
+    core.compile_model(XML, "GPU.1")
+    core.compile_model(XML, "HETERO:CPU")
+    devices = {"CPU": {"NUM_STREAMS": 1}, "GPU": {"NUM_STREAMS": 2}}
+    assert [properties for _, _, properties in transport.compiles] == [
+        {"PERFORMANCE_HINT": "LATENCY", "DEVICE_PROPERTIES": {**devices, "GPU": {"NUM_STREAMS": 3}}},
+        {"NUM_STREAMS": 1},
+        {"NUM_STREAMS": 2},
+        {"DEVICE_PROPERTIES": devices},
+    ]
 
 
 def test_a_property_of_a_type_that_none_has(core: ov.Core) -> None:
@@ -130,14 +161,8 @@ def test_a_served_model_is_addressed_by_name_version_and_ports(transport: FakeTr
 
 def test_what_is_not_offered_says_so(core: ov.Core) -> None:
     compiled = core.served_model("double")
-    request = compiled.create_infer_request()
-    for call in (
-        compiled.export_model,
-        compiled.get_runtime_model,
-        request.get_profiling_info,
-    ):
-        with pytest.raises(RuntimeError, match="is not offered by this version of inferwire"):
-            call()
+    with pytest.raises(RuntimeError, match="is not offered by this version of inferwire"):
+        compiled.get_runtime_model()
 
 
 def test_closing_a_core_closes_its_connection(transport: FakeTransport, core: ov.Core) -> None:

@@ -9,17 +9,12 @@ import openvino
 import pytest
 
 import inferwire
-from inferwire.not_offered import TOP_LEVEL
+from inferwire.not_offered import MEMBERS, TOP_LEVEL
 
 CALLS: dict[str, Callable[[Any, Any], object]] = {
-    "import_model()": lambda core, compiled: core.import_model(b"", "CPU"),
-    "query_model()": lambda core, compiled: core.query_model("model.xml", "CPU"),
-    "add_extension()": lambda core, compiled: core.add_extension("library.so"),
     "create_context()": lambda core, compiled: core.create_context("GPU", {}),
     "get_default_context()": lambda core, compiled: core.get_default_context("GPU"),
-    "export_model()": lambda core, compiled: compiled.export_model(),
     "get_runtime_model()": lambda core, compiled: compiled.get_runtime_model(),
-    "profiling_info": lambda core, compiled: compiled.create_infer_request().profiling_info,
 }
 
 
@@ -36,6 +31,21 @@ def test_a_name_of_openvino_that_is_not_there_yet_says_so(name: str) -> None:
     assert hasattr(openvino, name)
     with pytest.raises(AttributeError, match=f"openvino.{name} is not offered by this version of inferwire"):
         getattr(inferwire, name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in [("Model", MEMBERS["Model"])] for name in sorted(names)]
+)
+def test_a_member_of_openvino_that_is_not_there_yet_says_so(kind: str, name: str, transport: Any) -> None:
+    assert hasattr(getattr(openvino, kind), name)
+    model = inferwire.Core(transport=transport).read_model(b"<net/>")
+    with pytest.raises(AttributeError, match=f"openvino.Model.{name} is not offered by this version of inferwire"):
+        getattr(model, name)
+
+
+def test_any_other_member_is_an_ordinary_error(transport: Any) -> None:
+    model = inferwire.Core(transport=transport).read_model(b"<net/>")
+    assert not hasattr(model, "nonsense")
 
 
 def test_any_other_name_is_an_ordinary_error() -> None:

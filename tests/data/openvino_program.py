@@ -82,7 +82,7 @@ def main() -> None:
     rows = np.random.default_rng(0).random((options.rows, 64), dtype=np.float32)
 
     core = ov.Core()
-    core.set_property({props.cache_dir: ""})
+    core.set_property("CPU", {props.num_streams: 1})
     print(openvino is ov, sys.modules["openvino"] is ov, "CPU" in core.available_devices, ov.__version__.split("-")[0])
     print(device.priorities("CPU", "GPU")[0], log.Level.ERR, streams.Num.AUTO.to_integer(), Layout("NCHW"))
     print(PartialShape([1, Dimension(1, 8), -1]), Shape([1, 2]), pack_data(np.array([7, 8]), Type.u4).tolist())

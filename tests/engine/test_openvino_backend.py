@@ -359,3 +359,28 @@ def test_a_cached_model_is_the_same_and_one_with_other_weights_another(
     assert list((tmp_path / "cache").iterdir())
     assert first == again
     assert other == (first[0], (f32([[2, 2, 2, 2]]),))
+
+
+def test_a_library_that_is_none_is_named_with_the_reason(tmp_path: Path) -> None:
+    library = tmp_path / "liboperations.so"
+    library.write_text("no library")
+    with pytest.raises(ServingError) as caught:
+        OpenVinoBackend([library])
+    reason = f'Cannot load library "{library}": {library}: file too short'
+    assert caught.value.message == f"--extension '{library}' cannot be loaded: {reason}"
+    assert OpenVinoBackend().extensions == ()
+
+
+def test_a_model_with_states_comes_back_from_its_blob_with_them(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    path = Path(__file__).parents[2] / "deploy/models/silero_vad_stateful/1/silero_vad_stateful.xml"
+    options = ModelOptions("vad", "CPU", EXACT)
+    original = backend.compile(Source(path), options)
+    blob = tmp_path / "model.blob"
+    blob.write_bytes(original.export())
+    imported = backend.compile(Source(blob, is_compiled=True), options)
+    assert imported.spec.states == original.spec.states
+    assert imported.spec.name == "vad"
+    assert imported.spec.inputs == original.spec.inputs
+    assert imported.spec.outputs[0].oip_name == original.spec.outputs[0].oip_name
+    row = f32(np.linspace(-1, 1, 576).reshape(1, 576))
+    assert imported.create_slot().run([row], [0]) == original.create_slot().run([row], [0])

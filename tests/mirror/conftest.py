@@ -50,7 +50,7 @@ class Runtime:
 @pytest.fixture(scope="session")
 def server_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server that takes uploads, for the whole run."""
-    with running_server(tmp_path_factory.mktemp("repository"), "--allow-uploads") as server:
+    with running_server(tmp_path_factory.mktemp("repository"), "--allow-uploads", "--allow-imports") as server:
         yield server.grpc_address
 
 

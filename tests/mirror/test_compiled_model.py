@@ -116,8 +116,12 @@ def test_properties(runtime: Any) -> None:
     assert isinstance(compiled.get_property("ENABLE_CPU_PINNING"), bool)
     with pytest.raises(RuntimeError, match="Unsupported property: NOPE"):
         compiled.get_property("NOPE")
-    with pytest.raises(RuntimeError, match="It's not possible to set property of an already compiled model"):
-        compiled.set_property({"NUM_STREAMS": 1})
+    for given in ({"NUM_STREAMS": 1}, {}, ("NUM_STREAMS", 1)):
+        with pytest.raises(RuntimeError, match="It's not possible to set property of an already compiled model"):
+            compiled.set_property(given)
+    for arguments in ((), (3,), ("NUM_STREAMS", 1), ({}, {})):
+        with pytest.raises(TypeError, match=r"set_property\(\): incompatible function arguments"):
+            compiled.set_property(*arguments)
 
 
 def test_properties_to_compile_with(runtime: Any, models: dict[str, Path]) -> None:

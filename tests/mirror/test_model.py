@@ -1,141 +1,154 @@
-"""What a model that is read but not compiled tells of itself."""
+"""A model that was read is looked at, reshaped and cloned as openvino's."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import openvino
 import pytest
-from openvino import opset13 as op
-
-
-@pytest.fixture(scope="module")
-def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An IR with runtime information of every kind."""
-    data = op.parameter([-1, 3], np.float32, name="data")
-    data.output(0).get_tensor().set_names({"data", "alias"})
-    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
-    model = make([op.result(op.relu(data))], [data], "described")
-    for value, path in (
-        ("resnet", ["model_info", "model_type"]),
-        ([1, 2, 3], ["model_info", "labels"]),
-        (True, ["model_info", "flag"]),
-        ({"x": {"y": 1.5}}, ["model_info", "deep"]),
-        ("a b", ["model_info", "a name with spaces"]),
-        ("top", "toplevel"),
-    ):
-        model.set_rt_info(value, path)
-    path = tmp_path_factory.mktemp("described") / "described.xml"
-    openvino.save_model(model, path, compress_to_fp16=False)
-    return path
 
 
 @pytest.fixture
-def model(runtime: Any, described: Path) -> Any:
-    return runtime.core.read_model(described)
+def two(runtime: Any) -> Any:
+    return runtime.core.read_model(runtime.models["two"])
 
 
-ASKED: dict[str, Callable[[Any, Any], object]] = {
-    "name": lambda ov, model: (model.friendly_name, model.get_friendly_name()),
-    "parameters": lambda ov, model: [node.get_friendly_name() for node in model.get_parameters()],
-    "parameters' attributes": lambda ov, model: [node.get_attributes() for node in model.parameters],
-    "results": lambda ov, model: [node.get_type_name() for node in model.results],
-    "result": lambda ov, model: model.get_result().get_attributes() == model.result.get_attributes() == {},
-    "parameter's index": lambda ov, model: model.get_parameter_index(model.get_parameters()[0]),
-    "result's index": lambda ov, model: [model.get_result_index(x) for x in (model.get_result(), model.output())],
-    "output size": lambda ov, model: model.get_output_size(),
-    "output type": lambda ov, model: model.get_output_element_type(0).type_name,
-    "output shape": lambda ov, model: str(model.get_output_partial_shape(0)),
-    "nodes as text": lambda ov, model: [str(each).partition("(")[2] for each in model.parameters + model.results],
-    "node": lambda ov, model: [
-        str(model.input().node.get_output_partial_shape(0)),
-        model.input().node.get_output_element_type(0).type_name,
-        model.input().node.output(0).get_any_name(),
-        len(model.input().node.outputs()),
+@pytest.fixture
+def dynamic(runtime: Any) -> Any:
+    return runtime.core.read_model(runtime.models["dynamic"])
+
+
+def test_its_names(two: Any) -> None:
+    assert two.name == two.get_name()
+    assert two.name.startswith("Model")
+    assert two.friendly_name == "mirrored"
+    two.set_friendly_name("third")
+    assert two.friendly_name == two.get_friendly_name() == two.clone().friendly_name == "third"
+    two.friendly_name = "other"
+    assert two.friendly_name == "other"
+    with pytest.raises(TypeError, match=r"set_friendly_name\(\): incompatible function arguments"):
+        two.set_friendly_name(3)
+
+
+def test_its_repr(two: Any) -> None:
+    assert repr(two) == (
+        "<Model: 'mirrored'\n"
+        "inputs[\n<ConstOutput: names[a] shape[1,3] type: f32>,\n<ConstOutput: names[b] shape[1,3] type: f32>\n]\n"
+        "outputs[\n<ConstOutput: names[sum] shape[1,3] type: f32>,\n"
+        "<ConstOutput: names[difference] shape[1,3] type: f32>\n]>"
+    )
+
+
+def test_its_ports(two: Any) -> None:
+    assert two.input(0) == two.input(index=0) == two.input("a") == two.input(tensor_name="a") == two.inputs[0]
+    assert two.output(1) == two.output("difference") == two.outputs[1]
+    for key in (-1, 1.5, two.inputs[0]):
+        for find in (two.input, two.output):
+            with pytest.raises(TypeError, match=r"put\(\): incompatible function arguments"):
+                find(key)
+
+
+def test_its_outputs_by_position(runtime: Any, two: Any, dynamic: Any) -> None:
+    assert two.get_output_size() == 2
+    assert list(two.get_output_shape(0)) == [1, 3]
+    assert str(dynamic.get_output_partial_shape(0)) == "[?,3]"
+    assert two.get_output_element_type(1) == runtime.ov.Type.f32
+    with pytest.raises(RuntimeError, match="to_shape was called on a dynamic shape"):
+        dynamic.get_output_shape(0)
+    for look in (two.get_output_shape, two.get_output_partial_shape, two.get_output_element_type):
+        with pytest.raises(IndexError, match=r"vector::_M_range_check: __n \(which is 5\) >= this->size\(\)"):
+            look(5)
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            look(-1)
+
+
+def test_its_nodes(two: Any, dynamic: Any) -> None:
+    assert [repr(node) for node in two.parameters] == [
+        "<Parameter: 'a' ([1,3], float)>",
+        "<Parameter: 'b' ([1,3], float)>",
+    ]
+    assert [repr(node).partition("'")[0] for node in two.get_results()] == ["<Result: ", "<Result: "]
+    assert repr(two.results[0]).endswith("' ([1,3])>")
+    assert [node.friendly_name for node in two.get_parameters()] == ["a", "b"]
+    assert two.get_parameter_index(two.parameters[1]) == 1
+    assert two.get_result_index(two.results[1]) == two.get_result_index(two.outputs[1]) == 1
+    assert dynamic.get_result().get_type_name() == dynamic.result.get_type_name() == "Result"
+    with pytest.raises(RuntimeError, match=r"get_result\(\) must be called on a Model with exactly one result"):
+        two.get_result()
+
+
+def test_nodes_follow_a_new_shape(dynamic: Any) -> None:
+    node = dynamic.parameters[0]
+    dynamic.reshape([2, 3])
+    assert repr(node) == "<Parameter: 'data' ([2,3], float)>"
+
+
+def test_a_clone_is_another_model(dynamic: Any) -> None:
+    dynamic.reshape([2, 3])
+    for other in (dynamic.clone(), copy.deepcopy(dynamic)):
+        assert other is not dynamic
+        assert other.name != dynamic.name
+        assert other.input() != dynamic.input()
+        other.reshape([7, 3])
+        assert [str(model.input().partial_shape) for model in (other, dynamic)] == ["[7,3]", "[2,3]"]
+    with pytest.raises(TypeError, match="Please, use deepcopy instead"):
+        copy.copy(dynamic)
+
+
+def test_it_is_a_context(runtime: Any) -> None:
+    with runtime.core.read_model(runtime.models["two"]) as model:
+        assert len(model.inputs) == 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        ((2, 3), "[2,3]"),
+        ("[1..3,3]", "[1..3,3]"),
+        ([[1, 2], 3], "[1..2,3]"),
+        ({0: "?,3"}, "[?,3]"),
+        ({"data": (4, 3)}, "[4,3]"),
+        ([2, 3, 4], "[2,3,4]"),
     ],
-    "ends of the graph": lambda ov, model: {
-        node.get_friendly_name() for node in model.get_ordered_ops() if node.get_type_name() == "Parameter"
-    },
-    "rt_info": lambda ov, model: list(model.get_rt_info())[1:],
-    "rt_info below": lambda ov, model: sorted(model.get_rt_info()["model_info"]),
-    "rt_info's values": lambda ov, model: [
-        model.get_rt_info(path).value
-        for path in (["model_info", "model_type"], ["model_info", "deep", "x", "y"], "toplevel", ["version"])
-    ],
-    "rt_info, one by one": lambda ov, model: model.get_rt_info()["model_info"]["a name with spaces"].value,
-    "rt_info's types": lambda ov, model: [
-        model.get_rt_info(["model_info", "labels"]).aslist(int),
-        model.get_rt_info(["model_info", "flag"]).astype(bool),
-        model.get_rt_info(["model_info"]).astype(dict)["model_type"].value,
-    ],
-    "rt_info there": lambda ov, model: [
-        model.has_rt_info(path) for path in ("toplevel", "nothing", ["model_info", "flag"], ["model_info", "x"])
-    ],
-    "layout": lambda ov, model: ov.layout_helpers.get_layout(model.input()).empty,
-    "layout set": lambda ov, model: (
-        ov.layout_helpers.set_layout(model.input(), ov.Layout("NC")),
-        str(ov.layout_helpers.get_layout(model.input())),
-        str(model.get_parameters()[0].layout),
-        model.get_parameters()[0].get_layout() == "[N,C]",
-    ),
+    ids=str,
+)
+def test_shapes_in_every_form(dynamic: Any, shape: Any, text: str) -> None:
+    name = "partial_shapes" if isinstance(shape, dict) else "partial_shape"
+    for args, kwargs in (((shape,), {}), ((shape, {}), {}), ((), {name: shape}), ((shape,), {"variables_shapes": {}})):
+        assert dynamic.reshape(*args, **kwargs) is None
+        assert str(dynamic.input().partial_shape) == text
+
+
+def test_shapes_of_dimensions(runtime: Any, dynamic: Any) -> None:
+    dynamic.reshape([runtime.ov.Dimension(1, 2), 3])
+    assert str(dynamic.input().partial_shape) == "[1..2,3]"
+    dynamic.reshape({dynamic.input(): runtime.ov.PartialShape([-1, 3])})
+    assert str(dynamic.output().partial_shape) == "[?,3]"
+
+
+def test_some_of_several_inputs(two: Any) -> None:
+    two.reshape({"a": [2, 3], 1: [2, 3]})
+    assert str(two.output(0).partial_shape) == "[2,3]"
+    with pytest.raises(RuntimeError, match="must be called on a Model with exactly one parameter"):
+        two.reshape([2, 3])
+
+
+NO_SHAPE: dict[str, tuple[tuple[Any, ...], type[Exception], str]] = {
+    "a number": ((3,), TypeError, r"reshape\(\): incompatible function arguments"),
+    "None": ((None,), TypeError, r"reshape\(\): incompatible function arguments"),
+    "nothing": ((), TypeError, r"reshape\(\): incompatible function arguments"),
+    "variables that are none": (([2, 3], 3), TypeError, r"reshape\(\): incompatible function arguments"),
+    "a number by name": (({"data": 3},), TypeError, "Incorrect value type <class 'int'> to reshape a model"),
+    "by a float": (({1.5: [2, 3]},), TypeError, "Incorrect key type <class 'float'> to reshape a model"),
+    "past the end": (({5: [2, 3]},), IndexError, r"vector::_M_range_check: __n \(which is 5\) >= this->size\(\)"),
+    "an unknown name": (({"zz": [2, 3]},), RuntimeError, "'zz' is not found"),
+    "a dimension that is none": (([2.5, 3],), TypeError, "Incorrect type <class 'float'> for dimension"),
+    "text that is none": (("x",), RuntimeError, 'Cannot parse dimension: "x"'),
 }
 
 
-@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED.keys())
-def test_a_model_answers_as_openvinos(described: Path, runtime: Any, model: Any, ask: Callable[..., object]) -> None:
-    local = openvino.Core().read_model(described)
-    assert ask(runtime.ov, model) == ask(openvino, local)
-
-
-def test_rt_info_can_be_set(model: Any) -> None:
-    model.set_rt_info("yolo", ["model_info", "model_type"])
-    model.set_rt_info(7, ["new", "deep"])
-    assert model.get_rt_info(["model_info", "model_type"]).value == "yolo"
-    assert model.get_rt_info(["new", "deep"]).value == 7
-
-
-@pytest.mark.parametrize("path", ["nothing", ["model_info", "nothing"], ["model_info", "flag", "x", "y"]])
-def test_rt_info_that_is_not_there(model: Any, path: Any) -> None:
-    with pytest.raises(RuntimeError, match="Path to runtime attribute is incorrect"):
-        model.get_rt_info(path)
-
-
-def test_rt_info_of_no_path(model: Any) -> None:
-    with pytest.raises(TypeError, match="incompatible function arguments"):
-        model.get_rt_info(3)
-
-
-def test_an_onnx_file_has_its_metadata(runtime: Any, tmp_path: Path) -> None:
-    pair = b"\x0a\x09character\x12\x03a\nb"
-    file = tmp_path / "sigmoid.onnx"
-    sigmoid = Path(__file__).resolve().parents[1] / "data/sigmoid.onnx"
-    file.write_bytes(sigmoid.read_bytes() + b"\x72" + bytes([len(pair)]) + pair)
-    model = runtime.core.read_model(file)
-    assert model.get_rt_info(["framework", "character"]).value == "a\nb"
-    assert model.get_rt_info()["framework"]["character"].value == "a\nb"
-    assert runtime.core.read_model(sigmoid).has_rt_info("framework") is False
-
-
-def test_a_clone_is_reshaped_on_its_own(model: Any) -> None:
-    for twin in (model.clone(), copy.deepcopy(model)):
-        twin.reshape([2, 3])
-        assert (str(twin.output().partial_shape), str(model.output().partial_shape)) == ("[2,3]", "[?,3]")
-        assert twin.friendly_name == model.friendly_name
-    with pytest.raises(TypeError, match=r"Cannot copy 'openvino\.Model'\. Please, use deepcopy"):
-        copy.copy(model)
-
-
-def test_nodes_follow_a_reshape(model: Any) -> None:
-    node = model.input().node
-    model.reshape([2, 3])
-    assert list(node.shape) == [2, 3]
-    assert list(model.get_output_shape(0)) == [2, 3]
-
-
-def test_a_model_is_a_context(model: Any) -> None:
-    with model as same:
-        assert len(same.inputs) == 1
+@pytest.mark.parametrize(("args", "kind", "text"), NO_SHAPE.values(), ids=NO_SHAPE.keys())
+def test_what_is_no_shape(dynamic: Any, args: tuple[Any, ...], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        dynamic.reshape(*args)
+    assert str(dynamic.input().partial_shape) == "[?,3]"

@@ -32,14 +32,22 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(model_repository=tmp_path / "models", allow_uploads=True, session_grace_s=0.0)
 
 
+@pytest.fixture
+def make_backend() -> Callable[[Models], FakeBackend]:
+    """What runs the models."""
+    return FakeBackend
+
+
 @pytest_asyncio.fixture
-async def composition(models: Models, settings: Settings) -> AsyncIterator[Composition]:
+async def composition(
+    models: Models, settings: Settings, make_backend: Callable[[Models], FakeBackend]
+) -> AsyncIterator[Composition]:
     """The server without its sockets, with every model loaded."""
     assert settings.model_repository is not None
     for name in models:
         (settings.model_repository / name / "1").mkdir(parents=True)
         (settings.model_repository / name / "1" / "model.onnx").touch()
-    async with compose(settings, FakeBackend(models)) as composed:
+    async with compose(settings, make_backend(models)) as composed:
         await composed.loader.sync()
         composed.services.health.begin()
         yield composed

@@ -18,7 +18,12 @@ from inferwire_server.transport.rpc.methods import Service, generic_handler
 from inferwire_server.transport.rpc.status import RETRY_AFTER_METADATA
 
 DESCRIPTOR: Any = pb.DESCRIPTOR.services_by_name["DeviceService"]
-UNIMPLEMENTED = {"GetProperty": "no properties here", "GetVersions": "no versions here"}
+UNIMPLEMENTED = {
+    "GetProperty": "no properties here",
+    "GetVersions": "no versions here",
+    "CheckProperties": "nothing to check here",
+    "ListExtensions": "no extensions here",
+}
 
 
 class Calls:

@@ -6,7 +6,7 @@ join them behind a header, receivers cut them off as views (`inferwire_proto.fra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from inferwire.dimensions import Dimension
@@ -15,6 +15,7 @@ from inferwire.partial_shape import PartialShape
 from inferwire.ports import PortDescription
 from inferwire.transport.protocol import (
     ExecutionHeader,
+    LayerTime,
     ModelDescription,
     ModelSource,
     Outcome,
@@ -29,6 +30,12 @@ from inferwire.types import type_of
 from inferwire_proto import element_types, errors, properties, strings
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
 
+_LAYER_STATES: Mapping[int, str] = {
+    types_pb2.LAYER_STATUS_NOT_RUN: "NOT_RUN",
+    types_pb2.LAYER_STATUS_OPTIMIZED_OUT: "OPTIMIZED_OUT",
+    types_pb2.LAYER_STATUS_EXECUTED: "EXECUTED",
+}
+
 
 def encode_header(header: ExecutionHeader) -> bytes:
     """Serialise an execution without its ids."""
@@ -40,7 +47,7 @@ def encode_header(header: ExecutionHeader) -> bytes:
         )
         for spec in header.inputs
     ]
-    execution = inference_pb2.Execution(target=encode_target(header.target), inputs=inputs)
+    execution = inference_pb2.Execution(target=encode_target(header.target), inputs=inputs, profile=header.is_profiled)
     if header.sequence is not None:
         execution.sequence.CopyFrom(encode_sequence(header.sequence))
     return execution.SerializeToString()
@@ -82,12 +89,27 @@ def decode_result(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes
     """Read the result of one execution with its outputs' bytes."""
     timings = _timings(result.timings, elapsed_ms)
     if result.HasField("error"):
-        return Outcome(timings=timings, error=decode_error(result.error))
+        return Outcome(timings=timings, error=decode_error(result.error), profile=decode_layers(result.profile))
     outputs = [
         OutputValue(index, element_types.BY_WIRE[header.element_type], tuple(header.shape), data)
         for index, (header, data) in enumerate(zip(result.outputs, raw, strict=True))
     ]
-    return Outcome(outputs, timings)
+    return Outcome(outputs, timings, profile=decode_layers(result.profile) if result.profile else ())
+
+
+def decode_layers(layers: Iterable[types_pb2.LayerTime]) -> list[LayerTime]:
+    """Read what each layer took."""
+    return [
+        LayerTime(
+            layer.node_name,
+            layer.node_type,
+            layer.exec_type,
+            _LAYER_STATES.get(layer.status, "NOT_RUN"),
+            layer.real_time_us,
+            layer.cpu_time_us,
+        )
+        for layer in layers
+    ]
 
 
 def unstack(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes]) -> Iterable[Sequence[WireBytes]]:

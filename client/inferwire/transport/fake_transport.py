@@ -13,6 +13,7 @@ from inferwire.errors import InferwireError
 from inferwire.transport.protocol import (
     CompiledDescription,
     ExecutionHeader,
+    LayerTime,
     ModelDescription,
     ModelSource,
     Outcome,
@@ -46,13 +47,13 @@ class FakeExecution:
         """Note that the client gave it up."""
         self.is_cancelled = True
 
-    def finish(self, *outputs: OutputValue, timings: Timings = Timings()) -> None:  # noqa: B008 - immutable
+    def finish(self, *outputs: OutputValue, timings: Timings = Timings(), profile: Sequence[LayerTime] = ()) -> None:  # noqa: B008 - immutable
         """End it with outputs, even where it was cancelled: a late answer."""
-        self.deliver(Outcome(outputs, timings))
+        self.deliver(Outcome(outputs, timings, profile=profile))
 
-    def fail(self, error: InferwireError) -> None:
+    def fail(self, error: InferwireError, profile: Sequence[LayerTime] = ()) -> None:
         """End it with an error."""
-        self.deliver(Outcome(error=error))
+        self.deliver(Outcome(error=error, profile=profile))
 
 
 @dataclass(slots=True)
@@ -65,6 +66,7 @@ class FakeTransport:
         executions: What was submitted, in order.
         uploads: The blobs it has.
         compiles: The arguments of each compile.
+        imports: The arguments of each import.
         released: The ids of released models.
         released_sequences: The ids of released sequences.
         states: What `get_states` knows, by name; every sequence's.
@@ -79,6 +81,9 @@ class FakeTransport:
     uploads: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
     compiles: list[tuple[ModelSource, str, dict[str, PropertyValue]]] = field(
         default_factory=list[tuple[ModelSource, str, dict[str, PropertyValue]]]
+    )
+    imports: list[tuple[bytes, str, dict[str, PropertyValue]]] = field(
+        default_factory=list[tuple[bytes, str, dict[str, PropertyValue]]]
     )
     released: list[str] = field(default_factory=list[str])
     released_sequences: list[int] = field(default_factory=list[int])
@@ -126,6 +131,26 @@ class FakeTransport:
         self.compiles.append((source, device, dict(properties)))
         return CompiledDescription(f"compiled-{len(self.compiles)}", self.model)
 
+    def query(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
+        """Say that the device runs all of it."""
+        del source, properties
+        return {port.node_name: device for port in self.model.inputs}
+
+    def import_compiled(
+        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue]
+    ) -> CompiledDescription:
+        """Describe the model under a new id."""
+        self.imports.append((sha256, device, dict(properties)))
+        return CompiledDescription(f"imported-{len(self.imports)}", self.model)
+
+    def export(self, target: Target) -> bytes:
+        """Give the model's name as a blob."""
+        return target.name.encode()
+
+    def layers(self, target: Target) -> Sequence[LayerTime]:
+        """Give one layer, named after the model."""
+        return (LayerTime(target.name, "Fake", "python", "NOT_RUN", 0, 0),)
+
     def release(self, compiled_id: str) -> None:
         """Note the release."""
         self.released.append(compiled_id)
@@ -167,6 +192,15 @@ class FakeTransport:
     def device_property(self, device: str, name: str) -> PropertyValue:
         """Give a property the test has set."""
         return self.properties[device, name]
+
+    def check_properties(self, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, PropertyValue]:
+        """Take everything."""
+        del device
+        return properties
+
+    def extensions(self) -> tuple[str, ...]:
+        """Give one library."""
+        return ("libfake.so",)
 
     def plugin_versions(self, device: str) -> Mapping[str, PluginVersion]:
         """Give one plugin."""

@@ -23,6 +23,7 @@ from inferwire.transport.protocol import (
     CompiledDescription,
     Execution,
     ExecutionHeader,
+    LayerTime,
     ModelDescription,
     ModelSource,
     Outcome,
@@ -35,7 +36,7 @@ from inferwire.transport.protocol import (
 from inferwire.transport.releases import Released, Releases
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1 import devices_pb2, models_pb2, states_pb2
-from inferwire_proto.properties import PropertyValue, from_wire, map_to_wire
+from inferwire_proto.properties import PropertyValue, from_wire, map_from_wire, map_to_wire
 
 CONNECT_TIMEOUT_S = 5.0
 CHUNK_BYTES = 1 << 20
@@ -109,6 +110,39 @@ class GrpcTransport:
         self._releases.start()
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
 
+    def query(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
+        """Give the device that would run it for each node of an uploaded model that can run."""
+        request = models_pb2.QueryRequest(
+            source=codec.encode_source(source), device=device, properties=map_to_wire(properties)
+        )
+        return dict(self._call("ModelService.Query", request, models_pb2.QueryResponse).devices)
+
+    def import_compiled(
+        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue]
+    ) -> CompiledDescription:
+        """Make a model of an uploaded blob."""
+        request = models_pb2.ImportRequest(sha256=sha256, device=device, properties=map_to_wire(properties))
+        response = self._call("ModelService.Import", request, models_pb2.ImportResponse)
+        self._releases.start()
+        return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
+
+    def export(self, target: Target) -> bytes:
+        """Give a model that can run as a blob."""
+        link = self._connection.open()
+        request = models_pb2.ExportRequest(target=codec.encode_target(target))
+        try:
+            parts = rpc.call_for_stream(
+                link.channel, "ModelService.Export", request, models_pb2.ExportResponse, link.metadata
+            )
+            return b"".join(part.chunk for part in parts)
+        except grpc.RpcError as error:
+            raise rpc.error_from(error, self._address) from None
+
+    def layers(self, target: Target) -> Sequence[LayerTime]:
+        """List the layers of a model that can run."""
+        request = models_pb2.ListLayersRequest(target=codec.encode_target(target))
+        return codec.decode_layers(self._call("ModelService.ListLayers", request, models_pb2.ListLayersResponse).layers)
+
     def release(self, compiled_id: str) -> None:
         """Free a compiled model some time soon."""
         self._releases.put(compiled_id)
@@ -163,6 +197,17 @@ class GrpcTransport:
         request = devices_pb2.GetPropertyRequest(device=device, name=name)
         response = self._call("DeviceService.GetProperty", request, devices_pb2.GetPropertyResponse)
         return from_wire(response.value)
+
+    def check_properties(self, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, PropertyValue]:
+        """Give properties as a device would take them."""
+        request = devices_pb2.CheckPropertiesRequest(device=device, properties=map_to_wire(properties))
+        response = self._call("DeviceService.CheckProperties", request, devices_pb2.CheckPropertiesResponse)
+        return map_from_wire(response.properties)
+
+    def extensions(self) -> tuple[str, ...]:
+        """List the libraries of operations that the server has loaded."""
+        request = devices_pb2.ListExtensionsRequest()
+        return tuple(self._call("DeviceService.ListExtensions", request, devices_pb2.ListExtensionsResponse).names)
 
     def plugin_versions(self, device: str) -> Mapping[str, PluginVersion]:
         """Read the versions of a device's plugins."""

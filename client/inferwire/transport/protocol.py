@@ -59,11 +59,17 @@ class ExecutionHeader:
     """All of an execution that stays the same while shapes do. Made once, sent many times.
 
     Compared by identity, so that a transport may keep what it encodes for it.
+
+    Attributes:
+        target: Which model runs.
+        inputs: The inputs in the model's order.
+        is_profiled: Whether the time of each layer is wanted.
     """
 
     target: Target
     inputs: tuple[TensorSpec, ...]
     sequence: SequenceMark | None = None
+    is_profiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +100,34 @@ class OutputValue:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerTime:
+    """A layer of a compiled model, and what it took in one execution.
+
+    Attributes:
+        node_name: The node's friendly name.
+        node_type: The type of the node.
+        exec_type: The kernel that ran it.
+        status: "NOT_RUN", "OPTIMIZED_OUT" or "EXECUTED".
+        real_time_us: From its start to its end.
+        cpu_time_us: The time of the processor.
+    """
+
+    node_name: str
+    node_type: str
+    exec_type: str
+    status: str
+    real_time_us: int
+    cpu_time_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an execution ended: with outputs, or with an error."""
+    """How an execution ended: with outputs, or with an error; the times of its layers where they were wanted."""
 
     outputs: Sequence[OutputValue] = ()
     timings: Timings = Timings()
     error: InferwireError | None = None
+    profile: Sequence[LayerTime] = ()
 
 
 class Execution(Protocol):
@@ -219,6 +247,24 @@ class Transport(Protocol):
         """Compile an uploaded model for a device."""
         ...
 
+    def query(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
+        """Give the device that would run it for each node of an uploaded model that can run."""
+        ...
+
+    def import_compiled(
+        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue]
+    ) -> CompiledDescription:
+        """Make a model of an uploaded blob that `export` gave."""
+        ...
+
+    def export(self, target: Target) -> bytes:
+        """Give a model that can run as a blob."""
+        ...
+
+    def layers(self, target: Target) -> Sequence[LayerTime]:
+        """List the layers of a model that can run, none of which has."""
+        ...
+
     def release(self, compiled_id: str) -> None:
         """Free a compiled model some time soon. Safe to call from a destructor; never raises."""
         ...
@@ -249,6 +295,14 @@ class Transport(Protocol):
 
     def device_property(self, device: str, name: str) -> PropertyValue:
         """Read a property of a device, or of the runtime where `device` is empty."""
+        ...
+
+    def check_properties(self, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, PropertyValue]:
+        """Give properties as a device would take them, or the runtime where `device` is empty; set none."""
+        ...
+
+    def extensions(self) -> tuple[str, ...]:
+        """List the libraries of operations that the server has loaded, by file name."""
         ...
 
     def plugin_versions(self, device: str) -> Mapping[str, PluginVersion]:

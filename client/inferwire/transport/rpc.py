@@ -87,6 +87,20 @@ def call_with_stream(
     return multicallable(iter(requests), metadata=metadata)
 
 
+def call_for_stream(
+    channel: grpc.Channel,
+    method: str,
+    request: Message,
+    response_type: type[R],
+    metadata: Metadata = (),
+) -> Iterator[R]:
+    """Make a call of one request and many answers."""
+    multicallable = channel.unary_stream(
+        path_of(method), request_serializer=_serialize, response_deserializer=response_type.FromString
+    )
+    return iter(multicallable(request, metadata=metadata))
+
+
 def start_unary(channel: grpc.Channel, method: str, request: bytes, metadata: Metadata) -> UnaryFuture:
     """Start a call whose request and answer are messages' bytes."""
     multicallable = cast("Any", channel).unary_unary(path_of(method))

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.bindings import Binding
+from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, bug
@@ -49,7 +50,7 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a slot is to do: inputs in the model's order, and the outputs to take.
+    """What a slot is to do: inputs in the model's order, the outputs to take, and whether to time each layer.
 
     With `states` it is no inference: the slot does that with its states.
     """
@@ -57,6 +58,7 @@ class Work:
     inputs: tuple[Tensor, ...]
     outputs: tuple[int, ...]
     states: StateAccess | None = None
+    is_profiled: bool = False
 
 
 Outcome: TypeAlias = tuple[Tensor, ...] | ServingError
@@ -65,10 +67,11 @@ Outcome: TypeAlias = tuple[Tensor, ...] | ServingError
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Job:
-    """A submitted inference. The scheduler alone changes it.
+    """A submitted inference. The scheduler alone changes it; `profile` is the slot's to fill in before it reports.
 
     Attributes:
         binding: Whose slot it runs in; None for any that nobody is bound to.
+        profile: What each layer took, where that was asked for.
     """
 
     model: Hashable
@@ -84,6 +87,7 @@ class Job:
     outputs: tuple[Tensor, ...] = ()
     error: ServingError | None = field(default=None)
     received_at: float | None = None
+    profile: tuple[LayerTime, ...] = ()
 
     def start(self, now: float) -> None:
         """Record that a slot has taken it."""

@@ -215,6 +215,7 @@ class Scheduler:
     def cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
         """End a job that has not ended, for the reason given; do nothing for one that has."""
         return self._cancel(job, error, now) + self._dispatch(now)
+
     def expire(self, now: float) -> list[Effect]:
         """End every job whose deadline has passed."""
         effects: list[Effect] = []

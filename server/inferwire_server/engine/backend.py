@@ -10,6 +10,7 @@ from typing import Protocol
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batching import Batching
 from inferwire_server.core.bindings import BindingTerms
+from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
@@ -17,11 +18,12 @@ from inferwire_server.core.tensors import Tensor
 
 @dataclass(frozen=True)
 class Source:
-    """Where a model is read from."""
+    """Where a model is read from. One that `is_compiled` is what `CompiledModel.export` once gave."""
 
     path: Path
     weights: Path | None = None
     reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    is_compiled: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,10 @@ class Slot(Protocol):
         """Stop the inference that runs, if the device can. Called from another thread."""
         ...
 
+    def profile(self) -> tuple[LayerTime, ...]:
+        """Give what each layer took in the last run, whose end it was or how far it came."""
+        ...
+
 
 class CompiledModel(Protocol):
     """A model that is ready to run."""
@@ -102,6 +108,18 @@ class CompiledModel(Protocol):
         """Make a slot. Unless it keeps the model's states, every inference in it starts from fresh ones."""
         ...
 
+    def layers(self) -> tuple[LayerTime, ...]:
+        """List its layers, none of which has run."""
+        ...
+
+    def export(self) -> bytes:
+        """Give it as a blob that can be loaded again.
+
+        Raises:
+            ServingError: MODEL_FAILED with the runtime's reason.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PluginVersion:
@@ -127,11 +145,32 @@ class Backend(Protocol):
         ...
 
     def compile(self, source: Source, options: ModelOptions) -> CompiledModel:
-        """Compile a model.
+        """Compile a model, or load one that is compiled.
 
         Raises:
             ServingError: MODEL_FAILED with the runtime's reason.
         """
+        ...
+
+    def query(self, source: Source, device: str, properties: Properties) -> dict[str, str]:
+        """Give the device that would run it for each node that can run.
+
+        Raises:
+            ServingError: MODEL_FAILED with the runtime's reason.
+        """
+        ...
+
+    def check_properties(self, device: str, properties: Properties) -> Properties:
+        """Give properties as a device would take them, or the runtime where `device` is empty; set none.
+
+        Raises:
+            ServingError: INVALID_INPUT with the runtime's reason.
+        """
+        ...
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """The file names of the libraries of operations it has loaded."""
         ...
 
     def device_property(self, device: str, name: str) -> PropertyValue:

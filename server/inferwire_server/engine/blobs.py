@@ -20,6 +20,9 @@ class _Digest(Protocol):
     def update(self, data: bytes, /) -> None: ...
 
 
+BLOB_SUFFIX = ".blob"
+"""The ending of a compiled model."""
+
 _WEIGHTS_SUFFIX = {".xml": ".bin", ".pdmodel": ".pdiparams"}
 _VARIABLES = re.compile(r"variables/variables\.[A-Za-z0-9-]{1,64}")
 
@@ -99,7 +102,7 @@ class BlobStore:
 
 def _check_names(suffix: str, variables: Mapping[str, bytes]) -> None:
     """Let only names become paths that a model's files have."""
-    if suffix not in (*MODEL_SUFFIXES, SAVED_MODEL):
+    if suffix not in (*MODEL_SUFFIXES, SAVED_MODEL, BLOB_SUFFIX):
         known = " ".join(MODEL_SUFFIXES)
         raise invalid_input(f"the model file's ending is '{suffix}', expected one of {known}")
     for path in variables:

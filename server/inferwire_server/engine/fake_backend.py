@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from struct import pack, unpack
 from threading import Condition
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.layers import LayerStatus, LayerTime
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
@@ -113,6 +114,14 @@ class FakeModel:
         """Make a slot. Where it keeps states, each counts its inferences, as one f32."""
         return FakeSlot(self, keeps_states=keeps_states)
 
+    def layers(self) -> tuple[LayerTime, ...]:
+        """List the one layer it has."""
+        return (LayerTime(self.spec.name, "Fake", "python"),)
+
+    def export(self) -> bytes:
+        """Give the model's name as a blob."""
+        return self.spec.name.encode()
+
 
 class FakeSlot:
     """One inference at a time on a fake model."""
@@ -152,13 +161,25 @@ class FakeSlot:
             self._is_cancelled = True
             self._model.gate.nudge()
 
+    def profile(self) -> tuple[LayerTime, ...]:
+        """Say of each layer that it ran, and for how long: always the same."""
+        return tuple(
+            replace(layer, status=LayerStatus.EXECUTED, real_time_us=7, cpu_time_us=5) for layer in self._model.layers()
+        )
+
 
 class FakeBackend:
     """A runtime whose models are given by the name they are compiled under."""
 
-    def __init__(self, models: dict[str, FakeModel] | None = None, devices: Sequence[str] = ("CPU",)) -> None:
+    def __init__(
+        self,
+        models: dict[str, FakeModel] | None = None,
+        devices: Sequence[str] = ("CPU",),
+        extensions: Sequence[str] = (),
+    ) -> None:
         self._models = models or {}
         self._devices = tuple(devices)
+        self.extensions = tuple(extensions)
 
     def devices(self) -> tuple[str, ...]:
         """List the physical devices."""
@@ -169,8 +190,20 @@ class FakeBackend:
         return self._model(source.path.stem).spec
 
     def compile(self, source: Source, options: ModelOptions) -> FakeModel:
-        """Give the model of the name asked for, or that the file is named after."""
+        """Give the model of the name asked for, that a blob holds, or that the file is named after."""
+        if source.is_compiled:
+            return self._model(source.path.read_text())
         return self._model(options.name or source.path.stem)
+
+    def query(self, source: Source, device: str, properties: Properties) -> dict[str, str]:
+        """Say that the device runs all of it."""
+        del properties
+        return {port.node_name: device for port in self.read(source).inputs}
+
+    def check_properties(self, device: str, properties: Properties) -> Properties:
+        """Take everything."""
+        del device
+        return properties
 
     def device_property(self, device: str, name: str) -> PropertyValue:
         """Give the device's name as each of its properties."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import CompiledModel, Slot
@@ -69,6 +70,10 @@ class BoundSlot:
         """Stop the inference that runs, if the device can."""
         if self._slot is not None:
             self._slot.cancel()
+
+    def profile(self) -> tuple[LayerTime, ...]:
+        """Give what each layer took in the last run; nothing where the slot could not even be made."""
+        return () if self._slot is None else self._slot.profile()
 
     def free(self) -> None:
         """Let its states go. They may be large: not for the loop."""

@@ -6,6 +6,8 @@ OpenVINO raises bare RuntimeErrors; here they become errors with a code.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -15,6 +17,7 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import EnumValue, Properties, PropertyValue, Scalar
+from inferwire_server.core.layers import LayerStatus, LayerTime
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
@@ -24,14 +27,22 @@ from inferwire_server.errors import ServingError, invalid_input
 T = TypeVar("T")
 
 _DEFAULT_PROPERTIES: dict[str, Any] = {"PERFORMANCE_HINT": "THROUGHPUT"}
+_MICROSECOND = timedelta(microseconds=1)
 _OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
 
 
 class OpenVinoBackend:
-    """The runtime of this process: one `Core` for all models."""
+    """The runtime of this process: one `Core` for all models, with libraries of further operations.
 
-    def __init__(self) -> None:
+    Raises:
+        ServingError: INVALID_INPUT for a library that cannot be loaded.
+    """
+
+    def __init__(self, extensions: Sequence[Path] = ()) -> None:
         self._core = ov.Core()
+        for library in extensions:
+            _add_extension(self._core, library)
+        self.extensions = tuple(library.name for library in extensions)
         # A weights file that is mapped and then written to in place, as one does before a reload, ends the process.
         self._core.set_property({"ENABLE_MMAP": False})
 
@@ -48,6 +59,18 @@ class OpenVinoBackend:
         """Compile a model, for throughput unless the options say otherwise."""
         return _translate(Code.MODEL_FAILED, lambda: self._compile(source, options))
 
+    def query(self, source: Source, device: str, properties: Properties) -> dict[str, str]:
+        """Give the device that would run it for each node that can run."""
+        core: Any = self._core
+        return _translate(Code.MODEL_FAILED, lambda: core.query_model(_read(core, source), device, _config(properties)))
+
+    def check_properties(self, device: str, properties: Properties) -> Properties:
+        """Give properties as a device would take them, or the runtime where `device` is empty; set none."""
+        scratch: Any = ov.Core()  # what is set on it ends with it
+        where = (device,) if device else ()
+        _translate(Code.INVALID_INPUT, lambda: _set_property(scratch, where, _config(properties)))
+        return {name: _read_back(scratch, where, name, value) for name, value in properties.items()}
+
     def device_property(self, device: str, name: str) -> PropertyValue:
         """Read a property of a device, or of the runtime where `device` is empty."""
         arguments = (device, name) if device else (name,)
@@ -59,10 +82,14 @@ class OpenVinoBackend:
         return {name: PluginVersion(v.description, v.build_number) for name, v in found.items()}
 
     def _compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
-        model = _read(self._core, source)
-        config = {name: _runtime_value(value) for name, value in options.properties.items()}
+        config = _config(options.properties)
         if not any(name in config for name in _OWN_PARALLELISM):
             config |= _DEFAULT_PROPERTIES
+        if source.is_compiled:
+            core: Any = self._core
+            imported = core.import_model(source.path.read_bytes(), options.device, config)
+            return OpenVinoModel(imported, _imported_spec(options.name, imported))
+        model = _read(self._core, source)
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
         compiled = self._core.compile_model(model, options.device, config)
@@ -83,6 +110,14 @@ class OpenVinoModel:
         """Make a slot. Unless it keeps the model's states, every inference in it starts from fresh ones."""
         request = _translate(Code.MODEL_FAILED, self._compiled.create_infer_request)
         return OpenVinoSlot(request, self.spec, resets_states=bool(self.spec.states) and not keeps_states)
+
+    def layers(self) -> tuple[LayerTime, ...]:
+        """List its layers, none of which has run."""
+        return _translate(Code.MODEL_FAILED, lambda: _layer_times(self._compiled.create_infer_request()))
+
+    def export(self) -> bytes:
+        """Give it as a blob that can be loaded again."""
+        return _translate(Code.MODEL_FAILED, lambda: self._compiled.export_model().getvalue())
 
 
 class OpenVinoSlot:
@@ -109,6 +144,10 @@ class OpenVinoSlot:
     def cancel(self) -> None:
         """Stop the inference that runs, if the device can."""
         self._request.cancel()
+
+    def profile(self) -> tuple[LayerTime, ...]:
+        """Give what each layer took in the last run."""
+        return _translate(Code.INFERENCE_FAILED, lambda: _layer_times(self._request))
 
     def _access(self, states: StateAccess) -> tuple[Tensor, ...]:
         variables = {variable.name: variable for variable in self._request.query_state()}
@@ -161,6 +200,20 @@ def _own_input(request: ov.InferRequest, index: int) -> ov.Tensor:
     if port.partial_shape.is_static:
         return request.get_input_tensor(index)
     return ov.Tensor(port.element_type, port.partial_shape.get_min_shape())
+
+
+def _layer_times(request: ov.InferRequest) -> tuple[LayerTime, ...]:
+    return tuple(
+        LayerTime(
+            row.node_name,
+            row.node_type,
+            row.exec_type,
+            LayerStatus[row.status.name],
+            row.real_time // _MICROSECOND,
+            row.cpu_time // _MICROSECOND,
+        )
+        for row in request.get_profiling_info()
+    )
 
 
 def to_runtime(tensor: Tensor) -> ov.Tensor:
@@ -231,6 +284,16 @@ def _spec(
         _ports(ports.inputs, names[:count], "input"),
         _ports(ports.outputs, names[count:], "output"),
         tuple(variable.info.variable_id for variable in model.get_variables()),
+    )
+
+
+def _imported_spec(name: str, compiled: ov.CompiledModel) -> ModelSpec:
+    """Describe a model of which there is no source: its states are known to its requests alone."""
+    return ModelSpec(
+        name or compiled.get_property("NETWORK_NAME"),
+        _ports(compiled.inputs, [port.get_names() for port in compiled.inputs], "input"),
+        _ports(compiled.outputs, [port.get_names() for port in compiled.outputs], "output"),
+        tuple(state.name for state in compiled.create_infer_request().query_state()),
     )
 
 
@@ -316,6 +379,32 @@ def _scalar(value: Any) -> Scalar:
         module = kind.__module__.rpartition("properties")[2]
         return EnumValue(f"{module}.{kind.__name__}".lstrip("."), value.name)
     return str(value)
+
+
+def _config(properties: Properties) -> dict[str, Any]:
+    return {name: _runtime_value(value) for name, value in properties.items()}
+
+
+def _set_property(core: Any, where: tuple[str, ...], config: dict[str, Any]) -> None:
+    for device in where:
+        core.get_versions(device)  # loads its plugin: until then anything would be taken
+    core.set_property(*where, config)
+
+
+def _read_back(core: Any, where: tuple[str, ...], name: str, value: PropertyValue) -> PropertyValue:
+    """Read what was set; some of what can be set cannot be read."""
+    try:
+        return _property_value(core.get_property(*where, name))
+    except RuntimeError:
+        return value
+
+
+def _add_extension(core: Any, library: Path) -> None:
+    try:
+        core.add_extension(library)
+    except RuntimeError as error:
+        reason = str(error).strip().rpartition("This error happened: ")[2]
+        raise ServingError(Code.INVALID_INPUT, f"--extension '{library}' cannot be loaded: {reason}") from error
 
 
 def _runtime_value(value: PropertyValue) -> Any:

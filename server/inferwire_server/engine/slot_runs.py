@@ -42,18 +42,30 @@ class SlotRun:
 
     def _run_alone(self, index: int) -> Outcome:
         error = self._jobs[index].error
-        return error if error is not None else _outcome(lambda: self._run(self._works[index]))
+        return error if error is not None else _outcome(lambda: self._run(self._works[index], [index]))
 
     def _run_together(self, wanted: Sequence[int]) -> Sequence[Outcome] | None:
         """Run several; None if that failed and each is to run alone, so that one bad input fails alone."""
         works = [self._works[index] for index in wanted]
-        outcome = _outcome(lambda: split(self._run(join(works)), [rows_of(work) for work in works]))
+        outcome = _outcome(lambda: split(self._run(join(works), wanted), [rows_of(work) for work in works]))
         if not isinstance(outcome, ServingError):
             return outcome
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None
 
-    def _run(self, work: Work) -> tuple[Tensor, ...]:
-        return self._slot.run(work.inputs, work.outputs) if work.states is None else self._slot.access(work.states)
+    def _run(self, work: Work, indices: Sequence[int]) -> tuple[Tensor, ...]:
+        if work.states is not None:
+            return self._slot.access(work.states)
+        try:
+            return self._slot.run(work.inputs, work.outputs)
+        finally:
+            profiled = [self._jobs[index] for index in indices if self._works[index].is_profiled]
+            if profiled:
+                self._profile(profiled)
+
+    def _profile(self, jobs: Sequence[Job]) -> None:
+        profile = self._slot.profile()
+        for job in jobs:
+            job.profile = profile
 
 
 def _outcome(call: Callable[[], T]) -> T | ServingError:

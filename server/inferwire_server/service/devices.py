@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from inferwire_proto.properties import PropertyValue
+from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.scheduler import Load
 from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.engine.models import Engine
 from inferwire_server.errors import ServingError
+from inferwire_server.service.operators_properties import refuse_operators
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,20 @@ class DeviceService:
             ServingError: INVALID_INPUT with the runtime's reason.
         """
         return await asyncio.to_thread(self._engine.backend.device_property, device, name)
+
+    async def check_properties(self, device: str, properties: Properties) -> Properties:
+        """Give properties as a device would take them, or the runtime where `device` is empty; set none.
+
+        Raises:
+            ServingError: PERMISSION_DENIED, or INVALID_INPUT with the runtime's reason.
+        """
+        refuse_operators(properties)
+        return await asyncio.to_thread(self._engine.backend.check_properties, device, properties)
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """The file names of the libraries of operations that the operator has the server load."""
+        return self._engine.backend.extensions
 
     async def get_versions(self, device: str) -> dict[str, PluginVersion]:
         """Read the plugin versions behind a device name; none for an unknown one."""

@@ -67,7 +67,7 @@ class InferenceService:
                 f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
                 "expected a caller that has read the model's description again"
             )
-        work = Work(spec.bind(inference.inputs), spec.select(inference.outputs))
+        work = Work(spec.bind(inference.inputs), spec.select(inference.outputs), is_profiled=inference.is_profiled)
         submission = Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
         return self._submit(model, submission, inference.sequence, on_end)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job
+from inferwire_server.core.layers import LayerTime
 from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Model
@@ -30,10 +32,13 @@ class ModelControl:
 class ModelService:
     """Finds models, and loads and unloads those of the repository."""
 
-    def __init__(self, catalogue: Catalogue, uploads: UploadService, control: ModelControl) -> None:
+    def __init__(
+        self, catalogue: Catalogue, uploads: UploadService, control: ModelControl, *, allows_exports: bool = False
+    ) -> None:
         self._catalogue = catalogue
         self._uploads = uploads
         self._control = control
+        self._allows_exports = allows_exports
 
     def __repr__(self) -> str:
         return f"<ModelService: {self._catalogue!r}, {self._uploads!r}>"
@@ -63,6 +68,29 @@ class ModelService:
         if isinstance(target, ServedModel):
             return self._catalogue.find(target.name, target.version).require()
         return self._uploads.resolve(target)
+
+    async def layers(self, target: Target) -> tuple[LayerTime, ...]:
+        """List the layers of a model.
+
+        Raises:
+            ServingError: As `resolve`.
+        """
+        return await asyncio.to_thread(self.resolve(target).compiled.layers)
+
+    async def export(self, target: Target) -> bytes:
+        """Give a model as a blob: one that the caller compiled, or where that is allowed a served one.
+
+        Raises:
+            ServingError: PERMISSION_DENIED, MODEL_FAILED with the runtime's reason, or as `resolve`.
+        """
+        model = self.resolve(target)
+        if isinstance(target, ServedModel) and not self._allows_exports:
+            raise ServingError(
+                Code.PERMISSION_DENIED,
+                f"exporting served models, as '{target.name}', is off, since a blob holds a model's weights; "
+                "start the server with --allow-exports to allow it",
+            )
+        return await asyncio.to_thread(model.compiled.export)
 
     def of(self, job: Job) -> Model:
         """Give the model a job was submitted to."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from shutil import rmtree
 
 from inferwire_proto.errors import Code
@@ -14,16 +14,11 @@ from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.blobs import BlobStore
+from inferwire_server.engine.blobs import BLOB_SUFFIX, BlobStore
 from inferwire_server.engine.models import Engine, Model
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.service.operators_properties import refuse_operators
 from inferwire_server.service.values import UploadedModel
-
-FORBIDDEN_PROPERTIES = ("CACHE_DIR", "WEIGHTS_PATH", "CONFIG_FILE", "LOG_LEVEL", "CACHE_ENCRYPTION_CALLBACKS")
-"""Properties that name files of the server, or change more than the caller's own model.
-
-A longer name with one of these in it is forbidden too: NPUW_CACHE_DIR is the cache of one device.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +44,16 @@ class UploadService:
     """Takes in models for sessions and compiles them. Off where there is no store for blobs."""
 
     def __init__(
-        self, engine: Engine, blobs: BlobStore | None, new_id: Callable[[], str], binding: BindingTerms | None = None
+        self,
+        engine: Engine,
+        blobs: BlobStore | None,
+        new_id: Callable[[], str],
+        binding: BindingTerms | None = None,
+        *,
+        allows_imports: bool = False,
     ) -> None:
         self._engine = engine
+        self._allows_imports = allows_imports
         self._blobs = blobs
         self._new_id = new_id
         self._binding = binding or BindingTerms()
@@ -108,18 +110,33 @@ class UploadService:
         Raises:
             ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
         """
-        for name in _forbidden(compilation.properties):
-            raise ServingError(Code.PERMISSION_DENIED, f"property {name} is for the server's operator to set")
+        return await self._load(session, source, compilation)
+
+    async def query(self, session: Session, source: UploadedSource, compilation: Compilation) -> dict[str, str]:
+        """Say which device runs which nodes of an uploaded model.
+
+        Raises:
+            ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
+        """
+        refuse_operators(compilation.properties)
+        device, properties = compilation.device, compilation.properties
         with self._laid_out(session, source) as laid_out:
-            options = ModelOptions("", compilation.device, compilation.properties, binding=self._binding)
-            model = await self._engine.load(laid_out, options)
-        if session.has_ended:
-            await self._engine.unload(model, session_expired(session.id))
-            raise session_expired(session.id)
-        compiled_id = self._new_id()
-        self._compiled[compiled_id] = model
-        session.compiled.add(compiled_id)
-        return compiled_id, model
+            return await asyncio.to_thread(self._engine.backend.query, laid_out, device, properties)
+
+    async def import_compiled(self, session: Session, digest: bytes, compilation: Compilation) -> tuple[str, Model]:
+        """Make a model of an uploaded blob that an export gave, and give the name it has in the session.
+
+        Raises:
+            ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
+        """
+        if not self._allows_imports:
+            raise ServingError(
+                Code.PERMISSION_DENIED,
+                "importing compiled models is off, since they are trusted as the server's own code is; "
+                "start the server with --allow-imports to allow it",
+            )
+        blob = UploadedSource(digest, None, BLOB_SUFFIX)
+        return await self._load(session, blob, compilation, is_compiled=True)
 
     async def release(self, session: Session, compiled_ids: Sequence[str], digests: Sequence[bytes] = ()) -> None:
         """Free compiled models and blobs of a session; pass over what is not its own."""
@@ -130,6 +147,21 @@ class UploadService:
             session.blobs.discard(digest)
             self._store().drop(digest)
         await asyncio.gather(*(self._engine.unload(self._compiled.pop(owned_id), error) for owned_id in owned))
+
+    async def _load(
+        self, session: Session, source: UploadedSource, compilation: Compilation, *, is_compiled: bool = False
+    ) -> tuple[str, Model]:
+        refuse_operators(compilation.properties)
+        with self._laid_out(session, source) as laid_out:
+            options = ModelOptions("", compilation.device, compilation.properties, binding=self._binding)
+            model = await self._engine.load(replace(laid_out, is_compiled=is_compiled), options)
+        if session.has_ended:
+            await self._engine.unload(model, session_expired(session.id))
+            raise session_expired(session.id)
+        compiled_id = self._new_id()
+        self._compiled[compiled_id] = model
+        session.compiled.add(compiled_id)
+        return compiled_id, model
 
     def _store(self) -> BlobStore:
         if self._blobs is None:
@@ -153,14 +185,3 @@ class UploadService:
             raise ServingError(error.code, error.message.replace(f"{folder}/", "")) from error
         finally:
             rmtree(folder)
-
-
-def _forbidden(value: PropertyValue | Properties) -> Iterator[str]:
-    """Find forbidden names in properties and in the properties of single devices within them."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _forbidden(name)
-            yield from _forbidden(inner)
-    elif isinstance(value, str):
-        # OpenVINO takes the properties of single devices as text as well.
-        yield from (name for name in FORBIDDEN_PROPERTIES if name in value)

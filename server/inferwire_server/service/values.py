@@ -58,6 +58,7 @@ class Inference:
         timeout_s: The time it may take, queue included; None for no limit.
         signature: The signature of the ports the caller knows; 0 for one that does not say.
         sequence: Whose states it runs on. Without, on fresh ones; for a model without states it means nothing.
+        is_profiled: Whether the time of each layer is wanted as well.
     """
 
     target: Target
@@ -67,3 +68,4 @@ class Inference:
     timeout_s: float | None = None
     signature: int = 0
     sequence: SequenceCall | None = None
+    is_profiled: bool = False

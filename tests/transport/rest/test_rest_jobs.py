@@ -44,6 +44,19 @@ async def test_a_job_is_started_waited_for_and_collected_until_released(rest: Re
     assert job_id in sentence(await collect(rest, job_id), Code.JOB_NOT_FOUND)
 
 
+async def test_a_job_that_asks_gets_the_time_of_each_layer(rest: Rest) -> None:
+    for asked in ("true", "false"):
+        response = await rest.client.post(
+            "/inferwire/v1/models/echo/jobs", json={"inputs": [X]}, params={"profile": asked}
+        )
+        ended = await look(rest, response.json()["id"], 10)
+        row = {"node_name": "echo", "node_type": "Fake", "exec_type": "python", "status": "EXECUTED"}
+        times = {"real_time_us": 7, "cpu_time_us": 5}
+        assert ended.get("profile") == ([row | times] if asked == "true" else None)
+    refused = await rest.client.post("/inferwire/v1/models/echo/jobs", json={"inputs": [X]}, params={"profile": "yes"})
+    assert sentence(refused) == "profile is 'yes', expected true or false"
+
+
 async def test_a_version_can_be_named(rest: Rest) -> None:
     response = await rest.client.post("/inferwire/v1/models/echo/versions/1/jobs", json={"inputs": [X]})
     assert (response.status_code, response.json()["model_version"]) == (202, "1")

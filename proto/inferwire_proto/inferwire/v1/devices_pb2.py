@@ -26,7 +26,7 @@ _sym_db = _symbol_database.Default()
 from inferwire_proto.inferwire.v1 import types_pb2 as inferwire_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ainferwire/v1/devices.proto\x12\x0cinferwire.v1\x1a\x18inferwire/v1/types.proto\"\x14\n\x12ListDevicesRequest\"b\n\x06\x44\x65vice\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tfull_name\x18\x02 \x01(\t\x12\x0f\n\x07running\x18\x03 \x01(\r\x12\x0e\n\x06queued\x18\x04 \x01(\r\x12\x16\n\x0equeue_capacity\x18\x05 \x01(\r\"<\n\x13ListDevicesResponse\x12%\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x14.inferwire.v1.Device\"2\n\x12GetPropertyRequest\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"A\n\x13GetPropertyResponse\x12*\n\x05value\x18\x01 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue\"$\n\x12GetVersionsRequest\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\":\n\rPluginVersion\x12\x13\n\x0b\x64\x65scription\x18\x01 \x01(\t\x12\x14\n\x0c\x62uild_number\x18\x02 \x01(\t\"\xa6\x01\n\x13GetVersionsResponse\x12\x41\n\x08versions\x18\x01 \x03(\x0b\x32/.inferwire.v1.GetVersionsResponse.VersionsEntry\x1aL\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PluginVersion:\x02\x38\x01\x32\x8b\x02\n\rDeviceService\x12R\n\x0bListDevices\x12 .inferwire.v1.ListDevicesRequest\x1a!.inferwire.v1.ListDevicesResponse\x12R\n\x0bGetProperty\x12 .inferwire.v1.GetPropertyRequest\x1a!.inferwire.v1.GetPropertyResponse\x12R\n\x0bGetVersions\x12 .inferwire.v1.GetVersionsRequest\x1a!.inferwire.v1.GetVersionsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ainferwire/v1/devices.proto\x12\x0cinferwire.v1\x1a\x18inferwire/v1/types.proto\"\x14\n\x12ListDevicesRequest\"b\n\x06\x44\x65vice\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tfull_name\x18\x02 \x01(\t\x12\x0f\n\x07running\x18\x03 \x01(\r\x12\x0e\n\x06queued\x18\x04 \x01(\r\x12\x16\n\x0equeue_capacity\x18\x05 \x01(\r\"<\n\x13ListDevicesResponse\x12%\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x14.inferwire.v1.Device\"2\n\x12GetPropertyRequest\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"A\n\x13GetPropertyResponse\x12*\n\x05value\x18\x01 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue\"$\n\x12GetVersionsRequest\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\":\n\rPluginVersion\x12\x13\n\x0b\x64\x65scription\x18\x01 \x01(\t\x12\x14\n\x0c\x62uild_number\x18\x02 \x01(\t\"\xa6\x01\n\x13GetVersionsResponse\x12\x41\n\x08versions\x18\x01 \x03(\x0b\x32/.inferwire.v1.GetVersionsResponse.VersionsEntry\x1aL\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PluginVersion:\x02\x38\x01\"\xc2\x01\n\x16\x43heckPropertiesRequest\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12H\n\nproperties\x18\x02 \x03(\x0b\x32\x34.inferwire.v1.CheckPropertiesRequest.PropertiesEntry\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"\xb4\x01\n\x17\x43heckPropertiesResponse\x12I\n\nproperties\x18\x01 \x03(\x0b\x32\x35.inferwire.v1.CheckPropertiesResponse.PropertiesEntry\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"\x17\n\x15ListExtensionsRequest\"\'\n\x16ListExtensionsResponse\x12\r\n\x05names\x18\x01 \x03(\t2\xc8\x03\n\rDeviceService\x12R\n\x0bListDevices\x12 .inferwire.v1.ListDevicesRequest\x1a!.inferwire.v1.ListDevicesResponse\x12R\n\x0bGetProperty\x12 .inferwire.v1.GetPropertyRequest\x1a!.inferwire.v1.GetPropertyResponse\x12R\n\x0bGetVersions\x12 .inferwire.v1.GetVersionsRequest\x1a!.inferwire.v1.GetVersionsResponse\x12^\n\x0f\x43heckProperties\x12$.inferwire.v1.CheckPropertiesRequest\x1a%.inferwire.v1.CheckPropertiesResponse\x12[\n\x0eListExtensions\x12#.inferwire.v1.ListExtensionsRequest\x1a$.inferwire.v1.ListExtensionsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,6 +35,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GETVERSIONSRESPONSE_VERSIONSENTRY']._loaded_options = None
   _globals['_GETVERSIONSRESPONSE_VERSIONSENTRY']._serialized_options = b'8\001'
+  _globals['_CHECKPROPERTIESREQUEST_PROPERTIESENTRY']._loaded_options = None
+  _globals['_CHECKPROPERTIESREQUEST_PROPERTIESENTRY']._serialized_options = b'8\001'
+  _globals['_CHECKPROPERTIESRESPONSE_PROPERTIESENTRY']._loaded_options = None
+  _globals['_CHECKPROPERTIESRESPONSE_PROPERTIESENTRY']._serialized_options = b'8\001'
   _globals['_LISTDEVICESREQUEST']._serialized_start=70
   _globals['_LISTDEVICESREQUEST']._serialized_end=90
   _globals['_DEVICE']._serialized_start=92
@@ -53,6 +57,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETVERSIONSRESPONSE']._serialized_end=638
   _globals['_GETVERSIONSRESPONSE_VERSIONSENTRY']._serialized_start=562
   _globals['_GETVERSIONSRESPONSE_VERSIONSENTRY']._serialized_end=638
-  _globals['_DEVICESERVICE']._serialized_start=641
-  _globals['_DEVICESERVICE']._serialized_end=908
+  _globals['_CHECKPROPERTIESREQUEST']._serialized_start=641
+  _globals['_CHECKPROPERTIESREQUEST']._serialized_end=835
+  _globals['_CHECKPROPERTIESREQUEST_PROPERTIESENTRY']._serialized_start=757
+  _globals['_CHECKPROPERTIESREQUEST_PROPERTIESENTRY']._serialized_end=835
+  _globals['_CHECKPROPERTIESRESPONSE']._serialized_start=838
+  _globals['_CHECKPROPERTIESRESPONSE']._serialized_end=1018
+  _globals['_CHECKPROPERTIESRESPONSE_PROPERTIESENTRY']._serialized_start=757
+  _globals['_CHECKPROPERTIESRESPONSE_PROPERTIESENTRY']._serialized_end=835
+  _globals['_LISTEXTENSIONSREQUEST']._serialized_start=1020
+  _globals['_LISTEXTENSIONSREQUEST']._serialized_end=1043
+  _globals['_LISTEXTENSIONSRESPONSE']._serialized_start=1045
+  _globals['_LISTEXTENSIONSRESPONSE']._serialized_end=1084
+  _globals['_DEVICESERVICE']._serialized_start=1087
+  _globals['_DEVICESERVICE']._serialized_end=1543
 # @@protoc_insertion_point(module_scope)

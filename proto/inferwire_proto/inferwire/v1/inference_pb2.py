@@ -26,15 +26,15 @@ _sym_db = _symbol_database.Default()
 from inferwire_proto.inferwire.v1 import types_pb2 as inferwire_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cinferwire/v1/inference.proto\x12\x0cinferwire.v1\x1a\x18inferwire/v1/types.proto\"[\n\x06Target\x12\x10\n\x06served\x18\x01 \x01(\tH\x00\x12\x12\n\x08\x63ompiled\x18\x02 \x01(\tH\x00\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x11\n\tsignature\x18\x04 \x01(\x06\x42\x07\n\x05model\"2\n\nScheduling\x12\x10\n\x08priority\x18\x01 \x01(\x05\x12\x12\n\ntimeout_us\x18\x02 \x01(\x04\"2\n\x08Sequence\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05start\x18\x02 \x01(\x08\x12\x0b\n\x03\x65nd\x18\x03 \x01(\x08\"\xd3\x01\n\tExecution\x12\x0b\n\x03ids\x18\x01 \x03(\x04\x12$\n\x06target\x18\x02 \x01(\x0b\x32\x14.inferwire.v1.Target\x12*\n\x06inputs\x18\x03 \x03(\x0b\x32\x1a.inferwire.v1.TensorHeader\x12\x0f\n\x07outputs\x18\x04 \x03(\r\x12,\n\nscheduling\x18\x05 \x01(\x0b\x32\x18.inferwire.v1.Scheduling\x12(\n\x08sequence\x18\x06 \x01(\x0b\x32\x16.inferwire.v1.Sequence\"\x97\x01\n\x0f\x45xecutionResult\x12\x0b\n\x03ids\x18\x01 \x03(\x04\x12+\n\x07outputs\x18\x02 \x03(\x0b\x32\x1a.inferwire.v1.TensorHeader\x12&\n\x07timings\x18\x03 \x01(\x0b\x32\x15.inferwire.v1.Timings\x12\"\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x13.inferwire.v1.Error\"X\n\x0cInferRequest\x12*\n\texecution\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.Execution\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"\\\n\rInferResponse\x12-\n\x06result\x18\x01 \x01(\x0b\x32\x1d.inferwire.v1.ExecutionResult\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"]\n\x11StartAsyncRequest\x12*\n\texecution\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.Execution\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"$\n\x12StartAsyncResponse\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"1\n\x0bWaitRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\ntimeout_us\x18\x02 \x01(\x04\"Y\n\x0cWaitResponse\x12%\n\x05state\x18\x01 \x01(\x0e\x32\x16.inferwire.v1.JobState\x12\"\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x13.inferwire.v1.Error\"3\n\x10GetResultRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07release\x18\x02 \x01(\x08\"`\n\x11GetResultResponse\x12-\n\x06result\x18\x01 \x01(\x0b\x32\x1d.inferwire.v1.ExecutionResult\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"\x1f\n\rCancelRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"7\n\x0e\x43\x61ncelResponse\x12%\n\x05state\x18\x01 \x01(\x0e\x32\x16.inferwire.v1.JobState\"2\n\x0cSessionHello\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\"v\n\x0eSessionWelcome\x12\x14\n\x0cserver_epoch\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0f\n\x07lease_s\x18\x03 \x01(\x01\x12\x19\n\x11max_message_bytes\x18\x04 \x01(\x04\x12\x0e\n\x06server\x18\x05 \x01(\t\"\x97\x01\n\x0eSessionRequest\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x1a.inferwire.v1.SessionHello\x12+\n\nexecutions\x18\x02 \x03(\x0b\x32\x17.inferwire.v1.Execution\x12\x0f\n\x07\x63\x61ncels\x18\x03 \x03(\x04\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"\x8e\x01\n\x0fSessionResponse\x12-\n\x07welcome\x18\x01 \x01(\x0b\x32\x1c.inferwire.v1.SessionWelcome\x12.\n\x07results\x18\x02 \x03(\x0b\x32\x1d.inferwire.v1.ExecutionResult\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c*\xb0\x01\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10JOB_STATE_QUEUED\x10\x01\x12\x15\n\x11JOB_STATE_RUNNING\x10\x02\x12\x16\n\x12JOB_STATE_FINISHED\x10\x03\x12\x14\n\x10JOB_STATE_FAILED\x10\x04\x12\x17\n\x13JOB_STATE_CANCELLED\x10\x05\x12\x15\n\x11JOB_STATE_EXPIRED\x10\x06\x32\xc3\x03\n\x10InferenceService\x12@\n\x05Infer\x12\x1a.inferwire.v1.InferRequest\x1a\x1b.inferwire.v1.InferResponse\x12O\n\nStartAsync\x12\x1f.inferwire.v1.StartAsyncRequest\x1a .inferwire.v1.StartAsyncResponse\x12=\n\x04Wait\x12\x19.inferwire.v1.WaitRequest\x1a\x1a.inferwire.v1.WaitResponse\x12L\n\tGetResult\x12\x1e.inferwire.v1.GetResultRequest\x1a\x1f.inferwire.v1.GetResultResponse\x12\x43\n\x06\x43\x61ncel\x12\x1b.inferwire.v1.CancelRequest\x1a\x1c.inferwire.v1.CancelResponse\x12J\n\x07Session\x12\x1c.inferwire.v1.SessionRequest\x1a\x1d.inferwire.v1.SessionResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cinferwire/v1/inference.proto\x12\x0cinferwire.v1\x1a\x18inferwire/v1/types.proto\"[\n\x06Target\x12\x10\n\x06served\x18\x01 \x01(\tH\x00\x12\x12\n\x08\x63ompiled\x18\x02 \x01(\tH\x00\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x11\n\tsignature\x18\x04 \x01(\x06\x42\x07\n\x05model\"2\n\nScheduling\x12\x10\n\x08priority\x18\x01 \x01(\x05\x12\x12\n\ntimeout_us\x18\x02 \x01(\x04\"2\n\x08Sequence\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05start\x18\x02 \x01(\x08\x12\x0b\n\x03\x65nd\x18\x03 \x01(\x08\"\xe4\x01\n\tExecution\x12\x0b\n\x03ids\x18\x01 \x03(\x04\x12$\n\x06target\x18\x02 \x01(\x0b\x32\x14.inferwire.v1.Target\x12*\n\x06inputs\x18\x03 \x03(\x0b\x32\x1a.inferwire.v1.TensorHeader\x12\x0f\n\x07outputs\x18\x04 \x03(\r\x12,\n\nscheduling\x18\x05 \x01(\x0b\x32\x18.inferwire.v1.Scheduling\x12(\n\x08sequence\x18\x06 \x01(\x0b\x32\x16.inferwire.v1.Sequence\x12\x0f\n\x07profile\x18\x07 \x01(\x08\"\xc1\x01\n\x0f\x45xecutionResult\x12\x0b\n\x03ids\x18\x01 \x03(\x04\x12+\n\x07outputs\x18\x02 \x03(\x0b\x32\x1a.inferwire.v1.TensorHeader\x12&\n\x07timings\x18\x03 \x01(\x0b\x32\x15.inferwire.v1.Timings\x12\"\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x13.inferwire.v1.Error\x12(\n\x07profile\x18\x05 \x03(\x0b\x32\x17.inferwire.v1.LayerTime\"X\n\x0cInferRequest\x12*\n\texecution\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.Execution\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"\\\n\rInferResponse\x12-\n\x06result\x18\x01 \x01(\x0b\x32\x1d.inferwire.v1.ExecutionResult\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"]\n\x11StartAsyncRequest\x12*\n\texecution\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.Execution\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"$\n\x12StartAsyncResponse\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"1\n\x0bWaitRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\ntimeout_us\x18\x02 \x01(\x04\"Y\n\x0cWaitResponse\x12%\n\x05state\x18\x01 \x01(\x0e\x32\x16.inferwire.v1.JobState\x12\"\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x13.inferwire.v1.Error\"3\n\x10GetResultRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07release\x18\x02 \x01(\x08\"`\n\x11GetResultResponse\x12-\n\x06result\x18\x01 \x01(\x0b\x32\x1d.inferwire.v1.ExecutionResult\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"\x1f\n\rCancelRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"7\n\x0e\x43\x61ncelResponse\x12%\n\x05state\x18\x01 \x01(\x0e\x32\x16.inferwire.v1.JobState\"2\n\x0cSessionHello\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\"v\n\x0eSessionWelcome\x12\x14\n\x0cserver_epoch\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0f\n\x07lease_s\x18\x03 \x01(\x01\x12\x19\n\x11max_message_bytes\x18\x04 \x01(\x04\x12\x0e\n\x06server\x18\x05 \x01(\t\"\x97\x01\n\x0eSessionRequest\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x1a.inferwire.v1.SessionHello\x12+\n\nexecutions\x18\x02 \x03(\x0b\x32\x17.inferwire.v1.Execution\x12\x0f\n\x07\x63\x61ncels\x18\x03 \x03(\x04\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"\x8e\x01\n\x0fSessionResponse\x12-\n\x07welcome\x18\x01 \x01(\x0b\x32\x1c.inferwire.v1.SessionWelcome\x12.\n\x07results\x18\x02 \x03(\x0b\x32\x1d.inferwire.v1.ExecutionResult\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c*\xb0\x01\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10JOB_STATE_QUEUED\x10\x01\x12\x15\n\x11JOB_STATE_RUNNING\x10\x02\x12\x16\n\x12JOB_STATE_FINISHED\x10\x03\x12\x14\n\x10JOB_STATE_FAILED\x10\x04\x12\x17\n\x13JOB_STATE_CANCELLED\x10\x05\x12\x15\n\x11JOB_STATE_EXPIRED\x10\x06\x32\xc3\x03\n\x10InferenceService\x12@\n\x05Infer\x12\x1a.inferwire.v1.InferRequest\x1a\x1b.inferwire.v1.InferResponse\x12O\n\nStartAsync\x12\x1f.inferwire.v1.StartAsyncRequest\x1a .inferwire.v1.StartAsyncResponse\x12=\n\x04Wait\x12\x19.inferwire.v1.WaitRequest\x1a\x1a.inferwire.v1.WaitResponse\x12L\n\tGetResult\x12\x1e.inferwire.v1.GetResultRequest\x1a\x1f.inferwire.v1.GetResultResponse\x12\x43\n\x06\x43\x61ncel\x12\x1b.inferwire.v1.CancelRequest\x1a\x1c.inferwire.v1.CancelResponse\x12J\n\x07Session\x12\x1c.inferwire.v1.SessionRequest\x1a\x1d.inferwire.v1.SessionResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'inferwire.v1.inference_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_JOBSTATE']._serialized_start=1809
-  _globals['_JOBSTATE']._serialized_end=1985
+  _globals['_JOBSTATE']._serialized_start=1868
+  _globals['_JOBSTATE']._serialized_end=2044
   _globals['_TARGET']._serialized_start=72
   _globals['_TARGET']._serialized_end=163
   _globals['_SCHEDULING']._serialized_start=165
@@ -42,37 +42,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SEQUENCE']._serialized_start=217
   _globals['_SEQUENCE']._serialized_end=267
   _globals['_EXECUTION']._serialized_start=270
-  _globals['_EXECUTION']._serialized_end=481
-  _globals['_EXECUTIONRESULT']._serialized_start=484
-  _globals['_EXECUTIONRESULT']._serialized_end=635
-  _globals['_INFERREQUEST']._serialized_start=637
-  _globals['_INFERREQUEST']._serialized_end=725
-  _globals['_INFERRESPONSE']._serialized_start=727
-  _globals['_INFERRESPONSE']._serialized_end=819
-  _globals['_STARTASYNCREQUEST']._serialized_start=821
-  _globals['_STARTASYNCREQUEST']._serialized_end=914
-  _globals['_STARTASYNCRESPONSE']._serialized_start=916
-  _globals['_STARTASYNCRESPONSE']._serialized_end=952
-  _globals['_WAITREQUEST']._serialized_start=954
-  _globals['_WAITREQUEST']._serialized_end=1003
-  _globals['_WAITRESPONSE']._serialized_start=1005
-  _globals['_WAITRESPONSE']._serialized_end=1094
-  _globals['_GETRESULTREQUEST']._serialized_start=1096
-  _globals['_GETRESULTREQUEST']._serialized_end=1147
-  _globals['_GETRESULTRESPONSE']._serialized_start=1149
-  _globals['_GETRESULTRESPONSE']._serialized_end=1245
-  _globals['_CANCELREQUEST']._serialized_start=1247
-  _globals['_CANCELREQUEST']._serialized_end=1278
-  _globals['_CANCELRESPONSE']._serialized_start=1280
-  _globals['_CANCELRESPONSE']._serialized_end=1335
-  _globals['_SESSIONHELLO']._serialized_start=1337
-  _globals['_SESSIONHELLO']._serialized_end=1387
-  _globals['_SESSIONWELCOME']._serialized_start=1389
-  _globals['_SESSIONWELCOME']._serialized_end=1507
-  _globals['_SESSIONREQUEST']._serialized_start=1510
-  _globals['_SESSIONREQUEST']._serialized_end=1661
-  _globals['_SESSIONRESPONSE']._serialized_start=1664
-  _globals['_SESSIONRESPONSE']._serialized_end=1806
-  _globals['_INFERENCESERVICE']._serialized_start=1988
-  _globals['_INFERENCESERVICE']._serialized_end=2439
+  _globals['_EXECUTION']._serialized_end=498
+  _globals['_EXECUTIONRESULT']._serialized_start=501
+  _globals['_EXECUTIONRESULT']._serialized_end=694
+  _globals['_INFERREQUEST']._serialized_start=696
+  _globals['_INFERREQUEST']._serialized_end=784
+  _globals['_INFERRESPONSE']._serialized_start=786
+  _globals['_INFERRESPONSE']._serialized_end=878
+  _globals['_STARTASYNCREQUEST']._serialized_start=880
+  _globals['_STARTASYNCREQUEST']._serialized_end=973
+  _globals['_STARTASYNCRESPONSE']._serialized_start=975
+  _globals['_STARTASYNCRESPONSE']._serialized_end=1011
+  _globals['_WAITREQUEST']._serialized_start=1013
+  _globals['_WAITREQUEST']._serialized_end=1062
+  _globals['_WAITRESPONSE']._serialized_start=1064
+  _globals['_WAITRESPONSE']._serialized_end=1153
+  _globals['_GETRESULTREQUEST']._serialized_start=1155
+  _globals['_GETRESULTREQUEST']._serialized_end=1206
+  _globals['_GETRESULTRESPONSE']._serialized_start=1208
+  _globals['_GETRESULTRESPONSE']._serialized_end=1304
+  _globals['_CANCELREQUEST']._serialized_start=1306
+  _globals['_CANCELREQUEST']._serialized_end=1337
+  _globals['_CANCELRESPONSE']._serialized_start=1339
+  _globals['_CANCELRESPONSE']._serialized_end=1394
+  _globals['_SESSIONHELLO']._serialized_start=1396
+  _globals['_SESSIONHELLO']._serialized_end=1446
+  _globals['_SESSIONWELCOME']._serialized_start=1448
+  _globals['_SESSIONWELCOME']._serialized_end=1566
+  _globals['_SESSIONREQUEST']._serialized_start=1569
+  _globals['_SESSIONREQUEST']._serialized_end=1720
+  _globals['_SESSIONRESPONSE']._serialized_start=1723
+  _globals['_SESSIONRESPONSE']._serialized_end=1865
+  _globals['_INFERENCESERVICE']._serialized_start=2047
+  _globals['_INFERENCESERVICE']._serialized_end=2498
 # @@protoc_insertion_point(module_scope)

@@ -172,6 +172,9 @@ class Execution(_message.Message):
     OUTPUTS_FIELD_NUMBER: _builtins.int
     SCHEDULING_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    profile: _builtins.bool
+    """Answer with the time of each layer as well. There are times only of a model that was compiled with PERF_COUNT."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The ids the client gave, unique among those it has in flight. More than one id makes a stack:
@@ -207,10 +210,11 @@ class Execution(_message.Message):
         outputs: _abc.Iterable[_builtins.int] | None = ...,
         scheduling: Global___Scheduling | None = ...,
         sequence: Global___Sequence | None = ...,
+        profile: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scheduling", b"scheduling", "sequence", b"sequence", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "inputs", b"inputs", "outputs", b"outputs", "scheduling", b"scheduling", "sequence", b"sequence", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "inputs", b"inputs", "outputs", b"outputs", "profile", b"profile", "scheduling", b"scheduling", "sequence", b"sequence", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -226,6 +230,7 @@ class ExecutionResult(_message.Message):
     OUTPUTS_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The ids of the executions, in the order of their tensors in `raw`."""
@@ -242,6 +247,12 @@ class ExecutionResult(_message.Message):
     def error(self) -> _types_pb2.Error:
         """Why there are no outputs."""
 
+    @_builtins.property
+    def profile(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.LayerTime]:
+        """What each layer took, where the execution asked for it; of a failed one, up to its failure. Executions that ran
+        as one batch have the times of the batch.
+        """
+
     def __init__(
         self,
         *,
@@ -249,10 +260,11 @@ class ExecutionResult(_message.Message):
         outputs: _abc.Iterable[_types_pb2.TensorHeader] | None = ...,
         timings: _types_pb2.Timings | None = ...,
         error: _types_pb2.Error | None = ...,
+        profile: _abc.Iterable[_types_pb2.LayerTime] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "timings", b"timings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "ids", b"ids", "outputs", b"outputs", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "ids", b"ids", "outputs", b"outputs", "profile", b"profile", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

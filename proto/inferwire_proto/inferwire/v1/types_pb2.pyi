@@ -226,6 +226,34 @@ ERROR_CODE_SEQUENCE_NOT_FOUND: ErrorCode.ValueType  # 18
 """The sequence is not under way: it never started, has ended, or was idle for too long. Start it anew."""
 Global___ErrorCode: _TypeAlias = ErrorCode  # noqa: Y015
 
+class _LayerStatus:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LayerStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LayerStatus.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LAYER_STATUS_UNSPECIFIED: _LayerStatus.ValueType  # 0
+    """Not known."""
+    LAYER_STATUS_NOT_RUN: _LayerStatus.ValueType  # 1
+    """It did not run, or nobody measured it."""
+    LAYER_STATUS_OPTIMIZED_OUT: _LayerStatus.ValueType  # 2
+    """The compiler left it out."""
+    LAYER_STATUS_EXECUTED: _LayerStatus.ValueType  # 3
+    """It ran."""
+
+class LayerStatus(_LayerStatus, metaclass=_LayerStatusEnumTypeWrapper):
+    """What became of a layer in an inference."""
+
+LAYER_STATUS_UNSPECIFIED: LayerStatus.ValueType  # 0
+"""Not known."""
+LAYER_STATUS_NOT_RUN: LayerStatus.ValueType  # 1
+"""It did not run, or nobody measured it."""
+LAYER_STATUS_OPTIMIZED_OUT: LayerStatus.ValueType  # 2
+"""The compiler left it out."""
+LAYER_STATUS_EXECUTED: LayerStatus.ValueType  # 3
+"""It ran."""
+Global___LayerStatus: _TypeAlias = LayerStatus  # noqa: Y015
+
 @_typing.final
 class TensorHeader(_message.Message):
     """What a tensor is, without its bytes. The bytes travel in the `raw` field of the enclosing
@@ -559,6 +587,48 @@ class Error(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Error: _TypeAlias = Error  # noqa: Y015
+
+@_typing.final
+class LayerTime(_message.Message):
+    """One layer of a compiled model, and what it took in one inference."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_NAME_FIELD_NUMBER: _builtins.int
+    NODE_TYPE_FIELD_NUMBER: _builtins.int
+    EXEC_TYPE_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    REAL_TIME_US_FIELD_NUMBER: _builtins.int
+    CPU_TIME_US_FIELD_NUMBER: _builtins.int
+    node_name: _builtins.str
+    """The node's friendly name."""
+    node_type: _builtins.str
+    """The type of the node, as "Convolution"."""
+    exec_type: _builtins.str
+    """The kernel that ran it, as "jit_avx512_f32"."""
+    status: Global___LayerStatus.ValueType
+    """What became of it."""
+    real_time_us: _builtins.int
+    """From its start to its end, in microseconds."""
+    cpu_time_us: _builtins.int
+    """The time of the processor, in microseconds."""
+    def __init__(
+        self,
+        *,
+        node_name: _builtins.str = ...,
+        node_type: _builtins.str = ...,
+        exec_type: _builtins.str = ...,
+        status: Global___LayerStatus.ValueType = ...,
+        real_time_us: _builtins.int = ...,
+        cpu_time_us: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_time_us", b"cpu_time_us", "exec_type", b"exec_type", "node_name", b"node_name", "node_type", b"node_type", "real_time_us", b"real_time_us", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LayerTime: _TypeAlias = LayerTime  # noqa: Y015
 
 @_typing.final
 class Timings(_message.Message):

@@ -182,7 +182,11 @@ def _answers(description: str) -> Fragment:
 
 
 INFER: Fragment = _BODY | _answers("The outputs.")
-START: Fragment = _BODY | _responds("The job was queued; Location is its path.", _ref("Job"), _EXAMPLE_JOB, 202)
+START: Fragment = {
+    "parameters": [_query("profile", {"type": "boolean", "default": False}, "Time each layer, for the job's state.")],
+    **_BODY,
+    **_responds("The job was queued; Location is its path.", _ref("Job"), _EXAMPLE_JOB, 202),
+}
 CANCEL: Fragment = _responds("The job's state now.", _ref("Job"), {**_EXAMPLE_JOB, "state": "cancelled"})
 WAIT: Fragment = {
     "parameters": [_query("wait_s", {"type": "number", "minimum": 0, "default": 0}, "Seconds to wait for its end.")],

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from inferwire_server.core.job import Job
+from inferwire_server.core.layers import LayerTime
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport import oip
@@ -50,10 +51,12 @@ class JobRoutes:
         """Queue an inference and answer at once with the id of its job.
 
         The body is that of the protocol's inference call. A job that has ended is kept for a while, 60 seconds
-        unless the server was told otherwise.
+        unless the server was told otherwise. With `profile=true` the state of the ended job has the time of each
+        layer, of a model that was compiled with PERF_COUNT.
         """
+        is_profiled = _is_true("profile", request.query_params.get("profile", "false"))
         parsed = await read_request(self._services, request, self._options.max_body_bytes)
-        job_id = self._services.inference.start(parsed.call.inference())
+        job_id = self._services.inference.start(replace(parsed.call.inference(), is_profiled=is_profiled))
         job = await self._services.inference.wait(job_id, 0)
         self._requests[job] = replace(parsed, call=replace(parsed.call, inputs=()))
         return json_response(self._status(job_id, job), 202, {"location": f"/inferwire/v1/jobs/{job_id}"})
@@ -80,7 +83,7 @@ class JobRoutes:
         With `release=true` the job is forgotten at once.
         """
         job_id = request.path_params["job"]
-        release = _is_true(request.query_params.get("release", "false"))
+        release = _is_true("release", request.query_params.get("release", "false"))
         job = self._services.inference.result(job_id)
         response = await answer(request, self._services, self._request_of(job), job)
         if release:
@@ -112,7 +115,20 @@ class JobRoutes:
                 "inference_us": round(timings.inference_s * 1e6),
                 "total_us": round(timings.total_s * 1e6),
             }
+        if job.profile:
+            status["profile"] = [_layer(layer) for layer in job.profile]
         return status
+
+
+def _layer(layer: LayerTime) -> dict[str, object]:
+    return {
+        "node_name": layer.node_name,
+        "node_type": layer.node_type,
+        "exec_type": layer.exec_type,
+        "status": layer.status.name,
+        "real_time_us": layer.real_time_us,
+        "cpu_time_us": layer.cpu_time_us,
+    }
 
 
 def _wait_s(text: str, longest: float) -> float:
@@ -125,7 +141,7 @@ def _wait_s(text: str, longest: float) -> float:
     return wait_s
 
 
-def _is_true(text: str) -> bool:
+def _is_true(name: str, text: str) -> bool:
     if text not in ("true", "false"):
-        raise invalid_input(f"release is '{text}', expected true or false")
+        raise invalid_input(f"{name} is '{text}', expected true or false")
     return text == "true"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inferwire_proto.inferwire.v1 import devices_pb2 as pb
 from inferwire_server.service import Services
 from inferwire_server.transport.rpc.status import Context
-from inferwire_server.transport.rpc.v1_descriptions import encode_property
+from inferwire_server.transport.rpc.v1_descriptions import decode_properties, encode_property
 
 
 class DeviceCalls:
@@ -32,6 +32,17 @@ class DeviceCalls:
         """Read one property of a device or of the runtime."""
         value = await self._devices.get_property(request.device, request.name)
         return pb.GetPropertyResponse(value=encode_property(request.name, value))
+
+    async def check_properties(self, request: pb.CheckPropertiesRequest, _: Context) -> pb.CheckPropertiesResponse:
+        """Read properties as a device would take them."""
+        taken = await self._devices.check_properties(request.device, decode_properties(request.properties))
+        return pb.CheckPropertiesResponse(
+            properties={name: encode_property(name, value) for name, value in taken.items()}
+        )
+
+    async def list_extensions(self, _request: pb.ListExtensionsRequest, _: Context) -> pb.ListExtensionsResponse:
+        """List the libraries of operations that the server has loaded."""
+        return pb.ListExtensionsResponse(names=self._devices.extensions)
 
     async def get_versions(self, request: pb.GetVersionsRequest, _: Context) -> pb.GetVersionsResponse:
         """Read the versions of the plugins behind a device name."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import Any, TypeAlias
 
 import grpc
@@ -32,7 +33,7 @@ class Service:
 
     Attributes:
         descriptor: The service as the contract has it.
-        calls: Has a coroutine per call, named as the call is, in snake case.
+        calls: Has a coroutine per call, named as the call is, in snake case (`import_`).
         raw: Calls that take and give messages' bytes, to keep tensors out of protobuf.
         unimplemented: Calls that are not offered, each with a sentence that says so.
     """
@@ -105,4 +106,5 @@ def _serialize(message: Message) -> bytes:
 
 
 def _snake_case(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return f"{snake}_" if iskeyword(snake) else snake

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.uploads import Compilation
-from inferwire_server.service.values import ServedModel
-from inferwire_server.transport.rpc.caller import session_of
+from inferwire_server.service.values import ServedModel, Target
+from inferwire_server.transport.rpc.caller import named_session, session_of
 from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.rpc.v1_codec import decode_target, encode_layers
 from inferwire_server.transport.rpc.v1_descriptions import decode_properties, decode_source, encode_model, encode_spec
 
 _STATES = {
@@ -23,6 +25,9 @@ _STATES = {
     "unloaded": pb.MODEL_STATE_UNLOADED,
     "failed": pb.MODEL_STATE_FAILED,
 }
+
+
+_CHUNK_BYTES = 1 << 20
 
 
 class ModelCalls:
@@ -67,10 +72,33 @@ class ModelCalls:
 
     async def compile(self, request: pb.CompileRequest, context: Context) -> pb.CompileResponse:
         """Compile an uploaded model."""
-        compilation = Compilation(request.device or "AUTO", decode_properties(request.properties))
+        compilation = _compilation(request)
         source = decode_source(request.source)
         compiled_id, model = await self._services.uploads.compile(self._session(context), source, compilation)
         return pb.CompileResponse(compiled_id=compiled_id, model=await asyncio.to_thread(encode_model, model))
+
+    async def query(self, request: pb.QueryRequest, context: Context) -> pb.QueryResponse:
+        """Say which nodes of an uploaded model a device runs."""
+        source = decode_source(request.source)
+        devices = await self._services.uploads.query(self._session(context), source, _compilation(request))
+        return pb.QueryResponse(devices=devices)
+
+    async def import_(self, request: pb.ImportRequest, context: Context) -> pb.ImportResponse:
+        """Make a model of an uploaded blob."""
+        session, compilation = self._session(context), _compilation(request)
+        compiled_id, model = await self._services.uploads.import_compiled(session, request.sha256, compilation)
+        return pb.ImportResponse(compiled_id=compiled_id, model=await asyncio.to_thread(encode_model, model))
+
+    async def export(self, request: pb.ExportRequest, context: Context) -> None:
+        """Send a model as a blob, in parts."""
+        blob = memoryview(await self._services.models.export(self._target(request.target, context)))
+        for start in range(0, len(blob), _CHUNK_BYTES):
+            await context.write(pb.ExportResponse(chunk=bytes(blob[start : start + _CHUNK_BYTES])))
+
+    async def list_layers(self, request: pb.ListLayersRequest, context: Context) -> pb.ListLayersResponse:
+        """List the layers of a model that can run."""
+        layers = await self._services.models.layers(self._target(request.target, context))
+        return pb.ListLayersResponse(layers=encode_layers(layers))
 
     async def release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
         """Free compiled models, blobs and the states of sequences."""
@@ -79,8 +107,15 @@ class ModelCalls:
         await self._services.uploads.release(session, request.compiled_ids, request.sha256)
         return pb.ReleaseResponse()
 
+    def _target(self, target: inference_pb2.Target, context: Context) -> Target:
+        return decode_target(target, named_session(self._services.sessions, context))
+
     def _session(self, context: Context) -> Session:
         return session_of(self._services.sessions, context)
+
+
+def _compilation(request: pb.CompileRequest | pb.QueryRequest | pb.ImportRequest) -> Compilation:
+    return Compilation(request.device or "AUTO", decode_properties(request.properties))
 
 
 async def _chunks(first: pb.UploadRequest, requests: AsyncIterator[pb.UploadRequest]) -> AsyncIterator[bytes]:

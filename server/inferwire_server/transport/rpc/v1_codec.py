@@ -14,12 +14,19 @@ from inferwire_proto.element_types import BY_WIRE, ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.job import Job, Timings
+from inferwire_server.core.layers import LayerStatus, LayerTime
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.values import Inference, SequenceCall, ServedModel, Target, UploadedModel
 
 Raw: TypeAlias = Sequence[bytes | memoryview]
+
+_LAYER_STATES = {
+    LayerStatus.NOT_RUN: types_pb2.LAYER_STATUS_NOT_RUN,
+    LayerStatus.OPTIMIZED_OUT: types_pb2.LAYER_STATUS_OPTIMIZED_OUT,
+    LayerStatus.EXECUTED: types_pb2.LAYER_STATUS_EXECUTED,
+}
 
 
 def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None) -> Inference:
@@ -47,6 +54,7 @@ def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None)
         timeout_us / 1e6 if timeout_us else None,
         target.signature,
         decode_sequence(execution.sequence, session) if execution.HasField("sequence") else None,
+        execution.profile,
     )
 
 
@@ -103,8 +111,9 @@ def decode_tensor(header: types_pb2.TensorHeader, data: bytes | memoryview) -> T
 def encode_result(job: Job) -> tuple[pb.ExecutionResult, list[bytes | memoryview]]:
     """Write the result of an ended job, without ids, and its outputs' bytes."""
     timings = encode_timings(job.timings)
+    profile = encode_layers(job.profile) if job.profile else ()
     if job.error is not None:
-        return pb.ExecutionResult(timings=timings, error=encode_error(job.error)), []
+        return pb.ExecutionResult(timings=timings, error=encode_error(job.error), profile=profile), []
     outputs = job.result()
     headers = [
         types_pb2.TensorHeader(
@@ -114,7 +123,7 @@ def encode_result(job: Job) -> tuple[pb.ExecutionResult, list[bytes | memoryview
         )
         for position, tensor in zip(job.work.outputs, outputs, strict=True)
     ]
-    return pb.ExecutionResult(outputs=headers, timings=timings), [tensor.data for tensor in outputs]
+    return pb.ExecutionResult(outputs=headers, timings=timings, profile=profile), [tensor.data for tensor in outputs]
 
 
 def encode_timings(timings: Timings) -> types_pb2.Timings:
@@ -124,6 +133,21 @@ def encode_timings(timings: Timings) -> types_pb2.Timings:
         inference_us=round(timings.inference_s * 1e6),
         total_us=round(timings.total_s * 1e6),
     )
+
+
+def encode_layers(layers: Sequence[LayerTime]) -> list[types_pb2.LayerTime]:
+    """Write what each layer took."""
+    return [
+        types_pb2.LayerTime(
+            node_name=layer.node_name,
+            node_type=layer.node_type,
+            exec_type=layer.exec_type,
+            status=_LAYER_STATES[layer.status],
+            real_time_us=layer.real_time_us,
+            cpu_time_us=layer.cpu_time_us,
+        )
+        for layer in layers
+    ]
 
 
 def encode_error(error: ServingError) -> types_pb2.Error:

@@ -1,0 +1,89 @@
+"""Properties of a core are checked when they are set, read back with their types, and go with what is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+ONES = np.ones((1, 3), np.float32)
+
+
+@pytest.fixture
+def core(runtime: Any, request: pytest.FixtureRequest) -> Any:
+    """A core of the test's own, since what is set stays with it; openvino checks nothing before it has the plugin."""
+    own = runtime.ov.Core(request.getfixturevalue("server_address")) if runtime.is_remote else runtime.ov.Core()
+    assert own.get_versions("CPU")
+    assert own.get_versions("AUTO")
+    return own
+
+
+def test_what_was_set_is_read_back_with_openvinos_types(runtime: Any, core: Any) -> None:
+    props = runtime.ov.properties
+    core.set_property("CPU", {"NUM_STREAMS": "2", "PERF_COUNT": "YES", "INFERENCE_PRECISION_HINT": "f32"})
+    assert core.get_property("CPU", "NUM_STREAMS") == 2
+    assert core.get_property("CPU", "PERF_COUNT") is True
+    assert core.get_property("CPU", props.hint.inference_precision) == runtime.ov.Type.f32
+    core.set_property("CPU", ("PERFORMANCE_HINT", "LATENCY"))
+    assert core.get_property("CPU", "PERFORMANCE_HINT") == props.hint.PerformanceMode.LATENCY
+    core.set_property(device_name="CPU", properties={"NUM_STREAMS": 1})
+    core.set_property(device_name="CPU", property=props.hint.execution_mode(props.hint.ExecutionMode.ACCURACY))
+    assert core.get_property(device_name="CPU", property="NUM_STREAMS") == 1
+    assert core.get_property("CPU", "EXECUTION_MODE_HINT", {}) == props.hint.ExecutionMode.ACCURACY
+    core.set_property("AUTO", {"PERFORMANCE_HINT": "LATENCY"})
+    assert core.get_property("AUTO", "PERFORMANCE_HINT") == "LATENCY"
+
+
+def test_properties_of_the_runtime(core: Any) -> None:
+    core.set_property({})
+    core.set_property(properties={"ENABLE_MMAP": False})
+    assert core.get_property("ENABLE_MMAP") is core.get_property(property="ENABLE_MMAP") is False
+
+
+def test_they_go_with_what_is_compiled(runtime: Any, core: Any) -> None:
+    core.set_property("CPU", {"NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"})
+    compiled = core.compile_model(runtime.models["relu"], "CPU")
+    assert compiled.get_property("NUM_STREAMS") == 1
+    assert compiled.get_property("INFERENCE_PRECISION_HINT") == runtime.ov.Type.f32
+    own = core.compile_model(runtime.models["relu"], "CPU", {"NUM_STREAMS": 2})
+    assert own.get_property("NUM_STREAMS") == 2
+
+
+@pytest.mark.parametrize("device", ["AUTO", "AUTO:CPU", "HETERO:CPU", "MULTI:CPU"])
+def test_they_reach_the_devices_behind_another(runtime: Any, core: Any, device: str) -> None:
+    core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1})
+    compiled = core.compile_model(runtime.models["relu"], device)
+    inner = compiled.get_property("DEVICE_PROPERTIES")["CPU"]
+    assert inner["INFERENCE_PRECISION_HINT"] == runtime.ov.Type.f32
+    assert inner["NUM_STREAMS"] == 1
+    assert compiled(ONES)[0].tolist() == ONES.tolist()
+
+
+REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
+    "unknown on a device": (("CPU", {"NOPE": 1}), "Unsupported property NOPE by CPU plugin"),
+    "on an unknown device": (("XPU", {"NUM_STREAMS": 1}), 'Device with "XPU" name is not registered'),
+    "no number": (("CPU", {"NUM_STREAMS": "x"}), "Could not read number of streams from str: x"),
+    "no such choice": (("CPU", {"PERFORMANCE_HINT": "NOPE"}), "Wrong value NOPE"),
+    "only to be read": (("CPU", {"FULL_DEVICE_NAME": "x"}), "Unsupported property FULL_DEVICE_NAME by CPU plugin"),
+    "on a device of devices": (("AUTO:CPU", {"PERF_COUNT": True}), "set_property is supported only for AUTO itself"),
+    "of devices": (("AUTO", {"DEVICE_PROPERTIES": {"CPU": {}}}), "set_property do not support"),
+}
+
+
+@pytest.mark.parametrize(("args", "text"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_refused_at_once(core: Any, args: tuple[Any, ...], text: str) -> None:
+    with pytest.raises(RuntimeError, match=text):
+        core.set_property(*args)
+
+
+@pytest.mark.parametrize("args", [(), (3,), ("CPU", 3), ("CPU", ("a", 1, 2)), (3, {}), ("CPU", {}, {})], ids=str)
+def test_what_is_no_property(core: Any, args: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match=r"set_property\(\): incompatible function arguments"):
+        core.set_property(*args)
+
+
+@pytest.mark.parametrize("args", [(3,), ("CPU", 3), ("CPU", "a", "b")], ids=str)
+def test_what_is_no_name(core: Any, args: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match=r"get_property\(\): incompatible function arguments"):
+        core.get_property(*args)

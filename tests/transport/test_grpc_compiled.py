@@ -1,0 +1,189 @@
+"""The calls of inferwire.v1 about compiled models and devices: profiles, export, import, queries, extensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from tests.transport.test_grpc_v1 import Client, Models, execution, failure, infer_request, open_session
+
+from inferwire_proto.errors import Code
+from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, types_pb2
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
+from inferwire_server.errors import ServingError
+from inferwire_server.server import compose
+from inferwire_server.settings import Settings
+
+NAME = b"echo"
+SHA256 = sha256(NAME).digest()
+ECHO = inference_pb2.Target(served="echo")
+
+
+@pytest.fixture
+def models() -> Models:
+    return {"echo": FakeModel(echo_spec("echo")), "model": FakeModel(echo_spec("uploaded"))}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(model_repository=tmp_path / "models", allow_uploads=True, allow_imports=True, allow_exports=True)
+
+
+@pytest.fixture
+def client(channel: grpc.aio.Channel) -> Client:
+    return Client(channel)
+
+
+async def export(channel: grpc.aio.Channel, target: inference_pb2.Target, metadata: Any = ()) -> bytes:
+    request = models_pb2.ExportRequest(target=target)
+    call: Any = channel.unary_stream("/inferwire.v1.ModelService/Export")
+    answers = call(request.SerializeToString(), metadata=metadata)
+    return b"".join([models_pb2.ExportResponse.FromString(data).chunk async for data in answers])
+
+
+async def upload(client: Client, metadata: Any, content: bytes = NAME) -> None:
+    header = models_pb2.BlobHeader(sha256=sha256(content).digest(), byte_size=len(content))
+    messages = [models_pb2.UploadRequest(header=header), models_pb2.UploadRequest(chunk=content)]
+    await client("ModelService.Upload", messages, metadata=metadata)
+
+
+@pytest.mark.parametrize("is_asked_for", [True, False])
+async def test_an_execution_that_asks_gets_the_time_of_each_layer(client: Client, is_asked_for: bool) -> None:
+    request = infer_request()
+    request.execution.profile = is_asked_for
+    profile = (await client("InferenceService.Infer", request)).result.profile
+    layer = types_pb2.LayerTime(
+        node_name="echo",
+        node_type="Fake",
+        exec_type="python",
+        status=types_pb2.LAYER_STATUS_EXECUTED,
+        real_time_us=7,
+        cpu_time_us=5,
+    )
+    assert list(profile) == [layer] * is_asked_for
+
+
+async def test_the_stream_carries_it_with_a_failure_as_well(channel: grpc.aio.Channel, models: Models) -> None:
+    def fail(_: object) -> Any:
+        raise ServingError(Code.INFERENCE_FAILED, "broken by the test")
+
+    models["echo"].compute = fail
+    stream, _ = await open_session(channel)
+    wanted = execution()
+    wanted.ids.append(1)
+    wanted.profile = True
+    message = inference_pb2.SessionRequest(executions=[wanted], raw=[bytes(16)])
+    await stream.write(message.SerializeToString())
+    (result,) = inference_pb2.SessionResponse.FromString(await stream.read()).results
+    assert (result.error.message, result.profile[0].node_name) == ("broken by the test", "echo")
+
+
+async def test_layers_are_listed_without_a_run(client: Client) -> None:
+    request = models_pb2.ListLayersRequest(target=ECHO)
+    (layer,) = (await client("ModelService.ListLayers", request)).layers
+    assert (layer.node_name, layer.status) == ("echo", types_pb2.LAYER_STATUS_NOT_RUN)
+    code, _ = await failure(client("ModelService.ListLayers", models_pb2.ListLayersRequest()))
+    assert code == "INVALID_INPUT"
+
+
+async def test_a_model_is_exported_and_imported(client: Client, channel: grpc.aio.Channel) -> None:
+    assert await export(channel, ECHO) == NAME
+    _, metadata = await open_session(channel)
+    await upload(client, metadata)
+    request = models_pb2.ImportRequest(sha256=SHA256, device="CPU")
+    imported = await client("ModelService.Import", request, metadata=metadata)
+    assert imported.model.name == "echo"
+    target = inference_pb2.Target(compiled=imported.compiled_id)
+    assert await export(channel, target, metadata) == NAME
+    code, _ = await failure(export(channel, target))
+    assert code == "MODEL_NOT_FOUND", "a session's model is nobody else's"
+
+
+async def test_an_import_is_of_what_the_session_uploaded(client: Client, channel: grpc.aio.Channel) -> None:
+    _, metadata = await open_session(channel)
+    request = models_pb2.ImportRequest(sha256=SHA256, device="CPU")
+    code, details = await failure(client("ModelService.Import", request, metadata=metadata))
+    assert (code, details) == ("INVALID_INPUT", f"blob {SHA256.hex()} is not uploaded in this session")
+
+
+async def test_an_import_may_not_set_what_is_the_operators(client: Client, channel: grpc.aio.Channel) -> None:
+    _, metadata = await open_session(channel)
+    await upload(client, metadata)
+    request = models_pb2.ImportRequest(sha256=SHA256, device="CPU")
+    request.properties["CACHE_DIR"].string_value = "/somewhere"
+    code, details = await failure(client("ModelService.Import", request, metadata=metadata))
+    assert (code, details) == ("PERMISSION_DENIED", "property CACHE_DIR is for the server's operator to set")
+
+
+class TestUnlessAllowed:
+    """What the operator has not allowed is refused with the flag that allows it."""
+
+    @pytest.fixture
+    def settings(self, tmp_path: Path) -> Settings:
+        return Settings(model_repository=tmp_path / "models", allow_uploads=True)
+
+    async def test_imports_are_off(self, client: Client, channel: grpc.aio.Channel) -> None:
+        _, metadata = await open_session(channel)
+        await upload(client, metadata)
+        request = models_pb2.ImportRequest(sha256=SHA256, device="CPU")
+        code, details = await failure(client("ModelService.Import", request, metadata=metadata))
+        assert code == "PERMISSION_DENIED"
+        assert "--allow-imports" in details
+
+    async def test_exports_of_served_models_are_off(self, channel: grpc.aio.Channel) -> None:
+        code, details = await failure(export(channel, ECHO))
+        assert code == "PERMISSION_DENIED"
+        assert "'echo'" in details
+        assert "--allow-exports" in details
+
+    async def test_a_session_exports_its_own(self, client: Client, channel: grpc.aio.Channel) -> None:
+        _, metadata = await open_session(channel)
+        await upload(client, metadata)
+        source = models_pb2.ModelSource(model_sha256=SHA256, suffix=".onnx")
+        request = models_pb2.CompileRequest(source=source, device="CPU")
+        compiled = await client("ModelService.Compile", request, metadata=metadata)
+        target = inference_pb2.Target(compiled=compiled.compiled_id)
+        assert await export(channel, target, metadata) == b"uploaded"
+
+
+async def test_imports_need_uploads() -> None:
+    with pytest.raises(ServingError, match="--allow-imports is set without --allow-uploads"):
+        async with compose(Settings(allow_imports=True), FakeBackend()):
+            pass
+
+
+async def test_a_query_says_what_runs_where(client: Client, channel: grpc.aio.Channel) -> None:
+    _, metadata = await open_session(channel)
+    await upload(client, metadata)
+    request = models_pb2.QueryRequest(source=models_pb2.ModelSource(model_sha256=SHA256, suffix=".onnx"), device="CPU")
+    answer = await client("ModelService.Query", request, metadata=metadata)
+    assert dict(answer.devices) == {"x": "CPU"}
+    request.properties["LOG_LEVEL"].string_value = "LOG_TRACE"
+    code, _ = await failure(client("ModelService.Query", request, metadata=metadata))
+    assert code == "PERMISSION_DENIED"
+
+
+async def test_properties_are_checked(client: Client) -> None:
+    request = devices_pb2.CheckPropertiesRequest(device="CPU")
+    request.properties["NUM_STREAMS"].int_value = 2
+    answer = await client("DeviceService.CheckProperties", request)
+    assert answer.properties["NUM_STREAMS"].int_value == 2
+    request.properties["CACHE_DIR"].string_value = "/somewhere"
+    code, _ = await failure(client("DeviceService.CheckProperties", request))
+    assert code == "PERMISSION_DENIED"
+
+
+class TestExtensions:
+    """A server that has loaded libraries lists their names."""
+
+    @pytest.fixture
+    def make_backend(self) -> Callable[[Models], FakeBackend]:
+        return lambda models: FakeBackend(models, extensions=("liboperations.so",))
+
+    async def test_they_are_listed(self, client: Client) -> None:
+        answer = await client("DeviceService.ListExtensions", devices_pb2.ListExtensionsRequest())
+        assert list(answer.names) == ["liboperations.so"]
