@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from inferwire.arguments import as_integer, incompatible
+from inferwire.arguments import as_integer, incompatible, openvinos
 from inferwire.model_files import ModelFiles, sha256_of
 from inferwire.not_offered import refuse
 from inferwire.partial_shape import PartialShape
@@ -152,6 +152,8 @@ def _given_shapes(model: Model, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     named = dict(kwargs)
     variables = args[1] if len(args) == 2 else named.pop("variables_shapes", {})
     shapes = [*args[:1], *(named.pop(name) for name in ("partial_shape", "partial_shapes") if name in named)]
+    if shapes and openvinos(shapes[0]) == "PartialShape":
+        shapes[0] = PartialShape(shapes[0])
     is_shape = len(shapes) == 1 and isinstance(shapes[0], PartialShape | list | tuple | str | dict)
     if not is_shape or named or len(args) > 2 or not isinstance(variables, dict):
         raise incompatible("reshape", *_RESHAPE_SIGNATURES, invoked=(model, *args), keywords=kwargs)
@@ -161,6 +163,8 @@ def _given_shapes(model: Model, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 
 
 def _shape_of(shape: object) -> PartialShape:
+    if openvinos(shape) in ("PartialShape", "Shape"):
+        return PartialShape(cast("Any", shape))
     if not isinstance(shape, PartialShape | list | tuple | str):
         raise TypeError(
             f"Incorrect value type {type(shape)} to reshape a model, "

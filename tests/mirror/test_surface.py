@@ -18,7 +18,14 @@ IMPLEMENTATION = frozenset({"_add_openvino_libs_to_search_path", "_op_base", "_o
 
 CLASSES = sorted(name for name in dir(openvino) if isinstance(getattr(openvino, name), type) and name in dir(inferwire))
 
-ON_NO_OBJECT = frozenset(dir(object)) | {"__module__", "__dict__", "__weakref__", "__slots__", "__annotations__"}
+ON_NO_OBJECT = frozenset(dir(object)) | {
+    "__module__",
+    "__dict__",
+    "__weakref__",
+    "__slots__",
+    "__annotations__",
+    "__slotnames__",
+}
 
 DIFFERENT: Mapping[str, frozenset[str]] = {
     "Input": frozenset(
