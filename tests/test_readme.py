@@ -88,6 +88,10 @@ def show_help(command: str) -> None:
     assert "--model-repository" in run(command)
 
 
+def show_help_of_programs(command: str) -> None:
+    assert "--address" in run(command)
+
+
 def make_environment(command: str) -> None:
     with TemporaryDirectory() as folder:
         run(command.replace("~/inferwire", f"{folder}/environment").replace("venv", "venv --without-pip", 1))
@@ -114,6 +118,7 @@ RUNNERS: list[tuple[str, Callable[[str], None]]] = [
     ("inferwire serve --help", show_help),
     ("inferwire serve --model-repository", serve),
     ("python3 -m venv", make_environment),
+    ("python -m inferwire --help", show_help_of_programs),
     ("~/inferwire/bin/pip install", install),
     ("docker", build_image),
 ]

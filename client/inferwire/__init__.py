@@ -5,7 +5,7 @@ Mirrors `openvino`: `import inferwire as ov` and name the server.
 
 from typing import NoReturn
 
-from inferwire import properties
+from inferwire import exceptions, helpers, layout_helpers, properties, utils
 from inferwire.compiled_model import CompiledModel
 from inferwire.core import Core, Version, compile_model
 from inferwire.dimensions import Dimension, Symbol
@@ -38,13 +38,15 @@ from inferwire.model import Model
 from inferwire.not_offered import missing_attribute
 from inferwire.ov_any import OVAny
 from inferwire.partial_shape import PartialShape
-from inferwire.ports import ConstOutput, Node
+from inferwire.ports import ConstOutput, Input, Node
 from inferwire.profiling import ProfilingInfo
 from inferwire.readable_model import Output
 from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor import Tensor
+from inferwire.tensor_vector import TensorVector
 from inferwire.transport.protocol import Timings
 from inferwire.types import Type
+from inferwire.utils.data_helpers import tensor_from_file
 from inferwire.version import VERSION as __version__  # noqa: N811 - where programs look for it
 from inferwire.version import get_version
 
@@ -60,6 +62,7 @@ __all__ = [
     "InferRequest",
     "InferenceFailed",
     "InferwireError",
+    "Input",
     "InternalError",
     "InvalidInput",
     "JobNotFound",
@@ -83,6 +86,7 @@ __all__ = [
     "Strides",
     "Symbol",
     "Tensor",
+    "TensorVector",
     "Timings",
     "TooLarge",
     "Type",
@@ -92,9 +96,19 @@ __all__ = [
     "Version",
     "__version__",
     "compile_model",
+    "exceptions",
     "get_version",
+    "helpers",
+    "layout_helpers",
     "properties",
+    "shutdown",
+    "tensor_from_file",
+    "utils",
 ]
+
+
+def shutdown() -> None:
+    """Do nothing: what openvino would free is the server's. Mirrors `openvino.shutdown`."""
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -29,6 +29,15 @@ class Unpicklable:
         raise TypeError(f"cannot pickle 'inferwire.{type(self).__name__}' object")
 
 
+def openvinos(value: object) -> str:
+    """Name the class of an object of an openvino installed beside the client; empty for any other object.
+
+    Whoever has such an object has imported openvino; it is told by its class alone.
+    """
+    kind = type(value)
+    return kind.__name__ if kind.__module__.partition(".")[0] == "openvino" else ""
+
+
 def is_list(value: object) -> TypeGuard[list[Any]]:
     """Tell whether a value is a list, whatever it holds."""
     return isinstance(value, list)

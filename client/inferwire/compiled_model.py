@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from inferwire.arguments import as_size, incompatible
 from inferwire.compiled_blobs import check_stream
 from inferwire.infer_request import InferRequest
+from inferwire.names_of_2023 import shares_inputs
 from inferwire.ov_dict import OVDict
 from inferwire.ports import ConstOutput
 from inferwire.property_values import from_contract
@@ -98,6 +99,7 @@ class CompiledModel:
         share_outputs: bool = False,
         *,
         decode_strings: bool = True,
+        shared_memory: bool | None = None,
     ) -> OVDict:
         """Run an inference on the one request that calls share. Mirrors `openvino.CompiledModel.__call__`.
 
@@ -106,13 +108,14 @@ class CompiledModel:
             share_inputs: As there, but true unless set.
             share_outputs: As there.
             decode_strings: As there.
+            shared_memory: What `share_inputs` was until 2023. Deprecated.
 
         Raises:
             TypeError: As `InferRequest.infer`.
             RuntimeError: As `InferRequest.infer`; "Infer Request is busy" where two threads call.
         """
-        request = self._shared_request()
-        return request.infer(inputs, share_inputs, share_outputs, decode_strings=decode_strings)
+        share = shares_inputs(share_inputs, shared_memory)
+        return self._shared_request().infer(inputs, share, share_outputs, decode_strings=decode_strings)
 
     def get_property(self, property: str) -> Any:  # noqa: A002 - openvino's name
         """Give a property's value as it was when the model was compiled, with openvino's type.

@@ -19,7 +19,7 @@ from inferwire.extensions import add_extension
 from inferwire.local_models import serialized
 from inferwire.model import Model
 from inferwire.model_files import Weights, is_path, read_files, sha256_of
-from inferwire.not_offered import refuse
+from inferwire.not_offered import PartlyMirrored, refuse
 from inferwire.property_values import from_contract, map_to_contract
 from inferwire.remote_model import RemoteModel
 from inferwire.transport.address import parse_address
@@ -65,7 +65,7 @@ class Version:
         return int(numbers[at]) if at < len(numbers) and numbers[at].isdigit() else 0
 
 
-class Core:
+class Core(PartlyMirrored):
     """A server with its devices and models. Mirrors `openvino.Core`.
 
     Connects with the first call that needs the server, and again after the connection was lost.
@@ -92,6 +92,11 @@ class Core:
     """
 
     def __init__(self, address: str | os.PathLike[str] | None = None, *, transport: Transport | None = None) -> None:
+        if address and os.fspath(address).endswith(".xml"):
+            raise ValueError(
+                f"'{os.fspath(address)}' is no address: Core takes that of a server, and the plugins that openvino "
+                "reads from such a file are the server's"
+            )
         self._transport = transport or GrpcTransport(parse_address(address))
         self._properties = CoreProperties(self._transport.check_properties)
 
@@ -199,7 +204,7 @@ class Core:
 
         Mirrors `openvino.Core.set_property`. They belong to this `Core`; the server only checks them.
 
-        Differs from OpenVINO: CACHE_DIR, which is for the server's operator to set, is kept here, and models are
+        Differs from OpenVINO: CACHE_DIR and LOG_LEVEL, which the server's operator sets, are kept here, and models are
         compiled without it, with a RuntimeWarning.
 
         Raises:

@@ -29,7 +29,7 @@ _SIGNATURES = (
 )
 _KEYWORDS = frozenset({"device_name", "properties", "property"})
 
-_OF_THE_PROCESS = frozenset({"CACHE_DIR", "FORCE_TBB_TERMINATE"})
+_OF_THE_PROCESS = frozenset({"CACHE_DIR", "FORCE_TBB_TERMINATE", "LOG_LEVEL"})
 """Properties of the process that runs models, which is the server's operator's. Programs set them out of habit."""
 
 _OWN_PREFIX = "INFERWIRE_"

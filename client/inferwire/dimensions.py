@@ -6,7 +6,9 @@ Owns `Dimension`, `Symbol` and the parsing of their text; lists of dimensions ar
 
 from __future__ import annotations
 
-from inferwire.arguments import INT64_MAX, Unpicklable, as_integer, incompatible
+from typing import Any, cast
+
+from inferwire.arguments import INT64_MAX, Unpicklable, as_integer, incompatible, openvinos
 
 _SIGNATURES = (
     "Dimension()",
@@ -86,8 +88,9 @@ class Dimension(Unpicklable):
         return len(self) > 0
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Dimension):
-            return (self._min, self._max) == (other._min, other._max)
+        dimension = as_dimension(other)
+        if dimension is not None:
+            return (self._min, self._max) == (dimension._min, dimension._max)
         number = as_integer(other)
         return NotImplemented if number is None else self == Dimension(number)
 
@@ -166,6 +169,16 @@ class Dimension(Unpicklable):
         return str(self)
 
 
+def as_dimension(value: object) -> Dimension | None:
+    """Take a dimension, ours or openvino's; None for anything else."""
+    if isinstance(value, Dimension):
+        return value
+    if openvinos(value) != "Dimension":
+        return None
+    theirs = cast("Any", value)
+    return Dimension(theirs.get_min_length(), theirs.get_max_length())
+
+
 def fields_of(text: str) -> list[str]:
     """Split "[1, 3]" or "1,3" into its fields, without their spaces.
 
@@ -221,6 +234,7 @@ def _digits(text: str, what: str, missing: int) -> int:
 
 
 def _interval_of(function: str, owner: Dimension, value: object) -> tuple[int, int]:
-    if not isinstance(value, Dimension):
+    dimension = as_dimension(value)
+    if dimension is None:
         raise incompatible(function, "(self: Dimension, dim: Dimension)", invoked=(owner, value))
-    return value.min_length, INT64_MAX if value.max_length < 0 else value.max_length
+    return dimension.min_length, INT64_MAX if dimension.max_length < 0 else dimension.max_length

@@ -19,6 +19,7 @@ from inferwire.awaiting import Handover
 from inferwire.callbacks import CALLBACK_THREADS
 from inferwire.compiled_model import CompiledModel
 from inferwire.infer_request import InferRequest
+from inferwire.names_of_2023 import shares_inputs
 from inferwire.ov_dict import OVDict
 from inferwire.request_state import BUSY, FORKED, Run
 
@@ -118,7 +119,14 @@ class AsyncInferQueue:
                 raise RuntimeError(BUSY)
             self._callback = callback
 
-    def start_async(self, inputs: Any = None, userdata: Any = None, share_inputs: bool = False) -> None:
+    def start_async(
+        self,
+        inputs: Any = None,
+        userdata: Any = None,
+        share_inputs: bool = False,
+        *,
+        shared_memory: bool | None = None,
+    ) -> None:
         """Start an inference on the next idle request, waiting for one.
 
         Mirrors `openvino.AsyncInferQueue.start_async`.
@@ -127,18 +135,20 @@ class AsyncInferQueue:
             inputs: As in `InferRequest.infer`.
             userdata: What the callback is given.
             share_inputs: As in `InferRequest.start_async`.
+            shared_memory: What `share_inputs` was until 2023. Deprecated.
 
         Raises:
             TypeError: For inputs of kinds that are not taken.
             RuntimeError: If inputs do not fit or no server answers.
             BaseException: What went wrong since somebody last asked, as `wait_all`.
         """
+        share = shares_inputs(share_inputs, shared_memory)
         at = self._take_idle()
         previous = self._userdata[at]
         self._userdata[at] = userdata
         run = Run(callback=self._callback_for(at, userdata), ended=partial(self._ended, at))
         try:
-            self._requests[at].start_in_pool(inputs, share_inputs, run)
+            self._requests[at].start_in_pool(inputs, share, run)
         except BaseException:
             self._userdata[at] = previous
             self._give_back(at, None)

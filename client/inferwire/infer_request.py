@@ -22,6 +22,7 @@ from inferwire.awaiting import Ending
 from inferwire.callbacks import CALLBACK_THREADS
 from inferwire.errors import InferwireError
 from inferwire.inputs import bring_in
+from inferwire.names_of_2023 import shares_inputs
 from inferwire.ov_dict import OVDict
 from inferwire.ports import ConstOutput
 from inferwire.profiling import ProfilingInfo
@@ -47,9 +48,8 @@ class InferRequest(TensorAccess):
 
     Differs from OpenVINO: a request can start again straight after `cancel`; `latency` keeps its
     last value while one runs; `wait` on itself inside its own callback is an error, where openvino
-    never returns; the profile of a cancelled execution is not known; batches of tensors are not offered yet;
-    `timings` is more. States that the server has lost, as when it restarted, raise `SessionLost` until
-    `reset_state` begins anew.
+    never returns; the profile of a cancelled execution is not known; `timings` is more. States that the
+    server has lost, as when it restarted, raise `SessionLost` until `reset_state` begins anew.
 
     Example:
         >>> request = compiled.create_infer_request()
@@ -122,6 +122,7 @@ class InferRequest(TensorAccess):
         share_outputs: bool = False,
         *,
         decode_strings: bool = True,
+        shared_memory: bool | None = None,
     ) -> OVDict:
         """Run an inference and wait for its results. Mirrors `openvino.InferRequest.infer`.
 
@@ -133,6 +134,7 @@ class InferRequest(TensorAccess):
                 them into the request's tensors.
             share_outputs: Give views of the output tensors, which the next inference overwrites.
             decode_strings: Give strings as 'U' instead of 'S'.
+            shared_memory: What `share_inputs` was until 2023. Deprecated.
 
         Raises:
             TypeError: For inputs of kinds that are not taken.
@@ -140,7 +142,7 @@ class InferRequest(TensorAccess):
                 the connection fails; `inferwire.InferwireError` where the server or network says so.
         """
         run = Run(is_awaited=True)
-        self._send(self._prepare(inputs, share_inputs, None), run)
+        self._send(self._prepare(inputs, shares_inputs(share_inputs, shared_memory), None), run)
         self._receive(run)
         run.raise_error()
         return self._collect(share=share_outputs, decode_strings=decode_strings)
@@ -180,19 +182,27 @@ class InferRequest(TensorAccess):
         run.raise_error()
         return self._collect(share=share_outputs, decode_strings=decode_strings)
 
-    def start_async(self, inputs: Any = None, userdata: Any = None, share_inputs: bool = False) -> None:
+    def start_async(
+        self,
+        inputs: Any = None,
+        userdata: Any = None,
+        share_inputs: bool = False,
+        *,
+        shared_memory: bool | None = None,
+    ) -> None:
         """Start an inference and return at once. Mirrors `openvino.InferRequest.start_async`.
 
         Args:
             inputs: As in `infer`. Without `share_inputs` arrays may change as soon as this returns.
             userdata: What the callback is given from now on; None keeps what it was given before.
             share_inputs: As in `infer`; the arrays must then not change before the end.
+            shared_memory: What `share_inputs` was until 2023. Deprecated.
 
         Raises:
             TypeError: As `infer`.
             RuntimeError: If inputs do not fit, the request is busy or no server answers.
         """
-        header = self._prepare(inputs, share_inputs, userdata)
+        header = self._prepare(inputs, shares_inputs(share_inputs, shared_memory), userdata)
         self._send(header, Run(callback=self._bound_callback()))
 
     def wait(self) -> None:

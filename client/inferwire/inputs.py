@@ -11,11 +11,11 @@ from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
-from inferwire.arguments import is_list, is_list_or_tuple
+from inferwire.arguments import is_list, is_list_or_tuple, openvinos
 from inferwire.ov_dict import OVDict
-from inferwire.ports import ConstOutput
+from inferwire.ports import ConstOutput, as_port
 from inferwire.request_tensors import RequestTensors
-from inferwire.tensor import Tensor
+from inferwire.tensor import Tensor, as_tensor
 from inferwire.types import type_of
 
 Key: TypeAlias = int | str | ConstOutput | None
@@ -38,6 +38,7 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
     """
     if inputs is None:
         return
+    inputs = as_tensor(inputs) or inputs
     items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
     if share:
         _share(inputs, items, tensors)
@@ -50,14 +51,20 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
 def _items(inputs: object, *, is_single: bool) -> list[tuple[Any, Any]] | None:
     """Give keys and values of what holds several inputs; None for a single one."""
     if isinstance(inputs, dict):
-        return list(cast("dict[Any, Any]", inputs).items())
-    if isinstance(inputs, OVDict):
-        return list(enumerate(inputs.values()))
+        given = cast("dict[Any, Any]", inputs)
+        return [(as_port(key) or key, _known(value)) for key, value in given.items()]
+    if isinstance(inputs, OVDict) or openvinos(inputs) == "OVDict":
+        return list(enumerate(cast("OVDict", inputs).values()))
     if is_list(inputs) and is_single and _is_plain(inputs):
         return [(0, inputs)]
     if is_list_or_tuple(inputs):
-        return list(enumerate(inputs))
+        return [(at, _known(value)) for at, value in enumerate(inputs)]
     return None
+
+
+def _known(value: Any) -> Any:
+    """Give what stands for a tensor of openvino's."""
+    return as_tensor(value) or value if openvinos(value) else value
 
 
 def _is_plain(items: list[Any]) -> bool:

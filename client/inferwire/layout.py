@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferwire.arguments import Unpicklable, incompatible
+from inferwire.arguments import Unpicklable, incompatible, openvinos
 
 _SCALAR = "**SCALAR**"
 _GAP = "..."
@@ -44,8 +44,8 @@ class Layout(Unpicklable):
         return _SCALAR if self._names == (_SCALAR,) else f"[{','.join(self._names)}]"
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, str):
-            other = Layout(other)
+        if isinstance(other, str) or openvinos(other) == "Layout":
+            other = Layout(str(other))
         return self._names == other._names if isinstance(other, Layout) else NotImplemented
 
     @property

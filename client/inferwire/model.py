@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from inferwire.arguments import as_integer, incompatible
+from inferwire.arguments import as_integer, incompatible, openvinos
 from inferwire.model_files import ModelFiles, sha256_of
 from inferwire.not_offered import refuse
 from inferwire.partial_shape import PartialShape
-from inferwire.ports import ConstOutput, PortDescription
+from inferwire.ports import ConstOutput, PortDescription, as_port
 from inferwire.readable_model import Output, ReadableModel
+from inferwire.runtime_info import RuntimeInfo
 from inferwire.transport.protocol import Blobs, ModelDescription, ModelSource, Transport
 
 _RESHAPE_SIGNATURES = (
@@ -23,7 +24,7 @@ _RESHAPE_SIGNATURES = (
 )
 
 
-class Model(ReadableModel):
+class Model(RuntimeInfo, ReadableModel):
     """A model's ports, with the right to compile it. Mirrors `openvino.Model`.
 
     Made by `Core.read_model`.
@@ -121,6 +122,9 @@ class Model(ReadableModel):
     def _input_of(self, key: object) -> Output:
         if isinstance(key, ConstOutput):
             return self._inputs[self._inputs.index(cast("Output", key))]
+        theirs = as_port(key)
+        if theirs is not None:
+            return self.input(theirs.any_name)
         if not isinstance(key, str) and as_integer(key) is None:
             raise TypeError(
                 f"Incorrect key type {type(key)} to reshape a model, expected keys as openvino.Output, int or str."
@@ -152,6 +156,8 @@ def _given_shapes(model: Model, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     named = dict(kwargs)
     variables = args[1] if len(args) == 2 else named.pop("variables_shapes", {})
     shapes = [*args[:1], *(named.pop(name) for name in ("partial_shape", "partial_shapes") if name in named)]
+    if shapes and openvinos(shapes[0]) == "PartialShape":
+        shapes[0] = PartialShape(shapes[0])
     is_shape = len(shapes) == 1 and isinstance(shapes[0], PartialShape | list | tuple | str | dict)
     if not is_shape or named or len(args) > 2 or not isinstance(variables, dict):
         raise incompatible("reshape", *_RESHAPE_SIGNATURES, invoked=(model, *args), keywords=kwargs)
@@ -161,6 +167,8 @@ def _given_shapes(model: Model, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 
 
 def _shape_of(shape: object) -> PartialShape:
+    if openvinos(shape) in ("PartialShape", "Shape"):
+        return PartialShape(cast("Any", shape))
     if not isinstance(shape, PartialShape | list | tuple | str):
         raise TypeError(
             f"Incorrect value type {type(shape)} to reshape a model, "

@@ -3,30 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+OPERATIONS = frozenset({"op", *(f"opset{number}" for number in range(1, 18))})
+"""Modules of openvino with the operations that graphs are made of. Programs import them for a few of their ways."""
+
+MODULES = OPERATIONS | frozenset(
+    {
+        "experimental",
+        "frontend",
+        "package_utils",
+        "passes",
+        "preprocess",
+        "tools",
+        "torch",
+    }
+)
+"""Modules of openvino that programs import and do not find here: most of them build and change graphs."""
 
 TOP_LEVEL = frozenset(
     {
+        "AxisSet",
+        "AxisVector",
+        "CoordinateDiff",
+        "DiscreteTypeInfo",
         "Extension",
         "Op",
         "OpExtension",
+        "RTMap",
         "RemoteContext",
         "RemoteTensor",
-        "TensorVector",
         "VAContext",
         "VASurfaceTensor",
         "convert_model",
-        "frontend",
-        "op",
-        "preprocess",
+        "get_batch",
         "save_model",
         "serialize",
-        "tensor_from_file",
+        "set_batch",
     }
 )
-"""Names of the openvino module that programs look for and do not find here."""
+"""Other names of the openvino module that programs look for and do not find here."""
+
+
+def sentence(member: str) -> str:
+    """Say that a member is not offered."""
+    return f"{member} is not offered by this version of inferwire"
+
+
+def refuse(member: str) -> NoReturn:
+    """Refuse what openvino offers.
+
+    Raises:
+        RuntimeError: Always.
+    """
+    raise RuntimeError(sentence(member))
+
+
+def missing_member(kind: str, name: str) -> AttributeError:
+    """Make the error for a member that an object does not have, saying where openvino has it."""
+    if name in MEMBERS.get(kind, ()):
+        return AttributeError(sentence(f"openvino.{kind}.{name}"))
+    return AttributeError(f"'inferwire.{kind}' object has no attribute '{name}'")
+
+
+def missing_attribute(module: str, name: str) -> AttributeError:
+    """Make the error for a name that a module does not have, saying where openvino has it."""
+    if name in TOP_LEVEL | MODULES:
+        return AttributeError(sentence(f"openvino.{name}"))
+    return AttributeError(f"module '{module}' has no attribute '{name}'")
+
 
 MEMBERS: Mapping[str, frozenset[str]] = {
+    "Core": frozenset({"register_plugin", "register_plugins", "unload_plugin"}),
     "Model": frozenset(
         {
             "add_outputs",
@@ -36,48 +84,63 @@ MEMBERS: Mapping[str, frozenset[str]] = {
             "add_variables",
             "evaluate",
             "get_ops",
-            "get_ordered_ops",
             "get_output_op",
-            "get_rt_info",
             "get_sink_index",
             "get_sinks",
             "get_variable_by_id",
             "get_variables",
-            "has_rt_info",
             "remove_parameter",
             "remove_result",
             "remove_sink",
             "remove_variable",
             "replace_parameter",
-            "rt_info",
-            "set_rt_info",
             "sinks",
             "validate_nodes_and_infer_types",
             "variables",
         }
-    )
+    ),
+    "Node": frozenset(
+        {
+            "constructor_validate_and_infer_types",
+            "evaluate",
+            "get_input_element_type",
+            "get_input_partial_shape",
+            "get_input_shape",
+            "get_input_size",
+            "get_input_tensor",
+            "get_instance_id",
+            "get_output_tensor",
+            "get_rt_info",
+            "get_type_info",
+            "input",
+            "input_value",
+            "input_values",
+            "inputs",
+            "rt_info",
+            "set_argument",
+            "set_arguments",
+            "set_attribute",
+            "set_output_size",
+            "set_output_type",
+            "set_rt_info",
+            "type_info",
+            "validate_and_infer_types",
+            "visit_attributes",
+        }
+    ),
+    "ConstOutput": frozenset({"get_rt_info", "get_target_inputs", "get_tensor", "rt_info", "target_inputs", "tensor"}),
+    "Output": frozenset({"add_names", "remove_target_input", "replace", "set_names", "set_rt_info"}),
 }
-"""Members of openvino's objects that programs look for and do not find here."""
+"""Members of openvino's classes that lead into the graph or the runtime, which are the server's."""
 
 
-def refuse(member: str) -> NoReturn:
-    """Refuse what openvino offers.
+class PartlyMirrored:
+    """A mirror of a class of openvino without some of its members, each of which says so when it is looked for."""
 
-    Raises:
-        RuntimeError: Always.
-    """
-    raise RuntimeError(f"{member} is not offered by this version of inferwire")
+    __slots__ = ()
 
+    if not TYPE_CHECKING:  # a type checker is to complain of unknown attributes
 
-def missing_member(kind: str, name: str) -> AttributeError:
-    """Make the error for a member that an object does not have, saying where openvino has it."""
-    if name in MEMBERS.get(kind, ()):
-        return AttributeError(f"openvino.{kind}.{name} is not offered by this version of inferwire")
-    return AttributeError(f"'inferwire.{kind}' object has no attribute '{name}'")
-
-
-def missing_attribute(module: str, name: str) -> AttributeError:
-    """Make the error for a name that a module does not have, saying where openvino has it."""
-    if name in TOP_LEVEL:
-        return AttributeError(f"openvino.{name} is not offered by this version of inferwire")
-    return AttributeError(f"module '{module}' has no attribute '{name}'")
+        def __getattr__(self, name: str) -> NoReturn:
+            kinds = [each.__name__ for each in type(self).__mro__ if name in MEMBERS.get(each.__name__, ())]
+            raise missing_member(kinds[0] if kinds else type(self).__name__, name)

@@ -15,9 +15,10 @@ from inferwire.arguments import (
     as_sizes,
     incompatible,
     is_list_or_tuple,
+    openvinos,
     position,
 )
-from inferwire.dimensions import Dimension, fields_of
+from inferwire.dimensions import Dimension, as_dimension, fields_of
 from inferwire.shapes import Shape
 
 _SIGNATURES = (
@@ -27,6 +28,10 @@ _SIGNATURES = (
     "PartialShape(dimensions: tuple)",
     "PartialShape(shape: str)",
 )
+
+
+_SHAPES = ("PartialShape", "Shape")
+"""The classes of openvino whose objects are taken as well, by what they print."""
 
 
 class PartialShape(Unpicklable):
@@ -101,9 +106,9 @@ class PartialShape(Unpicklable):
         return dimensions[number]
 
     def __setitem__(self, index: int, dimension: Dimension | int) -> None:
-        given: object = dimension
-        if not isinstance(given, Dimension):
-            length = as_integer(given)
+        given = as_dimension(dimension)
+        if given is None:
+            length = as_integer(dimension)
             if length is None:
                 signature = "(self: PartialShape, index: int, dimension: Dimension | int)"
                 raise incompatible("__setitem__", signature, invoked=(self, index, dimension))
@@ -112,8 +117,8 @@ class PartialShape(Unpicklable):
         dimensions[position("__setitem__", self, index, len(dimensions))] = given
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Shape):
-            other = PartialShape(other)
+        if isinstance(other, Shape) or openvinos(other) in _SHAPES:
+            other = PartialShape(other)  # pyright: ignore[reportArgumentType]
         if isinstance(other, PartialShape):
             return self._dimensions == other._dimensions
         if not is_list_or_tuple(other):
@@ -226,14 +231,17 @@ def _dimensions(shape: object) -> list[Dimension] | None:
         return list(shape) if shape.rank.is_static else None
     if isinstance(shape, Shape):
         return [Dimension(size) for size in shape]
+    if openvinos(shape) in _SHAPES:
+        return _dimensions(str(shape))
     if not is_list_or_tuple(shape):
         raise incompatible("__init__", *_SIGNATURES, invoked=(shape,))
     return [_dimension(item) for item in shape]
 
 
 def _dimension(item: object) -> Dimension:
-    if isinstance(item, Dimension):
-        return item
+    dimension = as_dimension(item)
+    if dimension is not None:
+        return dimension
     if isinstance(item, int | str):
         return Dimension(item)
     if is_list_or_tuple(item):
@@ -259,6 +267,8 @@ def _pair(bounds: list[Any] | tuple[Any, ...]) -> tuple[int, int]:
 
 
 def _partial(function: str, owner: PartialShape, value: object) -> PartialShape:
-    if not isinstance(value, PartialShape):
+    if isinstance(value, PartialShape):
+        return value
+    if openvinos(value) not in _SHAPES:
         raise incompatible(function, "(self: PartialShape, shape: PartialShape)", invoked=(owner, value))
-    return value
+    return PartialShape(str(value))

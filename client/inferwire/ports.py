@@ -7,12 +7,14 @@ that a server sent, never by users.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
-from inferwire.arguments import Unpicklable
+from inferwire.arguments import Unpicklable, as_size, openvinos
+from inferwire.layout import Layout
+from inferwire.not_offered import PartlyMirrored
 from inferwire.partial_shape import PartialShape
 from inferwire.shapes import Shape
-from inferwire.types import Type
+from inferwire.types import Type, as_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +42,19 @@ _IN_NODES = {"float32": "float", "double64": "double"}
 """Element types whose name in the text of a node is another than in their own."""
 
 
-class Node(Unpicklable):
+class Node(Unpicklable, PartlyMirrored):
     """The node behind a port. Mirrors the part of `openvino.Node` that needs no graph.
 
-    Differs from OpenVINO: only names, type and the output's type and shape are here; the friendly
-    name can be set and stays on the client.
+    Differs from OpenVINO: only names, type and the output's type and shape are here; friendly name and layout
+    can be set and stay on the client.
     """
 
-    __slots__ = ("_description", "_friendly_name")
+    __slots__ = ("_description", "_friendly_name", "layout")
 
     def __init__(self, description: PortDescription) -> None:
         self._description = description
         self._friendly_name = description.node_name
+        self.layout = Layout()
 
     def __repr__(self) -> str:
         spoken = repr(self._description.element_type).removeprefix("<Type: '").removesuffix("'>")
@@ -97,12 +100,77 @@ class Node(Unpicklable):
         """Give the type of the port's elements."""
         return self._description.element_type
 
+    def get_layout(self) -> Layout:
+        """Give `layout`."""
+        return self.layout
+
+    def set_layout(self, layout: Layout) -> None:
+        """Set `layout`."""
+        self.layout = layout
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the port, where it is known in full.
+
+        Raises:
+            RuntimeError: Where it is not.
+        """
+        return self._description.partial_shape.to_shape()
+
     def get_output_size(self) -> int:
         """Give the number of the node's outputs."""
         return 1
 
+    def get_output_element_type(self, i: int) -> Type:
+        """Give the type of the port's elements; `i` can only be 0."""
+        self._check_only(i)
+        return self._description.element_type
 
-class ConstOutput:
+    def get_output_partial_shape(self, i: int) -> PartialShape:
+        """Give what shapes the port takes or gives; `i` can only be 0."""
+        self._check_only(i)
+        return PartialShape(self._description.partial_shape)
+
+    def get_output_shape(self, i: int) -> Shape:
+        """Give the shape of the port, where it is known in full; `i` can only be 0."""
+        self._check_only(i)
+        return self.shape
+
+    def get_attributes(self) -> dict[str, Any]:
+        """Give what the node was made with: type and shape of an input, with -1 where a length is not known."""
+        if self._description.node_type != "Parameter":
+            return {}
+        shape = self._description.partial_shape
+        lengths = [each.min_length if each.is_static else -1 for each in shape] if shape.rank.is_static else None
+        return {"shape": lengths, "element_type": self._description.element_type.type_name}
+
+    def output(self, index: int) -> ConstOutput:
+        """Give the port; `index` can only be 0."""
+        self._check_only(index)
+        return ConstOutput(self._description, self)
+
+    def outputs(self) -> list[ConstOutput]:
+        """Give the port in a list."""
+        return [self.output(0)]
+
+    def _check_only(self, index: int) -> None:
+        if as_size(index) != 0:
+            raise RuntimeError(f"node '{self._friendly_name}' has one output, so that {index!r} is out of range")
+
+
+class Input:
+    """An input of a node, of which a client sees none: a name for annotations. Mirrors that of `openvino.Input`.
+
+    Raises:
+        TypeError: Always, as openvino's does.
+    """
+
+    def __init__(self, *given: object) -> None:
+        del given
+        raise TypeError("inferwire.Input: No constructor defined!")
+
+
+class ConstOutput(PartlyMirrored):
     """One input or output of a compiled model. Mirrors `openvino.ConstOutput`.
 
     Two ports are equal where they are ports of the same node: those of another compilation of the
@@ -224,3 +292,17 @@ class ConstOutput:
     def get_node(self) -> Node:
         """Give `node`."""
         return self._node
+
+
+def as_port(value: object) -> ConstOutput | None:
+    """Take a port, ours or one of a model of openvino's, which is then described alike; None for anything else."""
+    if isinstance(value, ConstOutput):
+        return value
+    if openvinos(value) not in ("ConstOutput", "Output"):
+        return None
+    theirs = cast("Any", value)
+    element_type = as_type(theirs.get_element_type()) or Type.dynamic
+    shape = PartialShape(str(theirs.get_partial_shape()))
+    node = theirs.get_node()
+    names = frozenset[str](theirs.get_names())
+    return ConstOutput(PortDescription(names, element_type, shape, node.get_friendly_name(), node.get_type_name(), ""))

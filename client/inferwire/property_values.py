@@ -12,10 +12,11 @@ from enum import Enum
 from typing import Any, cast
 
 from inferwire import properties
+from inferwire.arguments import openvinos
 from inferwire.ov_any import OVAny
 from inferwire.properties.declaration import Choice
 from inferwire.properties.streams import Num
-from inferwire.types import Type, element_type_of, type_of
+from inferwire.types import Type, as_type, element_type_of, type_of
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.properties import EnumValue, PropertyValue
 
@@ -47,6 +48,9 @@ def to_contract(value: object) -> PropertyValue:
     Raises:
         TypeError: For what no property has.
     """
+    ours = _ours(value)
+    if ours is not value:
+        return to_contract(ours)
     match value:
         case OVAny():
             return to_contract(value.value)
@@ -66,6 +70,19 @@ def to_contract(value: object) -> PropertyValue:
             return _collection(cast("Iterable[object]", value))
         case _:
             return _enum_value(value)
+
+
+def _ours(value: Any) -> Any:
+    """Give what stands for a value of openvino's; its enumerations are told apart by their names."""
+    match openvinos(value):
+        case "OVAny":
+            return OVAny(value.value)
+        case "Type":
+            return as_type(value)
+        case "Num":
+            return value.to_integer()
+        case _:
+            return value
 
 
 def map_to_contract(values: Mapping[str, object]) -> dict[str, PropertyValue]:

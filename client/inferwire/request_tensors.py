@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import cast
 
+from inferwire.batches import Batch
 from inferwire.memory import Dense, allocate
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.ports import ConstOutput
@@ -24,11 +25,16 @@ class RequestTensors:
         self.ports = ports
         self._inputs = [_first_tensor(each) for each in ports.inputs]
         self._outputs = [_first_tensor(each) for each in ports.outputs]
+        self._batches: dict[int, Batch] = {}
 
     @property
     def inputs(self) -> Sequence[Tensor]:
-        """The tensors of the inputs in order."""
-        return self._inputs
+        """The tensors of the inputs in order.
+
+        Raises:
+            RuntimeError: If one of them was given as a batch of several.
+        """
+        return [self.get(port) for port in self.ports.inputs]
 
     @property
     def outputs(self) -> Sequence[Tensor]:
@@ -44,7 +50,16 @@ class RequestTensors:
         return _to_read("output", self.ports.outputs, index)
 
     def get(self, port: ModelPort) -> Tensor:
-        """Give the tensor of a port."""
+        """Give the tensor of a port.
+
+        Raises:
+            RuntimeError: If it was given as a batch of several.
+        """
+        if port.is_input and port.index in self._batches:
+            raise RuntimeError(
+                "get_tensor shall not be used together with batched set_tensors/set_input_tensors for port "
+                f"'{port.port!r}'"
+            )
         return (self._inputs if port.is_input else self._outputs)[port.index]
 
     def set(self, port: ModelPort, tensor: Tensor) -> None:
@@ -57,9 +72,23 @@ class RequestTensors:
         if port.is_input:
             _check_input(port, tensor)
             self._inputs[port.index] = tensor
+            self._batches.pop(port.index, None)
         else:
             _check_output(port, tensor)
             self._outputs[port.index] = tensor
+
+    def set_batch(self, port: ModelPort, tensors: Sequence[Tensor]) -> None:
+        """Make several tensors, one item of the batch each, those of an input.
+
+        Raises:
+            RuntimeError: If there are none, or they do not make a batch of the port.
+        """
+        if not tensors:
+            raise RuntimeError("set_input_tensors/set_tensors can't be called with empty tensors")
+        if len(tensors) == 1:
+            self.set(port, tensors[0])
+        else:
+            self._batches[port.index] = Batch(port, tensors)
 
     def tensor_at(self, key: int | str | ConstOutput | None) -> Tensor:
         """Give the tensor that the inputs of a call name by `key`; without one, the only input's."""
@@ -88,15 +117,22 @@ class RequestTensors:
         Raises:
             RuntimeError: If one does not, after an array has reshaped it.
         """
-        shapes = tuple(tensor.memory.shape for tensor in self._inputs)
+        shapes = tuple(
+            self._batches[at].shape if at in self._batches else tensor.memory.shape
+            for at, tensor in enumerate(self._inputs)
+        )
         for port, shape in zip(self.ports.inputs, shapes, strict=True):
             if not port.fits(shape):
                 _refuse_to_send(port, shape)
         return shapes
 
     def bytes_to_send(self) -> list[WireBytes]:
-        """Give the inputs' bytes in wire form: views of the tensors' memory wherever possible."""
-        return [cast("WireBytes", tensor.memory.wire_data()) for tensor in self._inputs]
+        """Give the inputs' bytes in wire form: views of the tensors' memory wherever possible; batches are joined."""
+        memories = [
+            self._batches[at].joined() if at in self._batches else tensor.memory
+            for at, tensor in enumerate(self._inputs)
+        ]
+        return [cast("WireBytes", memory.wire_data()) for memory in memories]
 
     def store(self, outputs: Sequence[OutputValue]) -> None:
         """Load the outputs of an execution into the tensors.

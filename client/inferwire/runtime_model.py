@@ -45,21 +45,21 @@ class ExecutionNode(Node):
         """Give the number of the node's outputs."""
         return len(self._node.outputs)
 
-    def get_output_element_type(self, index: int) -> Type:
+    def get_output_element_type(self, i: int) -> Type:
         """Give the type of an output's elements."""
-        return self._node.outputs[index].element_type
+        return self._node.outputs[i].element_type
 
-    def get_output_partial_shape(self, index: int) -> PartialShape:
+    def get_output_partial_shape(self, i: int) -> PartialShape:
         """Give what shapes an output has."""
-        return PartialShape(self._node.outputs[index].partial_shape)
+        return PartialShape(self._node.outputs[i].partial_shape)
 
-    def get_output_shape(self, index: int) -> Shape:
+    def get_output_shape(self, i: int) -> Shape:
         """Give the shape of an output.
 
         Raises:
             RuntimeError: If the shape is not known in full.
         """
-        return self.get_output_partial_shape(index).to_shape()
+        return self.get_output_partial_shape(i).to_shape()
 
 
 class RuntimeModel(ReadableModel):

@@ -15,6 +15,7 @@ from inferwire.arguments import (
     as_sizes,
     incompatible,
     is_list_or_tuple,
+    openvinos,
     position,
 )
 from inferwire.dimensions import Dimension, fields_of
@@ -56,7 +57,7 @@ class _ComparableSizes(_Sizes):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, type(self)):
             return self._sizes == other._sizes
-        if is_list_or_tuple(other):
+        if is_list_or_tuple(other) or openvinos(other) == type(self).__name__:
             return tuple(self._sizes) == as_sizes(other)
         return NotImplemented
 

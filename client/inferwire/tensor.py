@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from inferwire.arguments import Unpicklable, as_sizes, incompatible, is_array, is_list
+from inferwire.arguments import Unpicklable, as_sizes, incompatible, is_array, is_list, openvinos
 from inferwire.memory import Dense, Memory, allocate, refuse_packed
-from inferwire.ports import ConstOutput
+from inferwire.ports import ConstOutput, as_port
 from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor_sources import Array, memory_from, string_objects
-from inferwire.types import Type, type_of
+from inferwire.types import Type, as_type, type_of
 from inferwire_proto.strings import Buffer
 
 
@@ -64,6 +64,8 @@ class Tensor(Unpicklable):
     @overload
     def __init__(self, image: object) -> None: ...
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        args = tuple(_known(each) for each in args)
+        kwargs = {name: _known(each) for name, each in kwargs.items()}
         if args and isinstance(args[0], Tensor) and len(args) + len(kwargs) == 3:
             args = (args[0].memory, *args[1:])
         elif isinstance(kwargs.get("other"), Tensor):
@@ -270,10 +272,35 @@ class Tensor(Unpicklable):
         self._memory.array[...] = string_objects(given).reshape(self._memory.shape)
 
 
+def as_tensor(value: object) -> Tensor | None:
+    """Take a tensor, ours or one of openvino's over the same memory; None for anything else.
+
+    Strings, and regions with gaps, are copied.
+    """
+    if isinstance(value, Tensor):
+        return value
+    if openvinos(value) != "Tensor":
+        return None
+    theirs = cast("Any", value)
+    element_type = as_type(theirs.get_element_type()) or Type.dynamic
+    if element_type is Type.string:
+        return Tensor(theirs.bytes_data)
+    return Tensor(np.ascontiguousarray(theirs.data), list(theirs.get_shape()), element_type)
+
+
+def _known(value: Any) -> Any:
+    """Give what stands for a value of openvino's among the arguments of a constructor."""
+    if not openvinos(value):
+        return value
+    known = as_tensor(value)
+    return known or as_type(value) or as_port(value) or value
+
+
 def _memory_of(function: str, signature: str, owner: Tensor, other: object) -> Memory:
-    if not isinstance(other, Tensor):
+    tensor = as_tensor(other)
+    if tensor is None:
         raise incompatible(function, signature, invoked=(owner, other))
-    return other.memory
+    return tensor.memory
 
 
 def _copy(source: Memory, target: Memory) -> None:

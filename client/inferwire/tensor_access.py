@@ -7,14 +7,22 @@ business, whether the request is idle `request_state`'s.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn, cast, overload
+from typing import Any, cast, overload
 
-from inferwire.arguments import as_size, incompatible
-from inferwire.model_ports import ModelPorts
-from inferwire.ports import ConstOutput
+from inferwire.arguments import as_size, incompatible, is_list
+from inferwire.model_ports import ModelPort, ModelPorts
+from inferwire.names_of_2023 import warn_of
+from inferwire.ports import ConstOutput, as_port
 from inferwire.request_state import RequestState
 from inferwire.request_tensors import RequestTensors
-from inferwire.tensor import Tensor
+from inferwire.tensor import Tensor, as_tensor
+from inferwire.tensor_vector import TensorVector
+
+_BATCHES = (
+    "(self: InferRequest, inputs: dict) -> None",
+    "(self: InferRequest, tensors: TensorVector | list) -> None",
+    "(self: InferRequest, key: int | str | ConstOutput, tensors: TensorVector | list) -> None",
+)
 
 
 class TensorAccess:
@@ -43,6 +51,18 @@ class TensorAccess:
         """
         with self._state.idle():
             return [Tensor.over(tensor.memory) for tensor in self._tensors.outputs]
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """Give `input_tensors`: openvino's name of it until 2023. Deprecated."""
+        warn_of("InferRequest.inputs", "input_tensors")
+        return self.input_tensors
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """Give `output_tensors`: openvino's name of it until 2023. Deprecated."""
+        warn_of("InferRequest.outputs", "output_tensors")
+        return self.output_tensors
 
     def get_tensor(self, port: str | ConstOutput) -> Tensor:
         """Give the tensor of an input or output. Mirrors `openvino.InferRequest.get_tensor`.
@@ -140,41 +160,61 @@ class TensorAccess:
         with self._state.idle():
             self._tensors.place_output(index, tensor)
 
-    def set_tensors(self, inputs: Mapping[str | int | ConstOutput, Tensor], *batch: object) -> None:
-        """Set several tensors, by name, input position or port.
+    @overload
+    def set_tensors(self, inputs: Mapping[str | int | ConstOutput, Tensor]) -> None: ...
+    @overload
+    def set_tensors(self, port: str | ConstOutput, tensors: list[Tensor] | TensorVector) -> None: ...
+    def set_tensors(self, *args: Any, **kwargs: Any) -> None:
+        """Set several tensors, by name, input position or port; or those of one input that make its batch.
 
-        Mirrors `openvino.InferRequest.set_tensors`.
+        Mirrors `openvino.InferRequest.set_tensors(inputs)` and `(tensor_name | port, tensors)`. The tensors of a batch
+        have one item each, and are read anew by every inference.
 
-        Differs from OpenVINO: lists of tensors that make one batch are not taken.
-
-        Raises:
-            TypeError: For arguments of other types.
-            RuntimeError: As `set_tensor`.
-        """
-        if batch:
-            refuse_batches()
-        tensors = self._checked_mapping("set_tensors", inputs, str | int | ConstOutput)
-        with self._state.idle():
-            for key, tensor in tensors.items():
-                self._tensors.place(key, tensor)
-
-    def set_input_tensors(self, inputs: Mapping[int, Tensor], *batch: object) -> None:
-        """Set the tensors of several inputs, by position.
-
-        Mirrors `openvino.InferRequest.set_input_tensors`.
-
-        Differs from OpenVINO: lists of tensors that make one batch are not taken.
+        Differs from OpenVINO: the first dimension is the batch's, whatever the layout.
 
         Raises:
             TypeError: For arguments of other types.
-            RuntimeError: As `set_input_tensor`.
+            RuntimeError: As `set_tensor`, or if the tensors make no batch of the input.
         """
-        if batch or isinstance(inputs, list):
-            refuse_batches()
-        tensors = self._checked_mapping("set_input_tensors", inputs, int)
+        given = (*args, *kwargs.values())
+        if len(given) == 1:
+            self._place_all("set_tensors", given[0], str | int | ConstOutput)
+            return
+        key, tensors = self._batch("set_tensors", given)
         with self._state.idle():
-            for index, tensor in tensors.items():
-                self._tensors.place(index, tensor)
+            self._tensors.set_batch(self._input_of_batch(self._checked_key("set_tensors", key, tensors)), tensors)
+
+    @overload
+    def set_input_tensors(self, inputs: Mapping[int, Tensor]) -> None: ...
+    @overload
+    def set_input_tensors(self, tensors: list[Tensor] | TensorVector) -> None: ...
+    @overload
+    def set_input_tensors(self, idx: int, tensors: list[Tensor] | TensorVector) -> None: ...
+    def set_input_tensors(self, *args: Any, **kwargs: Any) -> None:
+        """Set the tensors of several inputs, by position; or those of one input that make its batch.
+
+        Mirrors `openvino.InferRequest.set_input_tensors(inputs)` and `([idx,] tensors)`.
+
+        Differs from OpenVINO: the first dimension is the batch's, whatever the layout.
+
+        Example:
+            >>> request.set_input_tensors([ov.Tensor(first), ov.Tensor(second)])
+            >>> request.infer()
+
+        Raises:
+            TypeError: For arguments of other types.
+            RuntimeError: As `set_input_tensor`, or if the tensors make no batch of the input.
+        """
+        given = (*args, *kwargs.values())
+        if len(given) == 1 and isinstance(given[0], dict):
+            self._place_all("set_input_tensors", cast("object", given[0]), int)
+            return
+        key, tensors = self._batch("set_input_tensors", given)
+        index = None if key is None else as_size(key)
+        if (key is None) != (index is None):
+            raise incompatible("set_input_tensors", *_BATCHES, invoked=(self, *given))
+        with self._state.idle():
+            self._tensors.set_batch(self._only_input(index), tensors)
 
     def set_output_tensors(self, outputs: Mapping[int, Tensor]) -> None:
         """Set the tensors of several outputs, by position.
@@ -190,17 +230,55 @@ class TensorAccess:
             for index, tensor in tensors.items():
                 self._tensors.place_output(index, tensor)
 
+    def _place_all(self, function: str, tensors: object, kinds: Any) -> None:
+        checked = self._checked_mapping(function, tensors, kinds)
+        with self._state.idle():
+            for key, tensor in checked.items():
+                self._tensors.place(key, tensor)
+
+    def _batch(self, function: str, given: tuple[object, ...]) -> tuple[Any, list[Tensor]]:
+        """Read the overloads `(key, tensors)` and `(tensors)`."""
+        tensors = given[-1] if len(given) in (1, 2) else None
+        if not (is_list(tensors) or isinstance(tensors, TensorVector)):
+            raise incompatible(function, *_BATCHES, invoked=(self, *given))
+        known = [as_tensor(each) for each in cast("list[object]", tensors)]
+        if any(each is None for each in known):
+            raise RuntimeError(f"Unable to cast the items of {tensors!r} to ov::Tensor")
+        return (given[0] if len(given) == 2 else None), cast("list[Tensor]", known)
+
+    def _input_of_batch(self, key: str | ConstOutput) -> ModelPort:
+        ports = self._tensors.ports
+        found = ports.named(key) if isinstance(key, str) else ports.of(key)
+        if not found.is_input:
+            raise RuntimeError(f"set_tensors error. Input port for tensor name {key} was not found.")
+        return found
+
+    def _only_input(self, index: int | None) -> ModelPort:
+        ports = self._tensors.ports.inputs
+        if index is None and len(ports) != 1:
+            raise RuntimeError(
+                f"set_input_tensors(tensors) must be used for single-input models only. Model has {len(ports)} inputs"
+            )
+        if index is not None and index >= len(ports):
+            raise RuntimeError(
+                f"set_input_tensors error. Input port for index {index} is out of bounds. "
+                f"Model has only {len(ports)} inputs"
+            )
+        return ports[index or 0]
+
     def _checked_key(self, function: str, key: object, *rest: object) -> str | ConstOutput:
-        if not isinstance(key, str | ConstOutput):
+        known = key if isinstance(key, str) else as_port(key)
+        if known is None:
             signatures = (f"(self: InferRequest, {name}...)" for name in ("name: str", "port: ConstOutput"))
             raise incompatible(function, *signatures, invoked=(self, key, *rest))
-        return key
+        return known
 
     def _checked_tensor(self, function: str, tensor: object, *invoked: object) -> Tensor:
-        if not isinstance(tensor, Tensor):
+        known = as_tensor(tensor)
+        if known is None:
             signature = "(self: InferRequest, ..., tensor: Tensor)"
             raise incompatible(function, signature, invoked=(self, *invoked))
-        return tensor
+        return known
 
     def _index(self, function: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> int | None:
         """Read the overloads `(index)` and `()`."""
@@ -215,8 +293,8 @@ class TensorAccess:
         """Read the overloads `(index, tensor)` and `(tensor)`."""
         names = ("index", "tensor") if len(args) + len(kwargs) == 2 else ("tensor",)
         given = dict(zip(names, args, strict=False)) | kwargs
-        index, tensor = as_size(given.get("index", 0)), given.get("tensor")
-        if given.keys() != set(names) or index is None or not isinstance(tensor, Tensor):
+        index, tensor = as_size(given.get("index", 0)), as_tensor(given.get("tensor"))
+        if given.keys() != set(names) or index is None or tensor is None:
             signatures = ("(self: InferRequest, index: int, tensor: Tensor)", "(self: InferRequest, tensor: Tensor)")
             raise incompatible(function, *signatures, invoked=(self, *args), keywords=kwargs)
         return (index if "index" in given else None), tensor
@@ -224,17 +302,12 @@ class TensorAccess:
     def _checked_mapping(self, function: str, tensors: object, kinds: Any) -> dict[Any, Tensor]:
         if not isinstance(tensors, dict):
             raise incompatible(function, "(self: InferRequest, dict)", invoked=(self, tensors))
-        checked = cast("dict[object, object]", tensors)
-        for key, tensor in checked.items():
-            if not isinstance(key, kinds):
+        checked: dict[Any, Tensor] = {}
+        for key, value in cast("dict[object, object]", tensors).items():
+            known, tensor = as_port(key) or key, as_tensor(value)
+            if not isinstance(known, kinds):
                 raise TypeError("incompatible function arguments!")
-            if not isinstance(tensor, Tensor):
-                raise TypeError(f"Unable to cast {type(tensor)} object to ov::Tensor")
-        return cast("dict[Any, Tensor]", checked)
-
-
-def refuse_batches() -> NoReturn:
-    """Refuse a list of tensors that make one batch."""
-    raise RuntimeError(
-        "a list of tensors as one batch is not offered by this version of inferwire; join them into one tensor"
-    )
+            if tensor is None:
+                raise TypeError(f"Unable to cast {type(value)} object to ov::Tensor")
+            checked[known] = tensor
+        return checked

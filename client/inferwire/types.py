@@ -5,12 +5,12 @@ Owns `Type`; how an element looks in memory stays in `inferwire_proto.element_ty
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from inferwire.arguments import Unpicklable, incompatible
+from inferwire.arguments import Unpicklable, incompatible, openvinos
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 
 _STRING_BITS = 256
@@ -24,6 +24,13 @@ _SPOKEN: dict[str, str] = {
     "f64": "double64",
     "nf4": "nfloat4",
 }
+
+_NAMES = (
+    *("dynamic", "boolean", "bf16", "f16", "f32", "f64", "i4", "i8", "i16", "i32", "i64", "u1", "u2", "u3", "u4", "u6"),
+    *("u8", "u16", "u32", "u64", "nf4", "f8e4m3", "f8e5m2", "string", "f4e2m1", "f8e8m0"),
+)
+_ORDER = {name: number for number, name in enumerate(_NAMES)}
+"""How openvino numbers the types. What is equal has to have the same hash, and its is the number."""
 
 _FLOATS = {"bf16", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1"}
 _QUANTIZED = {"f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1", "nf4", "i4", "i8", "i32", "u8"}
@@ -84,6 +91,9 @@ class Type(Unpicklable):
 
     def __new__(cls, dtype: DTypeLike) -> Type:
         """Find the type of a numpy dtype, or of what numpy takes for one."""
+        known = as_type(dtype)
+        if known is not None:
+            return known
         return _of_dtype(np.dtype(dtype))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -93,10 +103,10 @@ class Type(Unpicklable):
         return f"<Type: '{_spoken(self._name)}'>"
 
     def __eq__(self, other: object) -> bool:
-        return self is other
+        return self is as_type(other)
 
     def __hash__(self) -> int:
-        return hash(self._name)
+        return _ORDER[self._name]
 
     @property
     def type_name(self) -> str:
@@ -206,6 +216,13 @@ class Type(Unpicklable):
         return self if given.is_dynamic() else None
 
 
+def as_type(value: object) -> Type | None:
+    """Take a type, ours or openvino's; None for anything else."""
+    if isinstance(value, Type):
+        return value
+    return getattr(Type, cast("Any", value).get_type_name()) if openvinos(value) == "Type" else None
+
+
 def element_type_of(element_type: Type) -> ElementType:
     """Give the contract's row of a type.
 
@@ -239,9 +256,10 @@ def _spoken(name: str) -> str:
 
 
 def _checked(function: str, owner: Type, value: object) -> Type:
-    if not isinstance(value, Type):
+    known = as_type(value)
+    if known is None:
         raise incompatible(function, "(self: Type, other: Type)", invoked=(owner, value))
-    return value
+    return known
 
 
 for _type_name in ("dynamic", *BY_NAME):

@@ -14,6 +14,9 @@ def _installed_version() -> str:
 
 VERSION = _installed_version()
 
+MIRRORED_VERSION = "2026.4.1"
+"""The release of openvino whose API and behaviour are mirrored."""
+
 CLIENT = f"inferwire-python/{VERSION}"
 
 

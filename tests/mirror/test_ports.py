@@ -122,7 +122,7 @@ def test_node(ov: Any, ports: Any) -> None:
     node.friendly_name = "mine"
     assert ports.fixed_input.node.friendly_name == "mine"
     node.set_friendly_name("yours")
-    assert repr(node).startswith("<Parameter: 'yours' ([1,3]")
+    assert repr(node) == "<Parameter: 'yours' ([1,3], float)>"
 
 
 def test_results_by_key(ports: Any) -> None:

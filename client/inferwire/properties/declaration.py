@@ -15,7 +15,7 @@ import numpy as np
 
 from inferwire.arguments import as_integer, incompatible
 from inferwire.ov_any import OVAny
-from inferwire.types import Type
+from inferwire.types import Type, as_type
 
 Kind: TypeAlias = Callable[..., object]
 """Gives what a property carries for the arguments it was called with, or raises TypeError."""
@@ -114,7 +114,7 @@ def text(value: object) -> str:
 
 def element_type(value: object) -> Type:
     """Take an element type."""
-    return _expect(value, Type)
+    return _expect(as_type(value), Type)
 
 
 def one_of(choices: type[Choice]) -> Kind:

@@ -1,0 +1,58 @@
+"""Several tensors as one input: checked when they are set, joined when they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from inferwire.memory import Dense, Memory, refuse_packed
+from inferwire.model_ports import ModelPort
+from inferwire.tensor import Tensor
+
+_FUNCTIONS = "set_input_tensors/set_tensors"
+
+
+class Batch:
+    """The tensors of one input, one item of its batch each. They are read anew for every execution.
+
+    Raises:
+        RuntimeError: For tensors that do not make a batch of the port.
+    """
+
+    def __init__(self, port: ModelPort, tensors: Sequence[Tensor]) -> None:
+        first = tensors[0].memory
+        refuse_packed(port.row)
+        length = port.bounds[0] if port.bounds else (0, -1)
+        if length[0] == length[1] != len(tensors):
+            raise RuntimeError(
+                f"{_FUNCTIONS} error. Input shape {port.shape} batch {length[0]} doesn't match with total blobs "
+                f"count: {len(tensors)}"
+            )
+        for each in (tensor.memory for tensor in tensors):
+            _check_item(port, each, first)
+        self._tensors = tuple(tensors)
+        self.shape = (len(tensors), *first.shape[1:])
+
+    def joined(self) -> Memory:
+        """Copy the tensors into one."""
+        row = self._tensors[0].memory.row
+        elements = np.concatenate([tensor.memory.array for tensor in self._tensors])
+        return Dense(row, self.shape, elements.reshape(prod(self.shape)), own=True)
+
+
+def _check_item(port: ModelPort, item: Memory, first: Memory) -> None:
+    items = item.shape[0] if item.shape else 0
+    if items != 1:
+        raise RuntimeError(f"{_FUNCTIONS}. Tensors shall represent one item in a batch, {items} provided")
+    if item.row != port.row:
+        raise RuntimeError(
+            f"ParameterMismatch: Failed to set tensor for input with precision: {item.row.name}, "
+            f"since the model input tensor precision is: {port.row.name}"
+        )
+    if item.shape != first.shape:
+        raise RuntimeError(
+            f"{_FUNCTIONS} error. Tensor with shape {list(item.shape)} is not compatible with batched tensor of shape "
+            f"{list(first.shape)}"
+        )

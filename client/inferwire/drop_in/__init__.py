@@ -1,0 +1,5 @@
+"""Running programs that were written for openvino without changing them.
+
+`command` starts Python anew with the program; `site` is what that Python runs first; `finder` then gives the
+mirror's modules under openvino's names, `top_level` among them.
+"""

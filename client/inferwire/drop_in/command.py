@@ -1,0 +1,95 @@
+"""The command line of `python -m inferwire`.
+
+Owns its options and how Python is started anew. The program then is what that Python runs, so that arguments,
+exit codes, tracebacks and signals are those of `python PROGRAM`, and processes that it starts find the mirror too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import REMAINDER, ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from inferwire.transport.address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE, parse_address
+
+SITE = Path(__file__).parent / "site"
+"""The folder whose `sitecustomize` every Python runs that finds it on its path."""
+
+_DESCRIPTION = """\
+Run a Python program that was written for openvino. Its `import openvino` gives inferwire, whatever is installed:
+its models are compiled and run by a server, and the program itself is not changed.
+"""
+
+_EPILOG = f"""\
+examples:
+  inferwire serve --model-repository models --allow-uploads     the server; a program brings its own models
+  python -m inferwire classify.py cat.png                       a program, on {DEFAULT_ADDRESS}
+  python -m inferwire --address gpu-box:8001 classify.py cat.png
+  python -m inferwire --address gpu-box:8001 -m package.tool    a module, as `python -m` runs it
+
+Options of Python stand before -m inferwire, as in `python -X dev -m inferwire classify.py`.
+Processes that the program starts use the mirror as well. What openvino has and inferwire does not is
+an ImportError, AttributeError or RuntimeError that names it.
+"""
+
+
+def main(arguments: Sequence[str], command: Sequence[str]) -> NoReturn:
+    """Become the Python that runs the program.
+
+    Args:
+        arguments: What stands behind `inferwire`.
+        command: The whole command line, with Python's own options, as `sys.orig_argv` has it.
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    program: list[str] = ["-m", *options.module] if options.module else options.program
+    if not program or program == ["-m"]:
+        parser.error("there is no PROGRAM to run; --help shows examples")
+    if sys.flags.ignore_environment or sys.flags.no_site:
+        parser.error("Python's options -E, -I and -S keep the mirror out; run it without them")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH")]))
+    if options.address:
+        os.environ[ENVIRONMENT_VARIABLE] = options.address
+    _check_address(parser)
+    flags = python_options(command, len(arguments))
+    os.execv(sys.executable, [sys.executable, *flags, *program])  # noqa: S606 - the very Python that runs this
+
+
+def python_options(command: Sequence[str], own: int) -> list[str]:
+    """Cut Python's own options out of a command line that ends with `-m inferwire` and `own` more arguments."""
+    head = list(command[1 : len(command) - own])
+    last = head.pop()
+    if last != "inferwire":  # as in -minferwire
+        head.append(last.removesuffix("inferwire"))
+    options = head.pop().removesuffix("m")
+    return head if options == "-" else [*head, options]
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="python -m inferwire",
+        usage="%(prog)s [--address ADDRESS] (PROGRAM | -m MODULE) [ARGS...]",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--address",
+        metavar="ADDRESS",
+        help=f"where `Core()` finds the server: host:port, grpcs://host:port for TLS, or unix:path; "
+        f"without, that in {ENVIRONMENT_VARIABLE}, else {DEFAULT_ADDRESS}",
+    )
+    parser.add_argument("-m", dest="module", metavar="MODULE", nargs=REMAINDER, help="run a module, and its ARGS")
+    parser.add_argument("program", metavar="PROGRAM", nargs=REMAINDER, help="a Python file, and its ARGS")
+    return parser
+
+
+def _check_address(parser: ArgumentParser) -> None:
+    try:
+        parse_address()
+    except ValueError as error:
+        parser.error(str(error))

@@ -1,0 +1,122 @@
+"""The mirror's modules under openvino's names.
+
+Owns which module stands for which, `MirrorFinder` alone finds them. A name of openvino that has no mirror is an error
+with a sentence; one that openvino does not have either is left to Python. Modules of operations can be imported, since
+programs do so for what they rarely do, and have nothing in them.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
+
+from inferwire.not_offered import MODULES, OPERATIONS, TOP_LEVEL, sentence
+
+OPENVINO = "openvino"
+TOP_LEVEL_FILE = Path(__file__).with_name("top_level.py")
+
+MIRRORED = frozenset({"exceptions", "helpers", "layout_helpers", "preprocess", "properties", "utils"})
+"""The submodules of openvino that are looked for in the mirror, with all below them."""
+
+SAME_AS_TOP = frozenset({"runtime", "_pyopenvino", "_ov_api"})
+"""Submodules, of today's openvino and of older ones, whose names openvino itself has as well."""
+
+
+class MirrorFinder:
+    """Finds openvino's modules in the mirror. Stands in `sys.meta_path` before every other finder."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find the mirror of a module; None for what is not openvino's.
+
+        Raises:
+            ModuleNotFoundError: For a module or a name of openvino that the mirror does not have.
+        """
+        del path, target
+        if name.partition(".")[0] != OPENVINO:
+            return None
+        if name == OPENVINO:
+            return spec_from_file_location(name, TOP_LEVEL_FILE, submodule_search_locations=[])
+        mirror = mirror_of(name)
+        if mirror is not None:
+            return ModuleSpec(name, MirrorLoader(mirror))
+        missing = own_name(name)
+        if missing in OPERATIONS:
+            return ModuleSpec(name, LoaderOfNothing(), is_package=True)
+        if missing.partition(".")[0] in MODULES | TOP_LEVEL | MIRRORED:
+            # Without the name, which would make `from openvino import` replace the sentence with one of its own.
+            raise ModuleNotFoundError(sentence(f"{OPENVINO}.{missing}"))
+        return None
+
+
+class MirrorLoader(Loader):
+    """Puts a module of the mirror where one of openvino's is looked for."""
+
+    def __init__(self, mirror: str) -> None:
+        self._mirror = mirror
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Leave it to Python to make a module, which `exec_module` replaces."""
+        del spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Let the mirror's own module take the place of an empty one."""
+        name = module.__name__
+        if name == f"{OPENVINO}.runtime":
+            warn_of_runtime(stacklevel=3)
+        sys.modules[name] = import_module(self._mirror)
+
+
+class LoaderOfNothing(Loader):
+    """Makes a module that can be imported, each name of which is refused once it is used."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Leave it to Python to make a module."""
+        del spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Have the module say of whatever a program looks for in it that it is not offered."""
+        name = module.__name__
+
+        def refuse(attribute: str) -> NoReturn:
+            if attribute.startswith("__"):
+                raise AttributeError(f"module '{name}' has no attribute '{attribute}'")
+            raise AttributeError(sentence(f"{OPENVINO}.{own_name(name)}.{attribute}"))
+
+        module.__getattr__ = refuse  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def warn_of_runtime(stacklevel: int) -> None:
+    """Warn that a program uses the name that openvino had until 2025."""
+    warnings.warn("openvino.runtime is deprecated; use openvino instead", DeprecationWarning, stacklevel=stacklevel)
+
+
+def mirror_of(name: str) -> str | None:
+    """Name the module that stands for one of openvino's; None where there is none."""
+    own = own_name(name)
+    if not own:
+        return OPENVINO
+    if own.partition(".")[0] not in MIRRORED:
+        return None
+    mirror = f"inferwire.{own}"
+    try:
+        return mirror if find_spec(mirror) is not None else None
+    except ModuleNotFoundError:  # what should hold it is not there, or is no package
+        return None
+
+
+def own_name(name: str) -> str:
+    """Cut the part off that means openvino itself: "openvino.runtime.properties" is "properties"."""
+    parts = name.split(".")[1:]
+    while parts and parts[0] in SAME_AS_TOP:
+        del parts[0]
+    return ".".join(parts)

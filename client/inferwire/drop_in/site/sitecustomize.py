@@ -1,0 +1,46 @@
+"""What a Python started by `python -m inferwire` runs before its program, and so does each that this starts.
+
+Waits for the first import of openvino and costs nothing before it. Then lets another `sitecustomize` run that this
+one stands in front of.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+
+class FirstImport:
+    """Makes way for the finder of the mirror's modules once one of openvino's is looked for."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module of openvino; None for any other."""
+        if name.partition(".")[0] != "openvino":
+            return None
+        from inferwire.drop_in.finder import MirrorFinder
+
+        finder = MirrorFinder()
+        sys.meta_path[sys.meta_path.index(self)] = finder
+        return finder.find_spec(name, path, target)
+
+
+def run_the_next() -> None:
+    """Run the `sitecustomize` that Python would have found without this one, if there is one."""
+    own = sys.modules.pop(__name__)
+    here = Path(__file__).parent
+    sys.path[:] = [each for each in sys.path if Path(each) != here]
+    try:
+        __import__(__name__)
+    except ModuleNotFoundError as error:
+        if error.name != __name__:
+            raise
+        sys.modules[__name__] = own
+
+
+sys.meta_path.insert(0, FirstImport())
+run_the_next()

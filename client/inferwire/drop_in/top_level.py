@@ -1,0 +1,30 @@
+"""What `import openvino` gives a program that `python -m inferwire` runs: the mirror, with openvino's version.
+
+The finder runs this file as the module `openvino`.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import inferwire
+from inferwire import *  # noqa: F403 - a program finds in openvino whatever the mirror has
+from inferwire.drop_in.finder import warn_of_runtime
+from inferwire.not_offered import missing_attribute
+from inferwire.version import MIRRORED_VERSION
+
+__version__ = f"{MIRRORED_VERSION}-inferwire-{inferwire.__version__}"
+
+
+def get_version() -> str:
+    """Give the version of openvino that is mirrored, and of what mirrors it."""
+    return __version__
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Give what programs of 2023 look for; say of what openvino has and inferwire does not that it is not offered."""
+    if name == "runtime":
+        warn_of_runtime(stacklevel=3)
+        return sys.modules[__name__]
+    raise missing_attribute(__name__, name)

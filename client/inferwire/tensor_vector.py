@@ -1,0 +1,60 @@
+"""Tensors in a row: `TensorVector`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableSequence
+from typing import Any, overload
+
+from inferwire.arguments import incompatible
+from inferwire.tensor import Tensor
+
+
+class TensorVector(MutableSequence[Tensor]):
+    """A list of tensors, as openvino's functions take it. Mirrors `openvino.TensorVector`.
+
+    Example:
+        >>> request.set_input_tensors(TensorVector([Tensor(first), Tensor(second)]))
+
+    Raises:
+        TypeError: For what is no tensor.
+    """
+
+    def __init__(self, tensors: Iterable[Tensor] = ()) -> None:
+        self._tensors: list[Tensor] = []
+        self.extend(tensors)
+
+    def __repr__(self) -> str:
+        return f"<TensorVector: {self._tensors}>"
+
+    def __bool__(self) -> bool:
+        return bool(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    @overload
+    def __getitem__(self, index: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: slice) -> TensorVector: ...
+    def __getitem__(self, index: int | slice) -> Tensor | TensorVector:
+        found = self._tensors[index]
+        return TensorVector(found) if isinstance(found, list) else found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, slice):
+            self._tensors[index] = [_tensor(each) for each in value]
+        else:
+            self._tensors[index] = _tensor(value)
+
+    def __delitem__(self, index: int | slice) -> None:
+        del self._tensors[index]
+
+    def insert(self, index: int, value: Tensor) -> None:
+        """Put a tensor before a position."""
+        self._tensors.insert(index, _tensor(value))
+
+
+def _tensor(value: object) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise incompatible("append", "(self: TensorVector, x: Tensor)", invoked=(value,))
+    return value

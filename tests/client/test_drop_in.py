@@ -1,0 +1,276 @@
+"""`python -m inferwire PROGRAM`: what the program sees is what `python PROGRAM` shows it, but for openvino."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inferwire.drop_in.command import python_options
+from inferwire.not_offered import MODULES, OPERATIONS, TOP_LEVEL
+from inferwire.version import MIRRORED_VERSION
+
+LIMIT_S = 60
+
+
+def run(*command: str | Path, options: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `python OPTIONS COMMAND`."""
+    words = [sys.executable, *options, *map(str, command)]
+    return subprocess.run(
+        words, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
+
+
+def drop_in(*command: str | Path, options: tuple[str, ...] = (), **environment: str) -> str:
+    """Run a program with the mirror, to its good end, and give what it wrote."""
+    done = run("-m", "inferwire", *command, options=options, **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    return tmp_path / "program.py"
+
+
+WAYS: dict[str, str] = {
+    "arguments and names": "import sys; print(sys.argv, __name__, __file__, sys.path[0], __spec__)",
+    "an exit code": "raise SystemExit(7)",
+    "an exit with a sentence": "raise SystemExit('enough')",
+    "an error": "def fail():\n    raise ValueError('no')\nfail()",
+    "a syntax error": "print('half",
+    "an interrupt": "import os, signal; os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(60)",
+    "its own hook": "import sys; sys.excepthook = lambda *each: print(each[:2]); 1 / 0",
+    "an end with threads": "import threading; threading.Thread(target=print, args=('late',)).start()",
+    "an exit handler": "import atexit; atexit.register(print, 'end')",
+    "pickles of its own": "import pickle\nclass A: pass\nprint(type(pickle.loads(pickle.dumps(A()))))",
+}
+
+
+@pytest.mark.parametrize("source", WAYS.values(), ids=WAYS.keys())
+def test_a_program_runs_as_python_runs_it(program: Path, source: str) -> None:
+    program.write_text(source)
+    plain, with_mirror = run(program, "--help", "x"), run("-m", "inferwire", program, "--help", "x")
+    assert with_mirror.returncode == plain.returncode
+    assert with_mirror.stdout == plain.stdout
+    assert with_mirror.stderr == plain.stderr
+
+
+def test_an_interrupt_ends_by_the_signal(program: Path) -> None:
+    program.write_text(WAYS["an interrupt"])
+    assert run("-m", "inferwire", program).returncode == -signal.SIGINT
+
+
+def test_a_program_that_is_not_there_is_what_python_says() -> None:
+    plain, with_mirror = run("nowhere.py"), run("-m", "inferwire", "nowhere.py")
+    assert (with_mirror.returncode, with_mirror.stderr) == (plain.returncode, plain.stderr)
+
+
+def test_a_module_runs_by_its_name(program: Path) -> None:
+    program.write_text("import sys, openvino; print(__name__, sys.argv[1:], openvino.Core)")
+    out = drop_in("-m", "program", "-m", "--address", "x", PYTHONPATH=path_with(program.parent))
+    assert out == "__main__ ['-m', '--address', 'x'] <class 'inferwire.core.Core'>\n"
+
+
+def path_with(folder: Path) -> str:
+    return os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+
+
+IMPORTS = """
+import sys
+import openvino
+import openvino as ov
+import openvino.properties as props
+import openvino.properties.hint as hints
+from openvino import AsyncInferQueue, Layout, PartialShape, Type, properties
+from openvino.properties.intel_gpu.hint import queue_priority
+from openvino.utils.data_helpers import OVDict
+from openvino.utils.data_helpers.wrappers import OVDict as Same
+from openvino._pyopenvino import Tensor
+from openvino.helpers import pack_data
+
+import inferwire
+
+assert ov is openvino is sys.modules["openvino"]
+assert ov.Core is inferwire.Core and Tensor is inferwire.Tensor and OVDict is Same
+assert props is ov.properties is properties is inferwire.properties and hints is inferwire.properties.hint
+assert ov.properties.hint.num_requests is hints.num_requests
+assert ov.get_version() == ov.__version__
+print(ov.__name__, ov.__version__)
+files = {name: str(getattr(module, "__file__", "")) for name, module in sys.modules.items()}
+real = [name for name, file in files.items() if "site-packages/openvino/" in file]
+assert real == [], real
+"""
+
+
+def test_openvino_is_the_mirror_even_where_it_is_installed(program: Path) -> None:
+    program.write_text(IMPORTS)
+    assert drop_in(program).startswith(f"openvino {MIRRORED_VERSION}-inferwire-")
+
+
+OLD_NAMES = (
+    "from openvino.runtime import Core; import openvino; assert Core is openvino.Core",
+    "import openvino.runtime as ov; import openvino; assert ov is openvino",
+    "import openvino as ov; ov.runtime.Core",
+    "from openvino import runtime as ov; ov.Core",
+    "from openvino.runtime.properties import hint; import openvino.properties; assert hint is openvino.properties.hint",
+)
+
+
+@pytest.mark.parametrize("source", OLD_NAMES)
+def test_the_old_name_of_the_package_warns(program: Path, source: str) -> None:
+    program.write_text(source)
+    done = run("-m", "inferwire", program)
+    assert done.returncode == 0, done.stderr
+    assert f"{program}:1: DeprecationWarning: openvino.runtime is deprecated" in done.stderr
+
+
+TRY = """
+import openvino
+for statement in {statements!r}:
+    try:
+        exec(statement)
+    except Exception as error:
+        print(type(error).__name__, error, sep=": ")
+    else:
+        print("nothing")
+"""
+
+
+def tried(program: Path, *statements: str) -> list[str]:
+    """What each statement raises in a program with the mirror."""
+    program.write_text(TRY.format(statements=statements))
+    return drop_in(program).splitlines()
+
+
+def test_every_name_that_is_missing_says_so(program: Path) -> None:
+    names = sorted((MODULES | TOP_LEVEL) - OPERATIONS)
+    raised = tried(program, *(f"from openvino import {name}" for name in names))
+    expected = [f"openvino.{name} is not offered by this version of inferwire" for name in names]
+    assert raised == [f"ModuleNotFoundError: {sentence}" for sentence in expected]
+    raised = tried(program, *(f"openvino.{name}" for name in names))
+    assert raised == [f"AttributeError: {sentence}" for sentence in expected]
+
+
+def test_a_module_that_is_missing_says_so(program: Path) -> None:
+    statements = (
+        "import openvino.frontend.onnx",
+        "import openvino.properties.nothing",
+        "import openvino.runtime.passes",
+    )
+    missing = ("frontend", "properties.nothing", "passes")
+    sentences = [
+        f"ModuleNotFoundError: openvino.{name} is not offered by this version of inferwire" for name in missing
+    ]
+    assert tried(program, *statements) == sentences
+
+
+def test_operations_can_be_imported_and_not_used(program: Path) -> None:
+    raised = tried(
+        program,
+        "from openvino import opset10 as opset; opset.add(1, 2)",
+        "import openvino.runtime.opset8 as opset; opset.add(1, 2)",
+        "from openvino.opset13 import add",
+    )
+    assert raised == [
+        "AttributeError: openvino.opset10.add is not offered by this version of inferwire",
+        "AttributeError: openvino.opset8.add is not offered by this version of inferwire",
+        "ModuleNotFoundError: openvino.opset13.add is not offered by this version of inferwire",
+    ]
+
+
+def test_what_openvino_has_not_either_is_pythons_error(program: Path) -> None:
+    raised = tried(program, "import openvino.nonsense", "from openvino import nonsense", "openvino.nonsense")
+    assert raised[0] == "ModuleNotFoundError: No module named 'openvino.nonsense'"
+    assert raised[1].startswith("ImportError: cannot import name 'nonsense' from 'openvino'")
+    assert raised[2] == "AttributeError: module 'openvino' has no attribute 'nonsense'"
+
+
+def test_processes_that_a_program_starts_use_the_mirror_too(program: Path) -> None:
+    program.write_text(
+        "import multiprocessing, subprocess, sys\n"
+        "def where(queue):\n"
+        "    import openvino\n"
+        "    queue.put(openvino.Core.__module__)\n"
+        "if __name__ == '__main__':\n"
+        "    context = multiprocessing.get_context('spawn')\n"
+        "    queue = context.Queue()\n"
+        "    process = context.Process(target=where, args=(queue,))\n"
+        "    process.start()\n"
+        "    print(queue.get())\n"
+        "    process.join()\n"
+        "    subprocess.run([sys.executable, '-c', 'import openvino; print(openvino.Core.__module__)'], check=True)\n"
+    )
+    assert drop_in(program) == "inferwire.core\ninferwire.core\n"
+
+
+def test_the_address_is_given_as_an_option_or_by_the_environment(program: Path) -> None:
+    program.write_text("import openvino; print(openvino.Core())")
+    assert drop_in("--address", "box:9", program) == "<Core: server box:9>\n"
+    assert drop_in("--address=box:9", program, INFERWIRE_ADDRESS="other") == "<Core: server box:9>\n"
+    assert drop_in(program, INFERWIRE_ADDRESS="box:10") == "<Core: server box:10>\n"
+
+
+def test_another_sitecustomize_runs_as_well(program: Path) -> None:
+    (program.parent / "sitecustomize.py").write_text("import sys; sys.here = True")
+    program.write_text("import sys, sitecustomize, openvino; print(sys.here, sitecustomize.__file__, openvino.Core)")
+    out = drop_in(program, PYTHONPATH=path_with(program.parent))
+    assert out == f"True {program.parent / 'sitecustomize.py'} <class 'inferwire.core.Core'>\n"
+
+
+def test_nothing_is_imported_for_a_program_without_openvino(program: Path) -> None:
+    program.write_text("import sys; print([name for name in sys.modules if name.startswith(('inferwire', 'numpy'))])")
+    assert drop_in(program) == "[]\n"
+
+
+def test_pythons_options_reach_the_program(program: Path) -> None:
+    program.write_text("import sys; print(sys.flags.dev_mode, sys.flags.optimize, sys.warnoptions)")
+    options = ("-X", "dev", "-OW", "ignore")
+    assert drop_in(program, options=options) == run(program, options=options).stdout
+
+
+@pytest.mark.parametrize(
+    ("before", "options"),
+    [
+        (["-m", "inferwire"], []),
+        (["-minferwire"], []),
+        (["-Bm", "inferwire"], ["-B"]),
+        (["-X", "dev", "-Bminferwire"], ["-X", "dev", "-B"]),
+    ],
+)
+def test_pythons_options_are_cut_out_of_its_command_line(before: list[str], options: list[str]) -> None:
+    assert python_options(["python", *before, "-m", "inferwire"], 2) == options
+
+
+MISUSE: dict[str, tuple[tuple[str, ...], str]] = {
+    "no program": ((), "there is no PROGRAM to run; --help shows examples"),
+    "no module": (("-m",), "there is no PROGRAM to run; --help shows examples"),
+    "an unknown option": (("--adress", "x", "program.py"), "unrecognized arguments: --adress"),
+    "a bad address": (("--address", "a:b:c", "program.py"), "address 'a:b:c' is not host:port"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), MISUSE.values(), ids=MISUSE.keys())
+def test_misuse_is_one_sentence(arguments: tuple[str, ...], sentence: str) -> None:
+    done = run("-m", "inferwire", *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["-E", "-I"])
+def test_a_python_that_would_not_find_the_mirror_is_refused(option: str) -> None:
+    call = "from inferwire.drop_in.command import main; main(['program.py'], [])"
+    done = run("-c", f"import sys; sys.path[:0] = {sys.path!r}; {call}", options=(option,))
+    assert done.returncode == 2
+    assert "Python's options -E, -I and -S keep the mirror out" in done.stderr
+
+
+def test_help_teaches() -> None:
+    out = drop_in("--help")
+    for word in ("--address", "INFERWIRE_ADDRESS", "-m MODULE", "--allow-uploads", "PROGRAM"):
+        assert word in out

@@ -1,0 +1,199 @@
+"""Values of an openvino that is installed beside the client are taken for ours, and equal them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+import pytest
+from numpy.typing import NDArray
+
+import inferwire as ov
+from inferwire.property_values import to_contract
+from inferwire_proto.element_types import BY_NAME
+
+X: NDArray[np.float32] = np.array([[1, -2, 3]], np.float32)
+RELU_X = [[1, 0, 3]]
+TYPES = ("dynamic", *BY_NAME)
+
+
+@pytest.fixture(scope="module")
+def core(server_address: str) -> ov.Core:
+    return ov.Core(server_address)
+
+
+@pytest.fixture(scope="module")
+def local(models: Any) -> openvino.Model:
+    return openvino.Core().read_model(models["relu"])
+
+
+@pytest.fixture
+def request_(core: ov.Core, models: Any) -> ov.InferRequest:
+    return core.compile_model(models["relu"], "CPU").create_infer_request()
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types_are_equal_with_equal_hashes(name: str) -> None:
+    ours, theirs = getattr(ov.Type, name), getattr(openvino.Type, name)
+    others = [getattr(openvino.Type, other) for other in TYPES if other != name]
+    assert ours == theirs
+    assert theirs == ours
+    assert hash(ours) == hash(theirs)
+    assert not any(ours == other or other == ours for other in others)
+
+
+EQUAL: dict[str, tuple[object, object, object]] = {
+    "a shape": (ov.Shape([1, 3]), openvino.Shape([1, 3]), openvino.Shape([1, 4])),
+    "strides": (ov.Strides([1, 3]), openvino.Strides([1, 3]), openvino.Strides([3, 1])),
+    "a dimension": (ov.Dimension(3), openvino.Dimension(3), openvino.Dimension(4)),
+    "a range": (ov.Dimension(1, 8), openvino.Dimension(1, 8), openvino.Dimension(1, -1)),
+    "no bound": (ov.Dimension(1, -1), openvino.Dimension(1, -1), openvino.Dimension()),
+    "a partial shape": (ov.PartialShape("?,3"), openvino.PartialShape("?,3"), openvino.PartialShape("1,3")),
+    "a rank": (ov.PartialShape("..."), openvino.PartialShape("..."), openvino.PartialShape("?")),
+    "a static shape": (ov.PartialShape([1, 3]), openvino.Shape([1, 3]), openvino.Shape([1])),
+    "a layout": (ov.Layout("NCHW"), openvino.Layout("NCHW"), openvino.Layout("NHWC")),
+}
+
+
+@pytest.mark.parametrize(("ours", "theirs", "other"), EQUAL.values(), ids=EQUAL.keys())
+def test_values_are_equal(ours: object, theirs: object, other: object) -> None:
+    assert ours == theirs
+    assert theirs == ours
+    assert ours != other
+    assert other != ours
+
+
+def test_values_are_made_of_theirs() -> None:
+    assert ov.Type(openvino.Type.bf16) is ov.Type.bf16  # pyright: ignore[reportArgumentType]
+    assert str(ov.PartialShape(openvino.PartialShape("?,1..3"))) == "[?,1..3]"  # pyright: ignore[reportArgumentType]
+    assert str(ov.PartialShape([openvino.Dimension(1, 8), 3])) == "[1..8,3]"
+    assert ov.Shape(openvino.Shape([1, 3])) == [1, 3]
+    assert ov.PartialShape("1,3").refines(openvino.PartialShape("?,3"))  # pyright: ignore[reportArgumentType]
+    assert ov.Dimension(3).compatible(openvino.Dimension(1, 8))  # pyright: ignore[reportArgumentType]
+    assert ov.Type.f32.compatible(openvino.Type.dynamic)  # pyright: ignore[reportArgumentType]
+
+
+TENSORS: dict[str, Callable[[], Any]] = {
+    "a type and a shape": lambda: ov.Tensor(openvino.Type.f32, openvino.Shape([1, 3])),  # pyright: ignore
+    "a port": lambda: ov.Tensor(openvino.Core().read_model(sigmoid()).input()),  # pyright: ignore
+    "an array with a type": lambda: ov.Tensor(X, openvino.Shape([1, 3]), openvino.Type.f32),  # pyright: ignore
+    "a region": lambda: ov.Tensor(openvino.Tensor(np.zeros((4, 3), np.float32)), [0, 0], [1, 3]),  # pyright: ignore
+}
+
+
+def sigmoid() -> Path:
+    return Path(__file__).resolve().parents[1] / "data/sigmoid.onnx"
+
+
+@pytest.mark.parametrize("make", TENSORS.values(), ids=TENSORS.keys())
+def test_tensors_are_made_of_theirs(make: Callable[[], Any]) -> None:
+    assert make().element_type == openvino.Type.f32
+
+
+@pytest.mark.parametrize("name", ["f32", "f16", "bf16", "i64", "u8", "boolean", "u4", "i4", "f8e4m3"])
+def test_a_tensor_shares_the_memory_of_theirs(request_: ov.InferRequest, name: str) -> None:
+    theirs = openvino.Tensor(getattr(openvino.Type, name), [2, 4])
+    theirs.data[:] = 0
+    ours = ov.Tensor(getattr(ov.Type, name), [2, 4])
+    ours.data[:] = 1
+    ours.copy_to(theirs)  # pyright: ignore[reportArgumentType]
+    assert theirs.data.tolist() == ours.data.tolist()
+    theirs.data[:] = 0
+    ours.copy_from(theirs)  # pyright: ignore[reportArgumentType]
+    assert not ours.data.any()
+
+
+def test_strings_are_copied() -> None:
+    ours = ov.Tensor(ov.Type.string, [2])
+    ours.copy_from(openvino.Tensor(np.array(["abc", "äö"])))  # pyright: ignore[reportArgumentType]
+    assert ours.str_data.tolist() == ["abc", "äö"]
+
+
+GIVEN: dict[str, Callable[[openvino.Tensor, openvino.Model], Any]] = {
+    "a tensor": lambda tensor, local: tensor,
+    "by position": lambda tensor, local: {0: tensor},
+    "in a list": lambda tensor, local: [tensor],
+    "by port": lambda tensor, local: {local.input(): tensor},
+    "an array by port": lambda tensor, local: {local.input(): X},
+    "results": lambda tensor, local: openvino.Core().compile_model(local, "CPU")(X),
+}
+
+
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("give", GIVEN.values(), ids=GIVEN.keys())
+def test_inputs(request_: ov.InferRequest, local: openvino.Model, give: Callable[..., Any], share: bool) -> None:
+    assert request_.infer(give(openvino.Tensor(X), local), share)[0].tolist() == RELU_X
+
+
+def test_a_region_with_gaps_is_an_input(request_: ov.InferRequest) -> None:
+    whole = openvino.Tensor(np.tile(X, (1, 2)))
+    assert request_.infer(openvino.Tensor(whole, [0, 0], [1, 3]))[0].tolist() == RELU_X
+
+
+def test_tensors_are_set_and_read_by_their_ports(request_: ov.InferRequest, local: openvino.Model) -> None:
+    port: Any = local.input()
+    tensor: Any = openvino.Tensor(X)
+    for set_it in (
+        lambda: request_.set_tensor(port, tensor),
+        lambda: request_.set_tensor("data", tensor),
+        lambda: request_.set_input_tensor(tensor),
+        lambda: request_.set_tensors({port: tensor}),
+        lambda: request_.set_input_tensors({0: tensor}),
+        lambda: request_.set_tensors(port, [tensor]),
+    ):
+        request_.set_input_tensor(ov.Tensor(np.zeros((1, 3), np.float32)))
+        set_it()
+        assert request_.infer()[0].tolist() == RELU_X
+    assert np.shares_memory(request_.get_tensor(port).data, tensor.data)
+
+
+def test_an_output_is_written_into_their_tensor(request_: ov.InferRequest) -> None:
+    theirs = openvino.Tensor(np.zeros((1, 3), np.float32))
+    request_.set_output_tensor(theirs)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    request_.infer(X)
+    assert theirs.data.tolist() == RELU_X
+
+
+def test_a_model_is_reshaped_by_their_values(core: ov.Core, models: Any) -> None:
+    model = core.read_model(models["dynamic"])
+    port = openvino.Core().read_model(models["dynamic"]).input()
+    model.reshape({port: openvino.PartialShape([2, 3])})
+    assert model.input().shape == openvino.Shape([2, 3])
+    model.reshape([openvino.Dimension(4), 3])
+    assert model.input().shape == (4, 3)
+
+
+def test_their_model_is_read_and_compiled(core: ov.Core, local: openvino.Model) -> None:
+    assert core.read_model(local).input().partial_shape == local.input().partial_shape
+    assert core.compile_model(local, "CPU")(X)[0].tolist() == RELU_X
+
+
+PROPERTIES = {
+    "a type": (openvino.Type.f32, BY_NAME["f32"]),
+    "any": (openvino.OVAny(3), 3),
+    "a number of streams": (openvino.properties.streams.Num(2), 2),
+}
+
+
+@pytest.mark.parametrize(("value", "expected"), PROPERTIES.values(), ids=PROPERTIES.keys())
+def test_properties_have_their_values(value: object, expected: object) -> None:
+    assert to_contract(value) == expected
+
+
+def test_a_model_is_compiled_with_their_properties(core: ov.Core, models: Any) -> None:
+    hint: Any = openvino.properties.hint
+    config: dict[str, Any] = {hint.inference_precision: openvino.Type.f32, **dict([hint.num_requests(2)])}
+    compiled = core.compile_model(models["relu"], "CPU", config)
+    assert compiled.get_property(hint.inference_precision) == openvino.Type.f32
+    assert ov.properties.hint.inference_precision(openvino.Type.f32)[1].value is ov.Type.f32
+
+
+def test_openvino_is_not_imported_for_it() -> None:
+    code = "import sys, inferwire as ov; ov.Type.f32 == 3; ov.Shape([1]) == object(); print('openvino' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,141 @@
+"""What a model that is read but not compiled tells of itself."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset13 as op
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An IR with runtime information of every kind."""
+    data = op.parameter([-1, 3], np.float32, name="data")
+    data.output(0).get_tensor().set_names({"data", "alias"})
+    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
+    model = make([op.result(op.relu(data))], [data], "described")
+    for value, path in (
+        ("resnet", ["model_info", "model_type"]),
+        ([1, 2, 3], ["model_info", "labels"]),
+        (True, ["model_info", "flag"]),
+        ({"x": {"y": 1.5}}, ["model_info", "deep"]),
+        ("a b", ["model_info", "a name with spaces"]),
+        ("top", "toplevel"),
+    ):
+        model.set_rt_info(value, path)
+    path = tmp_path_factory.mktemp("described") / "described.xml"
+    openvino.save_model(model, path, compress_to_fp16=False)
+    return path
+
+
+@pytest.fixture
+def model(runtime: Any, described: Path) -> Any:
+    return runtime.core.read_model(described)
+
+
+ASKED: dict[str, Callable[[Any, Any], object]] = {
+    "name": lambda ov, model: (model.friendly_name, model.get_friendly_name()),
+    "parameters": lambda ov, model: [node.get_friendly_name() for node in model.get_parameters()],
+    "parameters' attributes": lambda ov, model: [node.get_attributes() for node in model.parameters],
+    "results": lambda ov, model: [node.get_type_name() for node in model.results],
+    "result": lambda ov, model: model.get_result().get_attributes() == model.result.get_attributes() == {},
+    "parameter's index": lambda ov, model: model.get_parameter_index(model.get_parameters()[0]),
+    "result's index": lambda ov, model: [model.get_result_index(x) for x in (model.get_result(), model.output())],
+    "output size": lambda ov, model: model.get_output_size(),
+    "output type": lambda ov, model: model.get_output_element_type(0).type_name,
+    "output shape": lambda ov, model: str(model.get_output_partial_shape(0)),
+    "nodes as text": lambda ov, model: [str(each).partition("(")[2] for each in model.parameters + model.results],
+    "node": lambda ov, model: [
+        str(model.input().node.get_output_partial_shape(0)),
+        model.input().node.get_output_element_type(0).type_name,
+        model.input().node.output(0).get_any_name(),
+        len(model.input().node.outputs()),
+    ],
+    "ends of the graph": lambda ov, model: {
+        node.get_friendly_name() for node in model.get_ordered_ops() if node.get_type_name() == "Parameter"
+    },
+    "rt_info": lambda ov, model: list(model.get_rt_info())[1:],
+    "rt_info below": lambda ov, model: sorted(model.get_rt_info()["model_info"]),
+    "rt_info's values": lambda ov, model: [
+        model.get_rt_info(path).value
+        for path in (["model_info", "model_type"], ["model_info", "deep", "x", "y"], "toplevel", ["version"])
+    ],
+    "rt_info, one by one": lambda ov, model: model.get_rt_info()["model_info"]["a name with spaces"].value,
+    "rt_info's types": lambda ov, model: [
+        model.get_rt_info(["model_info", "labels"]).aslist(int),
+        model.get_rt_info(["model_info", "flag"]).astype(bool),
+        model.get_rt_info(["model_info"]).astype(dict)["model_type"].value,
+    ],
+    "rt_info there": lambda ov, model: [
+        model.has_rt_info(path) for path in ("toplevel", "nothing", ["model_info", "flag"], ["model_info", "x"])
+    ],
+    "layout": lambda ov, model: ov.layout_helpers.get_layout(model.input()).empty,
+    "layout set": lambda ov, model: (
+        ov.layout_helpers.set_layout(model.input(), ov.Layout("NC")),
+        str(ov.layout_helpers.get_layout(model.input())),
+        str(model.get_parameters()[0].layout),
+        model.get_parameters()[0].get_layout() == "[N,C]",
+    ),
+}
+
+
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED.keys())
+def test_a_model_answers_as_openvinos(described: Path, runtime: Any, model: Any, ask: Callable[..., object]) -> None:
+    local = openvino.Core().read_model(described)
+    assert ask(runtime.ov, model) == ask(openvino, local)
+
+
+def test_rt_info_can_be_set(model: Any) -> None:
+    model.set_rt_info("yolo", ["model_info", "model_type"])
+    model.set_rt_info(7, ["new", "deep"])
+    assert model.get_rt_info(["model_info", "model_type"]).value == "yolo"
+    assert model.get_rt_info(["new", "deep"]).value == 7
+
+
+@pytest.mark.parametrize("path", ["nothing", ["model_info", "nothing"], ["model_info", "flag", "x", "y"]])
+def test_rt_info_that_is_not_there(model: Any, path: Any) -> None:
+    with pytest.raises(RuntimeError, match="Path to runtime attribute is incorrect"):
+        model.get_rt_info(path)
+
+
+def test_rt_info_of_no_path(model: Any) -> None:
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        model.get_rt_info(3)
+
+
+def test_an_onnx_file_has_its_metadata(runtime: Any, tmp_path: Path) -> None:
+    pair = b"\x0a\x09character\x12\x03a\nb"
+    file = tmp_path / "sigmoid.onnx"
+    sigmoid = Path(__file__).resolve().parents[1] / "data/sigmoid.onnx"
+    file.write_bytes(sigmoid.read_bytes() + b"\x72" + bytes([len(pair)]) + pair)
+    model = runtime.core.read_model(file)
+    assert model.get_rt_info(["framework", "character"]).value == "a\nb"
+    assert model.get_rt_info()["framework"]["character"].value == "a\nb"
+    assert runtime.core.read_model(sigmoid).has_rt_info("framework") is False
+
+
+def test_a_clone_is_reshaped_on_its_own(model: Any) -> None:
+    for twin in (model.clone(), copy.deepcopy(model)):
+        twin.reshape([2, 3])
+        assert (str(twin.output().partial_shape), str(model.output().partial_shape)) == ("[2,3]", "[?,3]")
+        assert twin.friendly_name == model.friendly_name
+    with pytest.raises(TypeError, match=r"Cannot copy '\w+\.Model'\. Please, use deepcopy"):
+        copy.copy(model)
+
+
+def test_nodes_follow_a_reshape(model: Any) -> None:
+    node = model.input().node
+    model.reshape([2, 3])
+    assert list(node.shape) == [2, 3]
+    assert list(model.get_output_shape(0)) == [2, 3]
+
+
+def test_a_model_is_a_context(model: Any) -> None:
+    with model as same:
+        assert len(same.inputs) == 1

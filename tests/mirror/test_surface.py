@@ -1,0 +1,145 @@
+"""Every public name of openvino is here, or stands in a table of what is not: neither side can drift unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import openvino
+import pytest
+
+import inferwire
+from inferwire.not_offered import MEMBERS, MODULES, TOP_LEVEL
+from inferwire.ov_dict import OVDict
+
+IMPLEMENTATION = frozenset({"_add_openvino_libs_to_search_path", "_op_base", "_ov_api", "_pyopenvino"})
+"""Names of openvino that are no part of its interface."""
+
+CLASSES = sorted(name for name in dir(openvino) if isinstance(getattr(openvino, name), type) and name in dir(inferwire))
+
+ON_NO_OBJECT = frozenset(dir(object)) | {
+    "__module__",
+    "__dict__",
+    "__weakref__",
+    "__slots__",
+    "__annotations__",
+    "__slotnames__",
+}
+
+DIFFERENT: Mapping[str, frozenset[str]] = {
+    "Input": frozenset(
+        {
+            *("get_element_type", "get_index", "get_node", "get_partial_shape", "get_rt_info", "get_shape"),
+            *("get_source_output", "get_tensor", "replace_source_output", "rt_info", "set_rt_info"),
+        }
+    ),
+    "Node": frozenset(
+        {
+            *("__add__", "__mul__", "__radd__", "__rmul__", "__rsub__", "__rtruediv__", "__sub__", "__truediv__"),
+            "__array_ufunc__",
+        }
+    ),
+    "OVAny": frozenset({"__get__", "__set__"}),
+    "Symbol": frozenset({"__bool__"}),
+}
+"""What is left out on purpose, without a sentence: arithmetic that makes graphs, and openvino's own business."""
+
+MORE: Mapping[str, frozenset[str]] = {
+    "CompiledModel": frozenset({"optimal_number_of_infer_requests"}),
+    "ConstOutput": frozenset({"description"}),
+    "Core": frozenset({"close", "served_model"}),
+    "InferRequest": frozenset({"inputs", "outputs", "start_in_pool", "timings"}),
+    "Model": frozenset({"source"}),
+    "Node": frozenset({"follow", "get_layout", "layout", "set_layout"}),
+    "ProfilingInfo": frozenset({"of"}),
+    "Output": frozenset({"description", "follow"}),
+    "Tensor": frozenset({"load_wire", "memory", "over", "wire_data"}),
+    "TensorVector": frozenset({"count", "index", "remove", "reverse"}),
+}
+"""What is here and not in openvino."""
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if name not in ON_NO_OBJECT and "pybind11" not in name}
+
+
+def names_of(kind: type) -> set[str]:
+    """What counts for a comparison: public names, and operators."""
+    return {name for name in public(kind) if not name.startswith("_") or name.startswith("__")}
+
+
+def not_offered(kind: type) -> set[str]:
+    return {name for each in kind.__mro__ for name in MEMBERS.get(each.__name__, ())}
+
+
+def test_every_top_level_name_is_here_or_says_that_it_is_not() -> None:
+    theirs = {name for name in dir(openvino) if not name.startswith("__")} - IMPLEMENTATION
+    ours = set(dir(inferwire))
+    assert theirs - ours - TOP_LEVEL - MODULES == set()
+    assert ours & (TOP_LEVEL | MODULES) == set()
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_member_is_here_or_says_that_it_is_not(name: str) -> None:
+    theirs, ours = getattr(openvino, name), getattr(inferwire, name)
+    refused = not_offered(ours)
+    assert names_of(theirs) - names_of(ours) - refused == DIFFERENT.get(name, frozenset())
+    assert names_of(ours) & refused == set()
+    assert refused - public(theirs) == set()
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_nothing_is_added_unseen(name: str) -> None:
+    added = {each for each in public(getattr(inferwire, name)) if not each.startswith("_")}
+    assert added - public(getattr(openvino, name)) == MORE.get(name, frozenset())
+
+
+def test_results_have_every_member() -> None:
+    theirs: Any = import_module("openvino.utils.data_helpers").OVDict
+    assert {name for name in public(theirs) if not name.startswith("_")} - public(OVDict) == set()
+
+
+PROPERTIES = (
+    "",
+    "device",
+    "hint",
+    "intel_auto",
+    "intel_cpu",
+    "intel_gpu",
+    "intel_gpu.hint",
+    "intel_npu",
+    "log",
+    "streams",
+)
+MIRRORED_MODULES = (
+    *(f"properties.{name}".rstrip(".") for name in PROPERTIES),
+    "exceptions",
+    "helpers",
+    "layout_helpers",
+    "utils.data_helpers",
+)
+
+
+@pytest.mark.parametrize("name", MIRRORED_MODULES)
+def test_every_name_of_a_module_is_here(name: str) -> None:
+    def names(module: Any) -> set[str]:
+        return {each for each in dir(module) if not each.startswith("_")}
+
+    theirs = openvino.layout_helpers if name == "layout_helpers" else import_module(f"openvino.{name}")
+    inner = {"packing", "data_dispatcher"}
+    assert names(theirs) - names(import_module(f"inferwire.{name}")) - inner == set()
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in MEMBERS.items() for name in sorted(names)])
+def test_a_member_that_is_not_offered_says_so(kind: str, name: str) -> None:
+    owner: Any = object.__new__(getattr(inferwire, kind))
+    with pytest.raises(AttributeError) as caught:
+        getattr(owner, name)
+    assert str(caught.value) == f"openvino.{kind}.{name} is not offered by this version of inferwire"
+    assert not hasattr(owner, name)
+
+
+def test_any_other_member_is_an_ordinary_error() -> None:
+    with pytest.raises(AttributeError, match=r"'inferwire\.Core' object has no attribute 'nonsense'"):
+        getattr(inferwire.Core("localhost:1"), "nonsense")  # noqa: B009 - the name is not one to write
