@@ -6,7 +6,6 @@ fits it is said when it is loaded.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -19,13 +18,18 @@ from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
-from inferwire_server.engine.backend import ModelOptions
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.preprocessing_settings import InputPreprocessing, read_input_preprocessing
+from inferwire_server.engine.setting_values import LARGEST as _LARGEST
+from inferwire_server.engine.setting_values import UnfitError as _UnfitError
+from inferwire_server.engine.setting_values import items as _items
+from inferwire_server.engine.setting_values import text as _text
+from inferwire_server.engine.setting_values import whole as _whole
 from inferwire_server.errors import ServingError
 
 FILE_NAME = "inferwire.toml"
 
 _PRECISIONS = ("f32", "f16", "bf16")
-_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class ModelSettings:
         max_sequences: How many callers' states it keeps at once, if it keeps states.
         sequences_wait: Whether one caller more waits; else it is refused.
         sequence_idle_s: After how long without an inference a caller's states are freed.
+        preprocessing: What is done to inputs before the model, by name.
     """
 
     device: str | None = None
@@ -59,6 +64,12 @@ class ModelSettings:
     max_sequences: int | None = None
     sequences_wait: bool | None = None
     sequence_idle_s: float | None = None
+    preprocessing: dict[str, InputPreprocessing] = field(default_factory=dict[str, InputPreprocessing])
+
+    def source(self, path: Path) -> Source:
+        """Say what is read where the model lies there."""
+        recorded = tuple(each.recorded(name) for name, each in self.preprocessing.items())
+        return Source(path, reshape=self.shapes, preprocessing=recorded)
 
     def options(self, name: str, defaults: ModelOptions) -> ModelOptions:
         """Say how the model of this name is compiled where others are compiled with these defaults."""
@@ -73,6 +84,7 @@ class ModelSettings:
             weight=self.weight,
             warm_up=self.warm_up,
             binding=self._binding(defaults.binding),
+            pictures={name: each.pictures for name, each in self.preprocessing.items() if each.pictures},
         )
 
     def _binding(self, defaults: BindingTerms) -> BindingTerms:
@@ -101,45 +113,6 @@ def read_settings(path: Path) -> ModelSettings:
         return ModelSettings(**_items(table, lambda name, value: _READERS[name](value)))
     except _UnfitError as unfit:
         raise ServingError(Code.MODEL_FAILED, f"{file}: {unfit}") from unfit
-
-
-class _UnfitError(Exception):
-    """A value that a setting cannot have. The tables it lies in add their names as it passes."""
-
-    def __init__(self, value: object, expected: str) -> None:
-        super().__init__()
-        self._sentence = f"is {json.dumps(value, default=str)}, expected {expected}"
-        self._path: list[str] = []
-
-    def lies_in(self, name: str) -> None:
-        """Put a name before those that are known."""
-        self._path.insert(0, name)
-
-    def __str__(self) -> str:
-        return f"{'.'.join(self._path)} {self._sentence}"
-
-
-def _items(table: Mapping[str, object], read: Callable[[str, object], Any]) -> dict[str, Any]:
-    items: dict[str, Any] = {}
-    for name, value in table.items():
-        try:
-            items[name] = read(name, value)
-        except _UnfitError as unfit:
-            unfit.lies_in(name)
-            raise
-    return items
-
-
-def _text(value: object, expected: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise _UnfitError(value, expected)
-    return value
-
-
-def _whole(value: object, least: int, expected: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
-        raise _UnfitError(value, expected)
-    return value
 
 
 def _positive(value: object) -> float:
@@ -230,5 +203,6 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "max_sequences": lambda value: _whole(value, 1, "a whole number from 1 up"),
     "sequences_wait": _switch,
     "sequence_idle_s": _positive,
+    "preprocessing": _table_of(read_input_preprocessing, "a table of inputs' names, each with a table of its own"),
 }
 """The settings there are, and how each is read."""
