@@ -5,7 +5,7 @@ Mirrors `openvino`: `import inferwire as ov` and name the server.
 
 from typing import NoReturn
 
-from inferwire import properties
+from inferwire import preprocess, properties
 from inferwire.compiled_model import CompiledModel
 from inferwire.core import Core, Version, compile_model
 from inferwire.dimensions import Dimension, Symbol
@@ -93,6 +93,7 @@ __all__ = [
     "__version__",
     "compile_model",
     "get_version",
+    "preprocess",
     "properties",
 ]
 

@@ -1,12 +1,13 @@
 """A model that was read but not compiled: `Model`.
 
-Owns the new shapes a user gives it. The graph itself stays on the server, which reads it anew for each
-compilation.
+Owns the new shapes and the preprocessing a user gives it. The graph itself stays on the server, which reads it anew
+for each compilation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from inferwire.arguments import as_integer, incompatible
@@ -15,7 +16,8 @@ from inferwire.not_offered import refuse
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, PortDescription
 from inferwire.readable_model import Output, ReadableModel
-from inferwire.transport.protocol import ModelDescription, ModelSource, Transport
+from inferwire.transport.protocol import ModelDescription, ModelSource, Preprocessing, Transport
+from inferwire_proto.preprocessing import Call
 
 _RESHAPE_SIGNATURES = (
     "(self: Model, partial_shape: PartialShape | list | tuple | str, variables_shapes: dict = {}) -> None",
@@ -28,8 +30,8 @@ class Model(ReadableModel):
 
     Made by `Core.read_model`.
 
-    Differs from OpenVINO: the graph is on the server, so that ports and the nodes behind them can be read and
-    inputs reshaped, and nothing else edited; a model that left its `with` block can still be used.
+    Differs from OpenVINO: the graph is on the server, so that ports and the nodes behind them can be read, inputs
+    reshaped and preprocessing built in, and nothing else edited; a model that left its `with` block can still be used.
 
     Example:
         >>> model = core.read_model("model.xml")
@@ -40,9 +42,10 @@ class Model(ReadableModel):
     def __init__(self, transport: Transport, files: ModelFiles) -> None:
         self._transport = transport
         self._files = files
-        self._reshape: dict[str, PartialShape] = {}
+        self._reshape: Mapping[str, PartialShape] = {}
+        self._preprocessing: tuple[Preprocessing, ...] = ()
         super().__init__("", (), ())
-        self._friendly_name = self._describe({}).name
+        self._friendly_name = self._describe({}, ()).name
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
         del memo
@@ -61,8 +64,8 @@ class Model(ReadableModel):
             RuntimeError: If no server answers.
         """
         clone = Model(self._transport, self._files)
-        if self._reshape:
-            clone._describe(self._reshape)
+        if self._reshape or self._preprocessing:
+            clone._describe(self._reshape, self._preprocessing, are_new=True)
         clone._friendly_name = self._friendly_name
         return clone
 
@@ -89,21 +92,31 @@ class Model(ReadableModel):
         else:
             shapes = {self._only_input(): PartialShape(given)}
         named = {_wire_name(port): shape for port, shape in shapes.items()}
-        self._describe(self._reshape | named)
+        if self._preprocessing:
+            *before, last = self._preprocessing
+            self._describe(self._reshape, (*before, replace(last, reshape={**last.reshape, **named})))
+        else:
+            self._describe({**self._reshape, **named}, ())
+
+    def build_in(self, calls: Sequence[Call]) -> None:
+        """Have the server build recorded calls in, which gives new inputs; for `PrePostProcessor`, not in openvino."""
+        self._describe(self._reshape, (*self._preprocessing, Preprocessing(tuple(calls))), are_new=True)
 
     def source(self) -> ModelSource:
         """Upload what the session has not, and name it; for the SDK's own use, not in openvino."""
-        return self._source(self._reshape)
+        return self._source(self._reshape, self._preprocessing)
 
-    def _describe(self, reshape: Mapping[str, PartialShape]) -> ModelDescription:
-        """Ask the server for the ports under these shapes; nothing changes where it refuses."""
-        description = self._transport.read(self._source(reshape))
-        self._reshape = dict(reshape)
-        self._inputs = _following(self._inputs, description.inputs)
+    def _describe(
+        self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...], *, are_new: bool = False
+    ) -> ModelDescription:
+        """Ask the server for the ports that come of this; nothing changes where it refuses."""
+        description = self._transport.read(self._source(reshape, preprocessing))
+        self._reshape, self._preprocessing = reshape, preprocessing
+        self._inputs = _following([] if are_new else self._inputs, description.inputs)
         self._outputs = _following(self._outputs, description.outputs)
         return description
 
-    def _source(self, reshape: Mapping[str, PartialShape]) -> ModelSource:
+    def _source(self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...]) -> ModelSource:
         self._transport.upload(self._files.blobs)
         weights = self._files.weights
         return ModelSource(
@@ -112,6 +125,7 @@ class Model(ReadableModel):
             suffix=self._files.suffix,
             reshape=reshape,
             variables={path: sha256_of(content) for path, content in self._files.variables.items()},
+            preprocessing=preprocessing,
         )
 
     def _input_of(self, key: object) -> Output:

@@ -18,7 +18,6 @@ TOP_LEVEL = frozenset(
         "convert_model",
         "frontend",
         "op",
-        "preprocess",
         "save_model",
         "serialize",
         "tensor_from_file",

@@ -6,10 +6,11 @@ alone says as it builds them into a model. Knows neither side's models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from inferwire_proto.properties import PropertyValue
+from inferwire_proto.inferwire.v1 import models_pb2 as pb
+from inferwire_proto.properties import PropertyValue, from_wire, to_wire
 
 COLOR_FORMAT = "preprocess.ColorFormat"
 RESIZE_ALGORITHM = "preprocess.ResizeAlgorithm"
@@ -70,3 +71,42 @@ class Call:
         """Refuse a call that is not in the table."""
         if self.method not in METHODS.get((self.kind, self.part), ()):
             raise ValueError(f"{self.kind}().{self.part}().{self.method}() is no call of PrePostProcessor")
+
+
+def calls_to_wire(calls: Iterable[Call]) -> list[pb.PreprocessingCall]:
+    """Encode a recording."""
+    return [_to_wire(call) for call in calls]
+
+
+def calls_from_wire(calls: Iterable[pb.PreprocessingCall]) -> tuple[Call, ...]:
+    """Decode a recording.
+
+    Raises:
+        ValueError: For a call that is not in the table, or an argument that cannot be read.
+    """
+    return tuple(_from_wire(call) for call in calls)
+
+
+def _to_wire(call: Call) -> pb.PreprocessingCall:
+    message = pb.PreprocessingCall(
+        is_output=call.kind == "output",
+        part=call.part,
+        method=call.method,
+        arguments=[to_wire(argument) for argument in call.arguments],
+    )
+    if isinstance(call.port, str):
+        message.name = call.port
+    elif call.port is not None:
+        message.index = call.port
+    return message
+
+
+def _from_wire(message: pb.PreprocessingCall) -> Call:
+    port = message.WhichOneof("port")
+    return Call(
+        "output" if message.is_output else "input",
+        None if port is None else message.name if port == "name" else message.index,
+        message.part,
+        message.method,
+        tuple(from_wire(argument) for argument in message.arguments),
+    )
