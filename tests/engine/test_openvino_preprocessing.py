@@ -171,6 +171,20 @@ def test_a_member_that_is_not_there_is_refused(
     assert refused.value.message.startswith(reason)
 
 
+@pytest.mark.parametrize("positions", [[0, 3, 1, 7], [0, 0, 1, 2], [0, -1, 1, 2], [0.0, 1.0], [True, False]])
+def test_positions_that_would_end_the_process_are_refused(
+    backend: OpenVinoBackend, path: Path, positions: list[Any]
+) -> None:
+    calls = (
+        Call("input", None, "tensor", "set_layout", ("NCHW",)),
+        Call("input", None, "preprocess", "convert_layout", (positions,)),
+    )
+    with pytest.raises(ServingError) as refused:
+        backend.read(Source(path, preprocessing=(Preprocessing(calls),)))
+    assert refused.value.code is Code.MODEL_FAILED
+    assert refused.value.message.startswith(f"convert_layout() is given the positions {positions}, expected each")
+
+
 def test_every_call_in_the_table_is_one_of_openvinos() -> None:
     x: Any = ops.parameter(ov.PartialShape([1]), np.float32)
     processor = PrePostProcessor(MAKE_MODEL([ops.result(x)], [x], "m"))

@@ -35,7 +35,7 @@ def build_in(model: ov.Model, preprocessing: Preprocessing) -> ov.Model:
         for call in preprocessing.calls:
             _replay(processor, call)
         return processor.build()
-    except (RuntimeError, ValueError, TypeError) as error:
+    except (RuntimeError, ValueError, TypeError, LookupError) as error:
         reason = str(error).strip()
         name = preprocessing.setting
         raise ServingError(Code.MODEL_FAILED, f"{name}: {reason}" if name else reason) from error
@@ -57,6 +57,9 @@ def _argument(method: str, value: PropertyValue) -> Any:
             return ov.Layout(value)
         case str() if method == "set_shape":
             return ov.PartialShape(value)
+        case list() if method == "convert_layout" and set(map(repr, value)) != set(map(repr, range(len(value)))):
+            # OpenVINO reads and writes foreign memory by positions that are not there, which ends the process.
+            raise ValueError(f"convert_layout() is given the positions {value}, expected each of the dimensions once")
         case _:
             return value
 
