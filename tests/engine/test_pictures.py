@@ -17,9 +17,10 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
+from inferwire_server.core.states import ReadStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Pictures
-from inferwire_server.engine.fake_backend import FakeModel
+from inferwire_server.engine.fake_backend import FakeModel, count_of
 from inferwire_server.engine.picture_models import READ_TOGETHER, PictureModel, PictureSlot
 from inferwire_server.engine.slot_runs import SlotRun
 from inferwire_server.errors import ServingError
@@ -37,7 +38,7 @@ def model(height: int | None, width: int | None, pictures: Pictures, channels: i
     dimensions = [ANY if length is None else fixed(length) for length in (height, width)]
     shape = (ANY, *dimensions, fixed(channels))
     ports = [PortSpec(frozenset({name}), name, BY_NAME["u8"], shape, name, "") for name in ("x", "y")]
-    return PictureModel(FakeModel(ModelSpec("m", (ports[0],), (ports[1],))), {"x": pictures})
+    return PictureModel(FakeModel(ModelSpec("m", (ports[0],), (ports[1],), ("count",))), {"x": pictures})
 
 
 def pixels_of(slot: PictureSlot, *files: bytes) -> np.ndarray[Any, Any]:
@@ -289,6 +290,16 @@ def test_a_cancelled_job_decodes_no_further_picture() -> None:
     with pytest.raises(ServingError) as ended:
         pictures.decoders[0].decode(batch(encoded(picture()), b"is not looked at"), check)
     assert ended.value.code is Code.CANCELLED
+
+
+def test_a_caller_with_states_has_a_slot_that_decodes_too() -> None:
+    pictures = model(2, 4, Pictures())
+    slots = pictures.over([])
+    bound = slots[0]
+    (answer,) = bound.run([batch(encoded(picture()))], [0])
+    assert bytes(answer.data) == bytes(RED) * 8
+    (count,) = bound.access(ReadStates())
+    assert count_of(count) == 1
 
 
 def test_a_cancel_of_an_earlier_job_is_forgotten(slot: PictureSlot) -> None:

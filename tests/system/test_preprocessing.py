@@ -36,7 +36,7 @@ model_layout = "NCHW"
 mean = 127
 scale = 128
 """
-FILES = 'encoded = true\nresize = "bicubic_pillow"'
+FILES = 'encoded = true\nresize = "bicubic_pillow"\n[properties]\nINFERWIRE_MAX_BATCH = 4'
 PIXELS = 'element_type = "u8"\nlayout = "NHWC"\nresize = "bilinear_pillow"'
 
 
