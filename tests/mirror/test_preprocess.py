@@ -189,6 +189,15 @@ def test_a_built_model_can_be_reshaped_and_processed_again(runtime: Any, process
     np.testing.assert_array_equal(got, data.transpose(0, 3, 1, 2).astype(np.float32))
 
 
+def test_a_clone_of_a_built_model_is_built_as_well(runtime: Any, processor: Any) -> None:
+    processor.input().tensor().set_element_type(runtime.ov.Type.u8)
+    model = processor.build()
+    clone = model.clone()
+    assert described(clone.input()) == ({"data"}, "u8", "[?,3,4,6]")
+    assert clone.input() != model.input()
+    assert set(runtime.core.query_model(clone, "CPU").values()) == {"CPU"}
+
+
 def test_building_twice_is_refused(processor: Any) -> None:
     processor.build()
     with pytest.raises(RuntimeError, match="Use only one InputInfo for one input parameter"):
