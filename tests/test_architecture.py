@@ -22,6 +22,8 @@ CLIENT_TRANSPORT = "inferwire.transport"
 OIP_STUBS = "inferwire_server.transport.oip_stubs"
 WEB = ("fastapi", "starlette", "uvicorn")
 CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "time", "socket")
+OPENVINO_FILES = tuple(f"inferwire_server.engine.openvino_{what}" for what in ("backend", "preprocessing"))
+"""The server's files that know OpenVINO."""
 CLIENT_NEEDS = ("numpy", "grpc", "google", "inferwire", "inferwire_proto", "openvino")
 """What the client may import besides the standard library; `openvino` has a rule of its own."""
 
@@ -143,12 +145,12 @@ def transport_calls_the_service(found: Import) -> bool:
     )
 
 
-def openvino_in_one_server_file(found: Import) -> bool:
-    """Let one file of the server, and only waiting functions of the client, know OpenVINO."""
+def openvino_in_its_server_files(found: Import) -> bool:
+    """Let files of the server named after it, and only waiting functions of the client, know OpenVINO."""
     if not found.is_of("openvino"):
         return False
     on_client = lies_in(found.importer, "inferwire") and found.lazy
-    return not on_client and found.importer != "inferwire_server.engine.openvino_backend"
+    return not on_client and found.importer not in OPENVINO_FILES
 
 
 def grpc_in_transports(found: Import) -> bool:
@@ -195,7 +197,7 @@ RULES: tuple[Rule, ...] = (
     engine_knows_only_core,
     service_has_no_transport,
     transport_calls_the_service,
-    openvino_in_one_server_file,
+    openvino_in_its_server_files,
     grpc_in_transports,
     web_in_transports,
     stubs_in_transports,
@@ -236,8 +238,8 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     ),
     (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
     (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
-    (openvino_in_one_server_file, "inferwire_server.engine.device", "def f():\n    import openvino"),
-    (openvino_in_one_server_file, "inferwire.core", "import openvino as ov"),
+    (openvino_in_its_server_files, "inferwire_server.engine.device", "def f():\n    import openvino"),
+    (openvino_in_its_server_files, "inferwire.core", "import openvino as ov"),
     (grpc_in_transports, "inferwire_server.service", "from grpc import aio"),
     (web_in_transports, "inferwire_server.server", "import uvicorn"),
     (stubs_in_transports, "inferwire.core", "from inferwire_proto.inferwire.v1 import types_pb2"),
@@ -258,7 +260,7 @@ def test_every_rule_has_a_violation() -> None:
 def test_the_client_may_take_openvino_objects_inside_a_function() -> None:
     (found,) = imports_of("inferwire.core", "def compile(model):\n    import openvino\n")
     assert found.lazy
-    assert not openvino_in_one_server_file(found)
+    assert not openvino_in_its_server_files(found)
 
 
 def test_a_relative_import_is_refused() -> None:

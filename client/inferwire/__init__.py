@@ -5,7 +5,7 @@ Mirrors `openvino`: `import inferwire as ov` and name the server.
 
 from typing import NoReturn
 
-from inferwire import exceptions, helpers, layout_helpers, properties, utils
+from inferwire import exceptions, helpers, layout_helpers, preprocess, properties, utils
 from inferwire.compiled_model import CompiledModel
 from inferwire.core import Core, Version, compile_model
 from inferwire.dimensions import Dimension, Symbol
@@ -100,6 +100,7 @@ __all__ = [
     "get_version",
     "helpers",
     "layout_helpers",
+    "preprocess",
     "properties",
     "shutdown",
     "tensor_from_file",

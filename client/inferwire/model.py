@@ -1,12 +1,13 @@
 """A model that was read but not compiled: `Model`.
 
-Owns the new shapes a user gives it. The graph itself stays on the server, which reads it anew for each
-compilation.
+Owns the new shapes and the preprocessing a user gives it. The graph itself stays on the server, which reads it anew
+for each compilation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from inferwire.arguments import as_integer, incompatible, openvinos
@@ -16,7 +17,8 @@ from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, PortDescription, as_port
 from inferwire.readable_model import Output, ReadableModel
 from inferwire.runtime_info import RuntimeInfo
-from inferwire.transport.protocol import Blobs, ModelDescription, ModelSource, Transport
+from inferwire.transport.protocol import Blobs, ModelDescription, ModelSource, Preprocessing, Transport
+from inferwire_proto.preprocessing import Call
 
 _RESHAPE_SIGNATURES = (
     "(self: Model, partial_shape: PartialShape | list | tuple | str, variables_shapes: dict = {}) -> None",
@@ -29,8 +31,8 @@ class Model(RuntimeInfo, ReadableModel):
 
     Made by `Core.read_model`.
 
-    Differs from OpenVINO: the graph is on the server, so that ports and the nodes behind them can be read and
-    inputs reshaped, and nothing else edited; a model that left its `with` block can still be used.
+    Differs from OpenVINO: the graph is on the server, so that ports and the nodes behind them can be read, inputs
+    reshaped and preprocessing built in, and nothing else edited; a model that left its `with` block can still be used.
 
     Example:
         >>> model = core.read_model("model.xml")
@@ -41,9 +43,10 @@ class Model(RuntimeInfo, ReadableModel):
     def __init__(self, transport: Transport, files: ModelFiles) -> None:
         self._transport = transport
         self._files = files
-        self._reshape: dict[str, PartialShape] = {}
+        self._reshape: Mapping[str, PartialShape] = {}
+        self._preprocessing: tuple[Preprocessing, ...] = ()
         super().__init__("", (), ())
-        self._friendly_name = self._describe({}).name
+        self._friendly_name = self._describe({}, ()).name
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
         del memo
@@ -62,8 +65,8 @@ class Model(RuntimeInfo, ReadableModel):
             RuntimeError: If no server answers.
         """
         clone = Model(self._transport, self._files)
-        if self._reshape:
-            clone._describe(self._reshape)
+        if self._reshape or self._preprocessing:
+            clone._describe(self._reshape, self._preprocessing, are_new=True)
         clone._friendly_name = self._friendly_name
         return clone
 
@@ -90,25 +93,35 @@ class Model(RuntimeInfo, ReadableModel):
         else:
             shapes = {self._only_input(): PartialShape(given)}
         named = {_wire_name(port): shape for port, shape in shapes.items()}
-        self._describe(self._reshape | named)
+        if self._preprocessing:
+            *before, last = self._preprocessing
+            self._describe(self._reshape, (*before, replace(last, reshape={**last.reshape, **named})))
+        else:
+            self._describe({**self._reshape, **named}, ())
+
+    def build_in(self, calls: Sequence[Call]) -> None:
+        """Have the server build recorded calls in, which gives new inputs; for `PrePostProcessor`, not in openvino."""
+        self._describe(self._reshape, (*self._preprocessing, Preprocessing(tuple(calls))), are_new=True)
 
     def source(self) -> ModelSource:
         """Upload what the session has not, and name it; for the SDK's own use, not in openvino."""
-        return self._source(self._reshape)
+        return self._source(self._reshape, self._preprocessing)
 
     def blobs(self) -> Blobs:
         """Give the way to the contents, for a compilation after this one; for the SDK's own use, not in openvino."""
         return self._files.again or self._files.all_blobs
 
-    def _describe(self, reshape: Mapping[str, PartialShape]) -> ModelDescription:
-        """Ask the server for the ports under these shapes; nothing changes where it refuses."""
-        description = self._transport.read(self._source(reshape))
-        self._reshape = dict(reshape)
-        self._inputs = _following(self._inputs, description.inputs)
+    def _describe(
+        self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...], *, are_new: bool = False
+    ) -> ModelDescription:
+        """Ask the server for the ports that come of this; nothing changes where it refuses."""
+        description = self._transport.read(self._source(reshape, preprocessing))
+        self._reshape, self._preprocessing = reshape, preprocessing
+        self._inputs = _following([] if are_new else self._inputs, description.inputs)
         self._outputs = _following(self._outputs, description.outputs)
         return description
 
-    def _source(self, reshape: Mapping[str, PartialShape]) -> ModelSource:
+    def _source(self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...]) -> ModelSource:
         self._transport.upload(self._files.blobs)
         weights = self._files.weights
         return ModelSource(
@@ -117,6 +130,7 @@ class Model(RuntimeInfo, ReadableModel):
             suffix=self._files.suffix,
             reshape=reshape,
             variables={path: sha256_of(content) for path, content in self._files.variables.items()},
+            preprocessing=preprocessing,
         )
 
     def _input_of(self, key: object) -> Output:

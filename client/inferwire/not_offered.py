@@ -14,7 +14,6 @@ MODULES = OPERATIONS | frozenset(
         "frontend",
         "package_utils",
         "passes",
-        "preprocess",
         "tools",
         "torch",
     }

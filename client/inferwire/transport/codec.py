@@ -31,6 +31,7 @@ from inferwire.transport.protocol import (
 from inferwire.types import Type, type_of
 from inferwire_proto import element_types, errors, properties, strings
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
+from inferwire_proto.preprocessing import calls_to_wire
 
 _LAYER_STATES: Mapping[int, str] = {
     types_pb2.LAYER_STATUS_NOT_RUN: "NOT_RUN",
@@ -157,9 +158,17 @@ def encode_source(source: ModelSource) -> models_pb2.ModelSource:
         model_sha256=source.model,
         weights_sha256=source.weights,
         suffix=source.suffix,
-        reshape={name: _encode_partial_shape(shape) for name, shape in source.reshape.items()},
+        reshape=_encode_shapes(source.reshape),
         variables_sha256=source.variables,
     )
+
+
+def encode_preprocessing(source: ModelSource) -> list[models_pb2.Preprocessing]:
+    """Serialise what is built into a model."""
+    return [
+        models_pb2.Preprocessing(calls=calls_to_wire(each.calls), reshape=_encode_shapes(each.reshape))
+        for each in source.preprocessing
+    ]
 
 
 def _cut(header: types_pb2.TensorHeader, data: memoryview, count: int) -> list[memoryview]:
@@ -190,6 +199,10 @@ def _partial_shape(shape: types_pb2.PartialShape) -> PartialShape:
     if shape.dynamic_rank:
         return PartialShape.dynamic()
     return PartialShape([Dimension(each.min, each.max) for each in shape.dimensions])
+
+
+def _encode_shapes(shapes: Mapping[str, PartialShape]) -> dict[str, types_pb2.PartialShape]:
+    return {name: _encode_partial_shape(shape) for name, shape in shapes.items()}
 
 
 def _encode_partial_shape(shape: PartialShape) -> types_pb2.PartialShape:

@@ -102,7 +102,9 @@ class GrpcTransport:
 
     def read(self, source: ModelSource) -> ModelDescription:
         """Read uploaded blobs as a model, without compiling it."""
-        request = models_pb2.ReadRequest(source=codec.encode_source(source))
+        request = models_pb2.ReadRequest(
+            source=codec.encode_source(source), preprocessing=codec.encode_preprocessing(source)
+        )
         return codec.decode_model(self._call("ModelService.Read", request, models_pb2.ReadResponse).model)
 
     def compile(
@@ -110,7 +112,10 @@ class GrpcTransport:
     ) -> CompiledDescription:
         """Compile an uploaded model for a device, and again from the `blobs` where a session was lost."""
         request = models_pb2.CompileRequest(
-            source=codec.encode_source(source), device=device, properties=map_to_wire(properties)
+            source=codec.encode_source(source),
+            device=device,
+            properties=map_to_wire(properties),
+            preprocessing=codec.encode_preprocessing(source),
         )
 
         def compile_anew(link: Link) -> str:
@@ -126,7 +131,10 @@ class GrpcTransport:
     def query(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
         """Give the device that would run it for each node of an uploaded model that can run."""
         request = models_pb2.QueryRequest(
-            source=codec.encode_source(source), device=device, properties=map_to_wire(properties)
+            source=codec.encode_source(source),
+            device=device,
+            properties=map_to_wire(properties),
+            preprocessing=codec.encode_preprocessing(source),
         )
         return dict(self._call("ModelService.Query", request, models_pb2.QueryResponse).devices)
 

@@ -7,13 +7,14 @@ in tests.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from inferwire.errors import InferwireError
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import PortDescription
 from inferwire_proto.element_types import ElementType
+from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import PropertyValue
 
 WireBytes: TypeAlias = memoryview | bytes
@@ -208,6 +209,19 @@ class RuntimeModelDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class Preprocessing:
+    """What is built into a model before it is compiled.
+
+    Attributes:
+        calls: Those on a `PrePostProcessor`, in order.
+        reshape: New shapes of the inputs that come of it, by name.
+    """
+
+    calls: tuple[Call, ...]
+    reshape: Mapping[str, PartialShape] = field(default_factory=dict[str, PartialShape])
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSource:
     """A model's files, by the hashes they are uploaded under.
 
@@ -217,6 +231,7 @@ class ModelSource:
         suffix: The model file's ending, as ".onnx".
         reshape: New shapes of inputs, by name.
         variables: The SHA-256 of each file with variables of a SavedModel, by its path in the folder.
+        preprocessing: What is built into it, one after the other.
     """
 
     model: bytes
@@ -224,6 +239,7 @@ class ModelSource:
     suffix: str
     reshape: Mapping[str, PartialShape]
     variables: Mapping[str, bytes]
+    preprocessing: tuple[Preprocessing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

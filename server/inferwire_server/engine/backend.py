@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batching import Batching
 from inferwire_server.core.bindings import BindingTerms
@@ -17,13 +18,45 @@ from inferwire_server.core.tensors import Tensor
 
 
 @dataclass(frozen=True)
+class Preprocessing:
+    """What is built into a model before it is compiled.
+
+    Attributes:
+        calls: Those on OpenVINO's PrePostProcessor, in order.
+        reshape: New shapes of the inputs that come of it.
+        setting: The setting that asks for it, where one does.
+    """
+
+    calls: tuple[Call, ...]
+    reshape: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
+    setting: str = ""
+
+
+@dataclass(frozen=True)
 class Source:
-    """Where a model is read from. One that `is_compiled` is what `CompiledModel.export` once gave."""
+    """Where a model is read from, and what is done to it then: new shapes first.
+
+    One that `is_compiled` is what `CompiledModel.export` once gave.
+    """
 
     path: Path
     weights: Path | None = None
     reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
     is_compiled: bool = False
+    preprocessing: tuple[Preprocessing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """How encoded pictures become the pixels that an input takes.
+
+    Attributes:
+        resize: The algorithm that makes them as large as the input; None for pictures that are.
+        max_pixels: The most pixels that one of them may have.
+    """
+
+    resize: str | None = None
+    max_pixels: int = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -42,6 +75,7 @@ class ModelOptions:
         labels: The names of its classes.
         idle_unload_s: After how long without a job it is unloaded, until the next; None for never.
         binding: How callers share it if it keeps states.
+        pictures: The inputs that take encoded pictures, by name.
     """
 
     name: str
@@ -55,6 +89,7 @@ class ModelOptions:
     labels: tuple[str, ...] = ()
     idle_unload_s: float | None = None
     binding: BindingTerms = field(default_factory=BindingTerms)
+    pictures: Mapping[str, Pictures] = field(default_factory=dict[str, Pictures])
 
 
 class Slot(Protocol):

@@ -16,7 +16,7 @@ import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_states import ModelState
-from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.backend import ModelOptions
 from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.models import Engine, Model
 from inferwire_server.engine.repository import Entry, Fingerprint
@@ -144,7 +144,7 @@ class Loader:
         """Open a version by its settings; whatever is wrong with one model, the others are to be served."""
         try:
             settings = await asyncio.to_thread(entry.settings)
-            source = Source(entry.model_file(), reshape=settings.shapes)
+            source = settings.source(entry.model_file())
             options = settings.options(entry.name, self._options)
             return await self._engine.load(source, options, entry.version, on_warming, self._note_change)
         except ServingError:

@@ -6,7 +6,6 @@ fits it is said when it is loaded.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -19,14 +18,15 @@ from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
-from inferwire_server.engine.backend import ModelOptions
+from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.labels import read_labels
+from inferwire_server.engine.preprocessing_settings import InputPreprocessing, read_input_preprocessing
+from inferwire_server.engine.setting_values import LARGEST, UnfitError, items, text, whole
 from inferwire_server.errors import ServingError
 
 FILE_NAME = "inferwire.toml"
 
 _PRECISIONS = ("f32", "f16", "bf16")
-_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class ModelSettings:
         max_sequences: How many callers' states it keeps at once, if it keeps states.
         sequences_wait: Whether one caller more waits; else it is refused.
         sequence_idle_s: After how long without an inference a caller's states are freed.
+        preprocessing: What is done to inputs before the model, by name.
     """
 
     device: str | None = None
@@ -64,6 +65,12 @@ class ModelSettings:
     max_sequences: int | None = None
     sequences_wait: bool | None = None
     sequence_idle_s: float | None = None
+    preprocessing: dict[str, InputPreprocessing] = field(default_factory=dict[str, InputPreprocessing])
+
+    def source(self, path: Path) -> Source:
+        """Say what is read where the model lies there."""
+        recorded = tuple(each.recorded(name) for name, each in self.preprocessing.items())
+        return Source(path, reshape=self.shapes, preprocessing=recorded)
 
     def options(self, name: str, defaults: ModelOptions) -> ModelOptions:
         """Say how the model of this name is compiled where others are compiled with these defaults."""
@@ -80,6 +87,7 @@ class ModelSettings:
             labels=self.labels,
             idle_unload_s=self.idle_unload_s,
             binding=self._binding(defaults.binding),
+            pictures={name: each.pictures for name, each in self.preprocessing.items() if each.pictures},
         )
 
     def _binding(self, defaults: BindingTerms) -> BindingTerms:
@@ -105,96 +113,57 @@ def read_settings(path: Path) -> ModelSettings:
     if unknown:
         raise ServingError(Code.MODEL_FAILED, f"{file}: '{unknown[0]}' is no setting, expected {', '.join(_READERS)}")
     try:
-        items = _items(table, lambda name, value: _READERS[name](value))
-        if "labels" in items:
-            items["labels"] = read_labels(path.parent / items["labels"])
-        return ModelSettings(**items)
-    except _UnfitError as unfit:
+        given = items(table, lambda name, value: _READERS[name](value))
+        if "labels" in given:
+            given["labels"] = read_labels(path.parent / given["labels"])
+        return ModelSettings(**given)
+    except UnfitError as unfit:
         raise ServingError(Code.MODEL_FAILED, f"{file}: {unfit}") from unfit
 
 
-class _UnfitError(Exception):
-    """A value that a setting cannot have. The tables it lies in add their names as it passes."""
-
-    def __init__(self, value: object, expected: str) -> None:
-        super().__init__()
-        self._sentence = f"is {json.dumps(value, default=str)}, expected {expected}"
-        self._path: list[str] = []
-
-    def lies_in(self, name: str) -> None:
-        """Put a name before those that are known."""
-        self._path.insert(0, name)
-
-    def __str__(self) -> str:
-        return f"{'.'.join(self._path)} {self._sentence}"
-
-
-def _items(table: Mapping[str, object], read: Callable[[str, object], Any]) -> dict[str, Any]:
-    items: dict[str, Any] = {}
-    for name, value in table.items():
-        try:
-            items[name] = read(name, value)
-        except _UnfitError as unfit:
-            unfit.lies_in(name)
-            raise
-    return items
-
-
-def _text(value: object, expected: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise _UnfitError(value, expected)
-    return value
-
-
-def _whole(value: object, least: int, expected: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
-        raise _UnfitError(value, expected)
-    return value
-
-
 def _positive(value: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= _LARGEST:
-        raise _UnfitError(value, "a number above 0")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= LARGEST:
+        raise UnfitError(value, "a number above 0")
     return float(value)
 
 
 def _switch(value: object) -> bool:
     if not isinstance(value, bool):
-        raise _UnfitError(value, "true or false")
+        raise UnfitError(value, "true or false")
     return value
 
 
 def _precision(value: object) -> str:
     if value not in _PRECISIONS:
-        raise _UnfitError(value, ", ".join(_PRECISIONS[:-1]) + f" or {_PRECISIONS[-1]}")
+        raise UnfitError(value, ", ".join(_PRECISIONS[:-1]) + f" or {_PRECISIONS[-1]}")
     return cast("str", value)
 
 
 def _version_policy(value: object) -> VersionPolicy:
     expected = 'a policy: "latest", "latest:2", "all", or versions such as "1,3"'
     try:
-        return parse_version_policy(_text(value, expected))
+        return parse_version_policy(text(value, expected))
     except ServingError as error:
-        raise _UnfitError(value, expected) from error
+        raise UnfitError(value, expected) from error
 
 
 def _table_of(read_item: Callable[[object], Any], expected: str) -> Callable[[object], dict[str, Any]]:
     def read(value: object) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise _UnfitError(value, expected)
-        return _items(cast("dict[str, object]", value), lambda _, item: read_item(item))
+            raise UnfitError(value, expected)
+        return items(cast("dict[str, object]", value), lambda _, item: read_item(item))
 
     return read
 
 
 def _property(value: object) -> PropertyValue:
     if isinstance(value, dict):
-        return _items(cast("dict[str, object]", value), lambda _, item: _property(item))
+        return items(cast("dict[str, object]", value), lambda _, item: _property(item))
     if isinstance(value, list):
         return [_property(item) for item in cast("list[object]", value)]
     if isinstance(value, str | bool | int | float):
         return value
-    raise _UnfitError(value, "text, a number, true or false, or a list or table of them")
+    raise UnfitError(value, "text, a number, true or false, or a list or table of them")
 
 
 _SHAPE = 'a list of dimensions: lengths, -1 for any, or bounds such as "1..8"'
@@ -202,45 +171,46 @@ _SHAPE = 'a list of dimensions: lengths, -1 for any, or bounds such as "1..8"'
 
 def _shape(value: object) -> Shape:
     if not isinstance(value, list):
-        raise _UnfitError(value, _SHAPE)
+        raise UnfitError(value, _SHAPE)
     items = cast("list[object]", value)
     return tuple(_dimension(item, items) for item in items)
 
 
 def _dimension(item: object, shape: list[object]) -> Dimension:
-    if isinstance(item, int) and not isinstance(item, bool) and -1 <= item <= _LARGEST:
+    if isinstance(item, int) and not isinstance(item, bool) and -1 <= item <= LARGEST:
         return Dimension(0, None) if item == -1 else Dimension(item, item)
     if isinstance(item, str) and (bounds := re.fullmatch(r"([0-9]{1,9})\.\.([0-9]{1,9})?", item)):
         least, most = int(bounds[1]), int(bounds[2]) if bounds[2] else None
         if most is None or least <= most:
             return Dimension(least, most)
-    raise _UnfitError(shape, _SHAPE)
+    raise UnfitError(shape, _SHAPE)
 
 
 def _lengths(value: object) -> tuple[int, ...]:
     expected = "a list of lengths from 0 up"
     if not isinstance(value, list):
-        raise _UnfitError(value, expected)
+        raise UnfitError(value, expected)
     items = cast("list[object]", value)
-    if not all(isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= _LARGEST for item in items):
-        raise _UnfitError(items, expected)
+    if not all(isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= LARGEST for item in items):
+        raise UnfitError(items, expected)
     return tuple(cast("list[int]", items))
 
 
 _READERS: Mapping[str, Callable[[object], Any]] = {
-    "device": lambda value: _text(value, "a device such as CPU or AUTO:GPU,CPU"),
+    "device": lambda value: text(value, "a device such as CPU or AUTO:GPU,CPU"),
     "properties": _table_of(_property, "a table of OpenVINO's properties"),
     "precision": _precision,
-    "slots": lambda value: _whole(value, 1, "a whole number from 1 up"),
+    "slots": lambda value: whole(value, 1, "a whole number from 1 up"),
     "version_policy": _version_policy,
-    "priority": lambda value: _whole(value, -_LARGEST, "a whole number; larger is more urgent"),
+    "priority": lambda value: whole(value, -LARGEST, "a whole number; larger is more urgent"),
     "weight": _positive,
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
-    "labels": lambda value: _text(value, "the name of a file beside this one"),
+    "labels": lambda value: text(value, "the name of a file beside this one"),
     "idle_unload_s": _positive,
     "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
-    "max_sequences": lambda value: _whole(value, 1, "a whole number from 1 up"),
+    "max_sequences": lambda value: whole(value, 1, "a whole number from 1 up"),
     "sequences_wait": _switch,
     "sequence_idle_s": _positive,
+    "preprocessing": _table_of(read_input_preprocessing, "a table of inputs' names, each with a table of its own"),
 }
 """The settings there are, and how each is read."""

@@ -24,6 +24,7 @@ from inferwire_server.engine.device import Device, Observer
 from inferwire_server.engine.idle import Idleness
 from inferwire_server.engine.labels import check_labels
 from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.picture_models import PictureModel
 from inferwire_server.engine.row_check import check_rows_are_independent
 from inferwire_server.errors import ServingError
 
@@ -164,6 +165,10 @@ class Engine:
         if options.warm_up is not None:
             on_warming()
             await asyncio.to_thread(_warm_up, compiled.spec, slots, options.warm_up)
+        if options.pictures:
+            # Rows were checked and zeros were run on pixels: neither of them is a picture.
+            compiled = PictureModel(compiled, options.pictures)
+            slots = compiled.over(slots)
         device = self._device(first_device)
         model = Model(compiled, device, len(slots), version, options.priority, options.labels)
         binding = options.binding if compiled.spec.states else None

@@ -1,4 +1,4 @@
-"""OpenVINO behind the engine's backend. The only file of the server that imports openvino.
+"""OpenVINO behind the engine's backend. With `openvino_preprocessing`, all of the server that imports openvino.
 
 OpenVINO raises bare RuntimeErrors; here they become errors with a code.
 """
@@ -23,6 +23,7 @@ from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
+from inferwire_server.engine.openvino_preprocessing import build_in
 from inferwire_server.engine.tokenizers import explained
 from inferwire_server.errors import ServingError, invalid_input
 
@@ -291,9 +292,16 @@ def _translate(code: Code, call: Callable[[], T]) -> T:
 
 def _read(core: Any, source: Source) -> ov.Model:
     model: ov.Model = core.read_model(source.path, source.weights)
-    if source.reshape:
-        model.reshape({name: _partial_shape(shape) for name, shape in source.reshape.items()})
+    _reshape(model, source.reshape)
+    for preprocessing in source.preprocessing:
+        model = build_in(model, preprocessing)
+        _reshape(model, preprocessing.reshape)
     return model
+
+
+def _reshape(model: ov.Model, shapes: Mapping[str, Shape]) -> None:
+    if shapes:
+        model.reshape({name: _partial_shape(shape) for name, shape in shapes.items()})
 
 
 def _spec(

@@ -13,7 +13,7 @@ from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import ModelSpec, Shape
-from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.backend import ModelOptions, Preprocessing, Source
 from inferwire_server.engine.blobs import BLOB_SUFFIX, BlobStore
 from inferwire_server.engine.models import Engine, Model
 from inferwire_server.errors import ServingError, invalid_input
@@ -23,13 +23,14 @@ from inferwire_server.service.values import UploadedModel
 
 @dataclass(frozen=True, slots=True)
 class UploadedSource:
-    """A model as blobs that a session has uploaded."""
+    """A model as blobs that a session has uploaded, and what is done to it as it is read."""
 
     model: bytes
     weights: bytes | None
     suffix: str
     reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
     variables: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    preprocessing: tuple[Preprocessing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ class UploadService:
                 raise invalid_input(f"blob {digest.hex() or 'of no hash'} is not uploaded in this session")
         folder, path = blobs.lay_out(source.model, source.weights, source.suffix, source.variables)
         try:
-            yield Source(path, reshape=source.reshape)
+            yield Source(path, reshape=source.reshape, preprocessing=source.preprocessing)
         except ServingError as error:
             raise ServingError(error.code, error.message.replace(f"{folder}/", "")) from error
         finally:

@@ -27,7 +27,7 @@ from inferwire_proto.inferwire.v1 import inference_pb2 as inferwire_dot_v1_dot_i
 from inferwire_proto.inferwire.v1 import types_pb2 as inferwire_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19inferwire/v1/models.proto\x12\x0cinferwire.v1\x1a\x1cinferwire/v1/inference.proto\x1a\x18inferwire/v1/types.proto\"\xe8\x02\n\tModelInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\"\n\x06inputs\x18\x03 \x03(\x0b\x32\x12.inferwire.v1.Port\x12#\n\x07outputs\x18\x04 \x03(\x0b\x32\x12.inferwire.v1.Port\x12\x0e\n\x06states\x18\x05 \x03(\t\x12\x11\n\tsignature\x18\x06 \x01(\x06\x12(\n optimal_number_of_infer_requests\x18\x07 \x01(\r\x12;\n\nproperties\x18\x08 \x03(\x0b\x32\'.inferwire.v1.ModelInfo.PropertiesEntry\x12\x19\n\x11\x65xecution_devices\x18\t \x03(\t\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"0\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\":\n\x10GetModelResponse\x12&\n\x05model\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"\x13\n\x11ListModelsRequest\"e\n\x0bModelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\'\n\x05state\x18\x03 \x01(\x0e\x32\x18.inferwire.v1.ModelState\x12\x0e\n\x06reason\x18\x04 \x01(\t\"?\n\x12ListModelsResponse\x12)\n\x06models\x18\x01 \x03(\x0b\x32\x19.inferwire.v1.ModelStatus\"!\n\x0fHasBlobsRequest\x12\x0e\n\x06sha256\x18\x01 \x03(\x0c\"#\n\x10HasBlobsResponse\x12\x0f\n\x07present\x18\x01 \x03(\x08\"/\n\nBlobHeader\x12\x0e\n\x06sha256\x18\x01 \x01(\x0c\x12\x11\n\tbyte_size\x18\x02 \x01(\x04\"H\n\rUploadRequest\x12(\n\x06header\x18\x01 \x01(\x0b\x32\x18.inferwire.v1.BlobHeader\x12\r\n\x05\x63hunk\x18\x02 \x01(\x0c\"\x10\n\x0eUploadResponse\"\xd2\x02\n\x0bModelSource\x12\x14\n\x0cmodel_sha256\x18\x01 \x01(\x0c\x12\x16\n\x0eweights_sha256\x18\x02 \x01(\x0c\x12\x0e\n\x06suffix\x18\x03 \x01(\t\x12\x37\n\x07reshape\x18\x04 \x03(\x0b\x32&.inferwire.v1.ModelSource.ReshapeEntry\x12H\n\x10variables_sha256\x18\x05 \x03(\x0b\x32..inferwire.v1.ModelSource.VariablesSha256Entry\x1aJ\n\x0cReshapeEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\x05value\x18\x02 \x01(\x0b\x32\x1a.inferwire.v1.PartialShape:\x02\x38\x01\x1a\x36\n\x14VariablesSha256Entry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"8\n\x0bReadRequest\x12)\n\x06source\x18\x01 \x01(\x0b\x32\x19.inferwire.v1.ModelSource\"6\n\x0cReadResponse\x12&\n\x05model\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"\xdd\x01\n\x0e\x43ompileRequest\x12)\n\x06source\x18\x01 \x01(\x0b\x32\x19.inferwire.v1.ModelSource\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12@\n\nproperties\x18\x03 \x03(\x0b\x32,.inferwire.v1.CompileRequest.PropertiesEntry\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"N\n\x0f\x43ompileResponse\x12\x13\n\x0b\x63ompiled_id\x18\x01 \x01(\t\x12&\n\x05model\x18\x02 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"\xd9\x01\n\x0cQueryRequest\x12)\n\x06source\x18\x01 \x01(\x0b\x32\x19.inferwire.v1.ModelSource\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12>\n\nproperties\x18\x03 \x03(\x0b\x32*.inferwire.v1.QueryRequest.PropertiesEntry\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"z\n\rQueryResponse\x12\x39\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32(.inferwire.v1.QueryResponse.DevicesEntry\x1a.\n\x0c\x44\x65vicesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc0\x01\n\rImportRequest\x12\x0e\n\x06sha256\x18\x01 \x01(\x0c\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12?\n\nproperties\x18\x03 \x03(\x0b\x32+.inferwire.v1.ImportRequest.PropertiesEntry\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"M\n\x0eImportResponse\x12\x13\n\x0b\x63ompiled_id\x18\x01 \x01(\t\x12&\n\x05model\x18\x02 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"5\n\rExportRequest\x12$\n\x06target\x18\x01 \x01(\x0b\x32\x14.inferwire.v1.Target\"\x1f\n\x0e\x45xportResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\"9\n\x11ListLayersRequest\x12$\n\x06target\x18\x01 \x01(\x0b\x32\x14.inferwire.v1.Target\"=\n\x12ListLayersResponse\x12\'\n\x06layers\x18\x01 \x03(\x0b\x32\x17.inferwire.v1.LayerTime\">\n\x16GetRuntimeModelRequest\x12$\n\x06target\x18\x01 \x01(\x0b\x32\x14.inferwire.v1.Target\"\xc9\x01\n\x0bRuntimeNode\x12 \n\x04port\x18\x01 \x01(\x0b\x32\x12.inferwire.v1.Port\x12\x31\n\x04info\x18\x02 \x03(\x0b\x32#.inferwire.v1.RuntimeNode.InfoEntry\x12\x13\n\x0binput_count\x18\x03 \x01(\r\x12#\n\x07outputs\x18\x04 \x03(\x0b\x32\x12.inferwire.v1.Port\x1a+\n\tInfoEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"k\n\x17GetRuntimeModelResponse\x12&\n\x05model\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\x12(\n\x05nodes\x18\x02 \x03(\x0b\x32\x19.inferwire.v1.RuntimeNode\"Z\n\x0eReleaseRequest\x12\x14\n\x0c\x63ompiled_ids\x18\x01 \x03(\t\x12\x0e\n\x06sha256\x18\x02 \x03(\x0c\x12\x11\n\tsequences\x18\x03 \x03(\x04\x12\x0f\n\x07tensors\x18\x04 \x03(\x04\"\x11\n\x0fReleaseResponse*\xbe\x01\n\nModelState\x12\x1b\n\x17MODEL_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13MODEL_STATE_LOADING\x10\x01\x12\x15\n\x11MODEL_STATE_READY\x10\x02\x12\x18\n\x14MODEL_STATE_DRAINING\x10\x03\x12\x18\n\x14MODEL_STATE_UNLOADED\x10\x04\x12\x16\n\x12MODEL_STATE_FAILED\x10\x05\x12\x17\n\x13MODEL_STATE_WARMING\x10\x06\x32\x8a\x07\n\x0cModelService\x12I\n\x08GetModel\x12\x1d.inferwire.v1.GetModelRequest\x1a\x1e.inferwire.v1.GetModelResponse\x12O\n\nListModels\x12\x1f.inferwire.v1.ListModelsRequest\x1a .inferwire.v1.ListModelsResponse\x12I\n\x08HasBlobs\x12\x1d.inferwire.v1.HasBlobsRequest\x1a\x1e.inferwire.v1.HasBlobsResponse\x12\x45\n\x06Upload\x12\x1b.inferwire.v1.UploadRequest\x1a\x1c.inferwire.v1.UploadResponse(\x01\x12=\n\x04Read\x12\x19.inferwire.v1.ReadRequest\x1a\x1a.inferwire.v1.ReadResponse\x12\x46\n\x07\x43ompile\x12\x1c.inferwire.v1.CompileRequest\x1a\x1d.inferwire.v1.CompileResponse\x12@\n\x05Query\x12\x1a.inferwire.v1.QueryRequest\x1a\x1b.inferwire.v1.QueryResponse\x12\x43\n\x06Import\x12\x1b.inferwire.v1.ImportRequest\x1a\x1c.inferwire.v1.ImportResponse\x12\x45\n\x06\x45xport\x12\x1b.inferwire.v1.ExportRequest\x1a\x1c.inferwire.v1.ExportResponse0\x01\x12O\n\nListLayers\x12\x1f.inferwire.v1.ListLayersRequest\x1a .inferwire.v1.ListLayersResponse\x12^\n\x0fGetRuntimeModel\x12$.inferwire.v1.GetRuntimeModelRequest\x1a%.inferwire.v1.GetRuntimeModelResponse\x12\x46\n\x07Release\x12\x1c.inferwire.v1.ReleaseRequest\x1a\x1d.inferwire.v1.ReleaseResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19inferwire/v1/models.proto\x12\x0cinferwire.v1\x1a\x1cinferwire/v1/inference.proto\x1a\x18inferwire/v1/types.proto\"\xe8\x02\n\tModelInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\"\n\x06inputs\x18\x03 \x03(\x0b\x32\x12.inferwire.v1.Port\x12#\n\x07outputs\x18\x04 \x03(\x0b\x32\x12.inferwire.v1.Port\x12\x0e\n\x06states\x18\x05 \x03(\t\x12\x11\n\tsignature\x18\x06 \x01(\x06\x12(\n optimal_number_of_infer_requests\x18\x07 \x01(\r\x12;\n\nproperties\x18\x08 \x03(\x0b\x32\'.inferwire.v1.ModelInfo.PropertiesEntry\x12\x19\n\x11\x65xecution_devices\x18\t \x03(\t\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"0\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\":\n\x10GetModelResponse\x12&\n\x05model\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"\x13\n\x11ListModelsRequest\"e\n\x0bModelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\'\n\x05state\x18\x03 \x01(\x0e\x32\x18.inferwire.v1.ModelState\x12\x0e\n\x06reason\x18\x04 \x01(\t\"?\n\x12ListModelsResponse\x12)\n\x06models\x18\x01 \x03(\x0b\x32\x19.inferwire.v1.ModelStatus\"!\n\x0fHasBlobsRequest\x12\x0e\n\x06sha256\x18\x01 \x03(\x0c\"#\n\x10HasBlobsResponse\x12\x0f\n\x07present\x18\x01 \x03(\x08\"/\n\nBlobHeader\x12\x0e\n\x06sha256\x18\x01 \x01(\x0c\x12\x11\n\tbyte_size\x18\x02 \x01(\x04\"H\n\rUploadRequest\x12(\n\x06header\x18\x01 \x01(\x0b\x32\x18.inferwire.v1.BlobHeader\x12\r\n\x05\x63hunk\x18\x02 \x01(\x0c\"\x10\n\x0eUploadResponse\"\xd2\x02\n\x0bModelSource\x12\x14\n\x0cmodel_sha256\x18\x01 \x01(\x0c\x12\x16\n\x0eweights_sha256\x18\x02 \x01(\x0c\x12\x0e\n\x06suffix\x18\x03 \x01(\t\x12\x37\n\x07reshape\x18\x04 \x03(\x0b\x32&.inferwire.v1.ModelSource.ReshapeEntry\x12H\n\x10variables_sha256\x18\x05 \x03(\x0b\x32..inferwire.v1.ModelSource.VariablesSha256Entry\x1aJ\n\x0cReshapeEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\x05value\x18\x02 \x01(\x0b\x32\x1a.inferwire.v1.PartialShape:\x02\x38\x01\x1a\x36\n\x14VariablesSha256Entry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\x9d\x01\n\x11PreprocessingCall\x12\x11\n\tis_output\x18\x01 \x01(\x08\x12\x0e\n\x04name\x18\x02 \x01(\tH\x00\x12\x0f\n\x05index\x18\x03 \x01(\rH\x00\x12\x0c\n\x04part\x18\x04 \x01(\t\x12\x0e\n\x06method\x18\x05 \x01(\t\x12.\n\targuments\x18\x06 \x03(\x0b\x32\x1b.inferwire.v1.PropertyValueB\x06\n\x04port\"\xc6\x01\n\rPreprocessing\x12.\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x1f.inferwire.v1.PreprocessingCall\x12\x39\n\x07reshape\x18\x02 \x03(\x0b\x32(.inferwire.v1.Preprocessing.ReshapeEntry\x1aJ\n\x0cReshapeEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\x05value\x18\x02 \x01(\x0b\x32\x1a.inferwire.v1.PartialShape:\x02\x38\x01\"l\n\x0bReadRequest\x12)\n\x06source\x18\x01 \x01(\x0b\x32\x19.inferwire.v1.ModelSource\x12\x32\n\rpreprocessing\x18\x04 \x03(\x0b\x32\x1b.inferwire.v1.Preprocessing\"6\n\x0cReadResponse\x12&\n\x05model\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"\x91\x02\n\x0e\x43ompileRequest\x12)\n\x06source\x18\x01 \x01(\x0b\x32\x19.inferwire.v1.ModelSource\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12@\n\nproperties\x18\x03 \x03(\x0b\x32,.inferwire.v1.CompileRequest.PropertiesEntry\x12\x32\n\rpreprocessing\x18\x04 \x03(\x0b\x32\x1b.inferwire.v1.Preprocessing\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"N\n\x0f\x43ompileResponse\x12\x13\n\x0b\x63ompiled_id\x18\x01 \x01(\t\x12&\n\x05model\x18\x02 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"\x8d\x02\n\x0cQueryRequest\x12)\n\x06source\x18\x01 \x01(\x0b\x32\x19.inferwire.v1.ModelSource\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12>\n\nproperties\x18\x03 \x03(\x0b\x32*.inferwire.v1.QueryRequest.PropertiesEntry\x12\x32\n\rpreprocessing\x18\x04 \x03(\x0b\x32\x1b.inferwire.v1.Preprocessing\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"z\n\rQueryResponse\x12\x39\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32(.inferwire.v1.QueryResponse.DevicesEntry\x1a.\n\x0c\x44\x65vicesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc0\x01\n\rImportRequest\x12\x0e\n\x06sha256\x18\x01 \x01(\x0c\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12?\n\nproperties\x18\x03 \x03(\x0b\x32+.inferwire.v1.ImportRequest.PropertiesEntry\x1aN\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"M\n\x0eImportResponse\x12\x13\n\x0b\x63ompiled_id\x18\x01 \x01(\t\x12&\n\x05model\x18\x02 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\"5\n\rExportRequest\x12$\n\x06target\x18\x01 \x01(\x0b\x32\x14.inferwire.v1.Target\"\x1f\n\x0e\x45xportResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\"9\n\x11ListLayersRequest\x12$\n\x06target\x18\x01 \x01(\x0b\x32\x14.inferwire.v1.Target\"=\n\x12ListLayersResponse\x12\'\n\x06layers\x18\x01 \x03(\x0b\x32\x17.inferwire.v1.LayerTime\">\n\x16GetRuntimeModelRequest\x12$\n\x06target\x18\x01 \x01(\x0b\x32\x14.inferwire.v1.Target\"\xc9\x01\n\x0bRuntimeNode\x12 \n\x04port\x18\x01 \x01(\x0b\x32\x12.inferwire.v1.Port\x12\x31\n\x04info\x18\x02 \x03(\x0b\x32#.inferwire.v1.RuntimeNode.InfoEntry\x12\x13\n\x0binput_count\x18\x03 \x01(\r\x12#\n\x07outputs\x18\x04 \x03(\x0b\x32\x12.inferwire.v1.Port\x1a+\n\tInfoEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"k\n\x17GetRuntimeModelResponse\x12&\n\x05model\x18\x01 \x01(\x0b\x32\x17.inferwire.v1.ModelInfo\x12(\n\x05nodes\x18\x02 \x03(\x0b\x32\x19.inferwire.v1.RuntimeNode\"Z\n\x0eReleaseRequest\x12\x14\n\x0c\x63ompiled_ids\x18\x01 \x03(\t\x12\x0e\n\x06sha256\x18\x02 \x03(\x0c\x12\x11\n\tsequences\x18\x03 \x03(\x04\x12\x0f\n\x07tensors\x18\x04 \x03(\x04\"\x11\n\x0fReleaseResponse*\xbe\x01\n\nModelState\x12\x1b\n\x17MODEL_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13MODEL_STATE_LOADING\x10\x01\x12\x15\n\x11MODEL_STATE_READY\x10\x02\x12\x18\n\x14MODEL_STATE_DRAINING\x10\x03\x12\x18\n\x14MODEL_STATE_UNLOADED\x10\x04\x12\x16\n\x12MODEL_STATE_FAILED\x10\x05\x12\x17\n\x13MODEL_STATE_WARMING\x10\x06\x32\x8a\x07\n\x0cModelService\x12I\n\x08GetModel\x12\x1d.inferwire.v1.GetModelRequest\x1a\x1e.inferwire.v1.GetModelResponse\x12O\n\nListModels\x12\x1f.inferwire.v1.ListModelsRequest\x1a .inferwire.v1.ListModelsResponse\x12I\n\x08HasBlobs\x12\x1d.inferwire.v1.HasBlobsRequest\x1a\x1e.inferwire.v1.HasBlobsResponse\x12\x45\n\x06Upload\x12\x1b.inferwire.v1.UploadRequest\x1a\x1c.inferwire.v1.UploadResponse(\x01\x12=\n\x04Read\x12\x19.inferwire.v1.ReadRequest\x1a\x1a.inferwire.v1.ReadResponse\x12\x46\n\x07\x43ompile\x12\x1c.inferwire.v1.CompileRequest\x1a\x1d.inferwire.v1.CompileResponse\x12@\n\x05Query\x12\x1a.inferwire.v1.QueryRequest\x1a\x1b.inferwire.v1.QueryResponse\x12\x43\n\x06Import\x12\x1b.inferwire.v1.ImportRequest\x1a\x1c.inferwire.v1.ImportResponse\x12\x45\n\x06\x45xport\x12\x1b.inferwire.v1.ExportRequest\x1a\x1c.inferwire.v1.ExportResponse0\x01\x12O\n\nListLayers\x12\x1f.inferwire.v1.ListLayersRequest\x1a .inferwire.v1.ListLayersResponse\x12^\n\x0fGetRuntimeModel\x12$.inferwire.v1.GetRuntimeModelRequest\x1a%.inferwire.v1.GetRuntimeModelResponse\x12\x46\n\x07Release\x12\x1c.inferwire.v1.ReleaseRequest\x1a\x1d.inferwire.v1.ReleaseResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,6 +40,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MODELSOURCE_RESHAPEENTRY']._serialized_options = b'8\001'
   _globals['_MODELSOURCE_VARIABLESSHA256ENTRY']._loaded_options = None
   _globals['_MODELSOURCE_VARIABLESSHA256ENTRY']._serialized_options = b'8\001'
+  _globals['_PREPROCESSING_RESHAPEENTRY']._loaded_options = None
+  _globals['_PREPROCESSING_RESHAPEENTRY']._serialized_options = b'8\001'
   _globals['_COMPILEREQUEST_PROPERTIESENTRY']._loaded_options = None
   _globals['_COMPILEREQUEST_PROPERTIESENTRY']._serialized_options = b'8\001'
   _globals['_QUERYREQUEST_PROPERTIESENTRY']._loaded_options = None
@@ -50,8 +52,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_IMPORTREQUEST_PROPERTIESENTRY']._serialized_options = b'8\001'
   _globals['_RUNTIMENODE_INFOENTRY']._loaded_options = None
   _globals['_RUNTIMENODE_INFOENTRY']._serialized_options = b'8\001'
-  _globals['_MODELSTATE']._serialized_start=3050
-  _globals['_MODELSTATE']._serialized_end=3240
+  _globals['_MODELSTATE']._serialized_start=3567
+  _globals['_MODELSTATE']._serialized_end=3757
   _globals['_MODELINFO']._serialized_start=100
   _globals['_MODELINFO']._serialized_end=460
   _globals['_MODELINFO_PROPERTIESENTRY']._serialized_start=382
@@ -82,50 +84,56 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MODELSOURCE_RESHAPEENTRY']._serialized_end=1257
   _globals['_MODELSOURCE_VARIABLESSHA256ENTRY']._serialized_start=1259
   _globals['_MODELSOURCE_VARIABLESSHA256ENTRY']._serialized_end=1313
-  _globals['_READREQUEST']._serialized_start=1315
-  _globals['_READREQUEST']._serialized_end=1371
-  _globals['_READRESPONSE']._serialized_start=1373
-  _globals['_READRESPONSE']._serialized_end=1427
-  _globals['_COMPILEREQUEST']._serialized_start=1430
-  _globals['_COMPILEREQUEST']._serialized_end=1651
+  _globals['_PREPROCESSINGCALL']._serialized_start=1316
+  _globals['_PREPROCESSINGCALL']._serialized_end=1473
+  _globals['_PREPROCESSING']._serialized_start=1476
+  _globals['_PREPROCESSING']._serialized_end=1674
+  _globals['_PREPROCESSING_RESHAPEENTRY']._serialized_start=1183
+  _globals['_PREPROCESSING_RESHAPEENTRY']._serialized_end=1257
+  _globals['_READREQUEST']._serialized_start=1676
+  _globals['_READREQUEST']._serialized_end=1784
+  _globals['_READRESPONSE']._serialized_start=1786
+  _globals['_READRESPONSE']._serialized_end=1840
+  _globals['_COMPILEREQUEST']._serialized_start=1843
+  _globals['_COMPILEREQUEST']._serialized_end=2116
   _globals['_COMPILEREQUEST_PROPERTIESENTRY']._serialized_start=382
   _globals['_COMPILEREQUEST_PROPERTIESENTRY']._serialized_end=460
-  _globals['_COMPILERESPONSE']._serialized_start=1653
-  _globals['_COMPILERESPONSE']._serialized_end=1731
-  _globals['_QUERYREQUEST']._serialized_start=1734
-  _globals['_QUERYREQUEST']._serialized_end=1951
+  _globals['_COMPILERESPONSE']._serialized_start=2118
+  _globals['_COMPILERESPONSE']._serialized_end=2196
+  _globals['_QUERYREQUEST']._serialized_start=2199
+  _globals['_QUERYREQUEST']._serialized_end=2468
   _globals['_QUERYREQUEST_PROPERTIESENTRY']._serialized_start=382
   _globals['_QUERYREQUEST_PROPERTIESENTRY']._serialized_end=460
-  _globals['_QUERYRESPONSE']._serialized_start=1953
-  _globals['_QUERYRESPONSE']._serialized_end=2075
-  _globals['_QUERYRESPONSE_DEVICESENTRY']._serialized_start=2029
-  _globals['_QUERYRESPONSE_DEVICESENTRY']._serialized_end=2075
-  _globals['_IMPORTREQUEST']._serialized_start=2078
-  _globals['_IMPORTREQUEST']._serialized_end=2270
+  _globals['_QUERYRESPONSE']._serialized_start=2470
+  _globals['_QUERYRESPONSE']._serialized_end=2592
+  _globals['_QUERYRESPONSE_DEVICESENTRY']._serialized_start=2546
+  _globals['_QUERYRESPONSE_DEVICESENTRY']._serialized_end=2592
+  _globals['_IMPORTREQUEST']._serialized_start=2595
+  _globals['_IMPORTREQUEST']._serialized_end=2787
   _globals['_IMPORTREQUEST_PROPERTIESENTRY']._serialized_start=382
   _globals['_IMPORTREQUEST_PROPERTIESENTRY']._serialized_end=460
-  _globals['_IMPORTRESPONSE']._serialized_start=2272
-  _globals['_IMPORTRESPONSE']._serialized_end=2349
-  _globals['_EXPORTREQUEST']._serialized_start=2351
-  _globals['_EXPORTREQUEST']._serialized_end=2404
-  _globals['_EXPORTRESPONSE']._serialized_start=2406
-  _globals['_EXPORTRESPONSE']._serialized_end=2437
-  _globals['_LISTLAYERSREQUEST']._serialized_start=2439
-  _globals['_LISTLAYERSREQUEST']._serialized_end=2496
-  _globals['_LISTLAYERSRESPONSE']._serialized_start=2498
-  _globals['_LISTLAYERSRESPONSE']._serialized_end=2559
-  _globals['_GETRUNTIMEMODELREQUEST']._serialized_start=2561
-  _globals['_GETRUNTIMEMODELREQUEST']._serialized_end=2623
-  _globals['_RUNTIMENODE']._serialized_start=2626
-  _globals['_RUNTIMENODE']._serialized_end=2827
-  _globals['_RUNTIMENODE_INFOENTRY']._serialized_start=2784
-  _globals['_RUNTIMENODE_INFOENTRY']._serialized_end=2827
-  _globals['_GETRUNTIMEMODELRESPONSE']._serialized_start=2829
-  _globals['_GETRUNTIMEMODELRESPONSE']._serialized_end=2936
-  _globals['_RELEASEREQUEST']._serialized_start=2938
-  _globals['_RELEASEREQUEST']._serialized_end=3028
-  _globals['_RELEASERESPONSE']._serialized_start=3030
-  _globals['_RELEASERESPONSE']._serialized_end=3047
-  _globals['_MODELSERVICE']._serialized_start=3243
-  _globals['_MODELSERVICE']._serialized_end=4149
+  _globals['_IMPORTRESPONSE']._serialized_start=2789
+  _globals['_IMPORTRESPONSE']._serialized_end=2866
+  _globals['_EXPORTREQUEST']._serialized_start=2868
+  _globals['_EXPORTREQUEST']._serialized_end=2921
+  _globals['_EXPORTRESPONSE']._serialized_start=2923
+  _globals['_EXPORTRESPONSE']._serialized_end=2954
+  _globals['_LISTLAYERSREQUEST']._serialized_start=2956
+  _globals['_LISTLAYERSREQUEST']._serialized_end=3013
+  _globals['_LISTLAYERSRESPONSE']._serialized_start=3015
+  _globals['_LISTLAYERSRESPONSE']._serialized_end=3076
+  _globals['_GETRUNTIMEMODELREQUEST']._serialized_start=3078
+  _globals['_GETRUNTIMEMODELREQUEST']._serialized_end=3140
+  _globals['_RUNTIMENODE']._serialized_start=3143
+  _globals['_RUNTIMENODE']._serialized_end=3344
+  _globals['_RUNTIMENODE_INFOENTRY']._serialized_start=3301
+  _globals['_RUNTIMENODE_INFOENTRY']._serialized_end=3344
+  _globals['_GETRUNTIMEMODELRESPONSE']._serialized_start=3346
+  _globals['_GETRUNTIMEMODELRESPONSE']._serialized_end=3453
+  _globals['_RELEASEREQUEST']._serialized_start=3455
+  _globals['_RELEASEREQUEST']._serialized_end=3545
+  _globals['_RELEASERESPONSE']._serialized_start=3547
+  _globals['_RELEASERESPONSE']._serialized_end=3564
+  _globals['_MODELSERVICE']._serialized_start=3760
+  _globals['_MODELSERVICE']._serialized_end=4666
 # @@protoc_insertion_point(module_scope)

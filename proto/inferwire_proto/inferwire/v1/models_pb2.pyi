@@ -477,24 +477,129 @@ class ModelSource(_message.Message):
 Global___ModelSource: _TypeAlias = ModelSource  # noqa: Y015
 
 @_typing.final
+class PreprocessingCall(_message.Message):
+    """One call on OpenVINO's PrePostProcessor, as `input(0).tensor().set_layout("NHWC")`. Which there are is in
+    `inferwire_proto/preprocessing.py`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IS_OUTPUT_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
+    METHOD_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
+    is_output: _builtins.bool
+    """Whether it is made on an output; else on an input."""
+    name: _builtins.str
+    """By one of its names."""
+    index: _builtins.int
+    """By its position."""
+    part: _builtins.str
+    """The part of the port's description: "tensor", "preprocess", "postprocess" or "model"."""
+    method: _builtins.str
+    """The call's name, as "set_layout"."""
+    @_builtins.property
+    def arguments(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.PropertyValue]:
+        """Its arguments in order; layouts and shapes as OpenVINO writes them."""
+
+    def __init__(
+        self,
+        *,
+        is_output: _builtins.bool = ...,
+        name: _builtins.str = ...,
+        index: _builtins.int = ...,
+        part: _builtins.str = ...,
+        method: _builtins.str = ...,
+        arguments: _abc.Iterable[_types_pb2.PropertyValue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "name", b"name", "port", b"port"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "index", b"index", "is_output", b"is_output", "method", b"method", "name", b"name", "part", b"part", "port", b"port"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_port: _TypeAlias = _typing.Literal["name", "index"]  # noqa: Y015
+    _WhichOneofArgType_port: _TypeAlias = _typing.Literal["port", b"port"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_port) -> _WhichOneofReturnType_port | None: ...
+
+Global___PreprocessingCall: _TypeAlias = PreprocessingCall  # noqa: Y015
+
+@_typing.final
+class Preprocessing(_message.Message):
+    """What is built into a model before it is compiled."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ReshapeEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> _types_pb2.PartialShape: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _types_pb2.PartialShape | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    CALLS_FIELD_NUMBER: _builtins.int
+    RESHAPE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreprocessingCall]:
+        """The calls, in order."""
+
+    @_builtins.property
+    def reshape(self) -> _containers.MessageMap[_builtins.str, _types_pb2.PartialShape]:
+        """The new shapes of inputs that come of them, by name, where the client has reshaped the model then."""
+
+    def __init__(
+        self,
+        *,
+        calls: _abc.Iterable[Global___PreprocessingCall] | None = ...,
+        reshape: _abc.Mapping[_builtins.str, _types_pb2.PartialShape] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "reshape", b"reshape"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Preprocessing: _TypeAlias = Preprocessing  # noqa: Y015
+
+@_typing.final
 class ReadRequest(_message.Message):
     """A call of Read."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SOURCE_FIELD_NUMBER: _builtins.int
+    PREPROCESSING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def source(self) -> Global___ModelSource:
         """The uploaded model."""
+
+    @_builtins.property
+    def preprocessing(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preprocessing]:
+        """What is built into it, one after the other."""
 
     def __init__(
         self,
         *,
         source: Global___ModelSource | None = ...,
+        preprocessing: _abc.Iterable[Global___Preprocessing] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["preprocessing", b"preprocessing", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -554,6 +659,7 @@ class CompileRequest(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
+    PREPROCESSING_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     """A device as OpenVINO names it, as "CPU" or "AUTO:GPU,CPU"."""
     @_builtins.property
@@ -564,16 +670,21 @@ class CompileRequest(_message.Message):
     def properties(self) -> _containers.MessageMap[_builtins.str, _types_pb2.PropertyValue]:
         """The properties to compile with."""
 
+    @_builtins.property
+    def preprocessing(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preprocessing]:
+        """What is built into it, one after the other."""
+
     def __init__(
         self,
         *,
         source: Global___ModelSource | None = ...,
         device: _builtins.str = ...,
         properties: _abc.Mapping[_builtins.str, _types_pb2.PropertyValue] | None = ...,
+        preprocessing: _abc.Iterable[Global___Preprocessing] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "properties", b"properties", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "preprocessing", b"preprocessing", "properties", b"properties", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -637,6 +748,7 @@ class QueryRequest(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
+    PREPROCESSING_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     """The device, as in Compile."""
     @_builtins.property
@@ -647,16 +759,21 @@ class QueryRequest(_message.Message):
     def properties(self) -> _containers.MessageMap[_builtins.str, _types_pb2.PropertyValue]:
         """The properties it would be compiled with."""
 
+    @_builtins.property
+    def preprocessing(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preprocessing]:
+        """What is built into it, one after the other."""
+
     def __init__(
         self,
         *,
         source: Global___ModelSource | None = ...,
         device: _builtins.str = ...,
         properties: _abc.Mapping[_builtins.str, _types_pb2.PropertyValue] | None = ...,
+        preprocessing: _abc.Iterable[Global___Preprocessing] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "properties", b"properties", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "preprocessing", b"preprocessing", "properties", b"properties", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

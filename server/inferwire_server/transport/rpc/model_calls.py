@@ -73,19 +73,20 @@ class ModelCalls:
 
     async def read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
         """Read an uploaded model and describe it."""
-        spec = await self._services.uploads.read(self._session(context), decode_source(request.source))
+        source = decode_source(request.source, request.preprocessing)
+        spec = await self._services.uploads.read(self._session(context), source)
         return pb.ReadResponse(model=encode_spec(spec))
 
     async def compile(self, request: pb.CompileRequest, context: Context) -> pb.CompileResponse:
         """Compile an uploaded model."""
         compilation = _compilation(request)
-        source = decode_source(request.source)
+        source = decode_source(request.source, request.preprocessing)
         compiled_id, model = await self._services.uploads.compile(self._session(context), source, compilation)
         return pb.CompileResponse(compiled_id=compiled_id, model=await asyncio.to_thread(encode_model, model))
 
     async def query(self, request: pb.QueryRequest, context: Context) -> pb.QueryResponse:
         """Say which nodes of an uploaded model a device runs."""
-        source = decode_source(request.source)
+        source = decode_source(request.source, request.preprocessing)
         devices = await self._services.uploads.query(self._session(context), source, _compilation(request))
         return pb.QueryResponse(devices=devices)
 

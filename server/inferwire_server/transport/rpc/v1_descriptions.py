@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from inferwire_proto import properties
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
+from inferwire_proto.preprocessing import calls_from_wire
 from inferwire_proto.properties import PropertyValue
 from inferwire_server.core.layers import RuntimeModel, RuntimeNode
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.errors import bug, invalid_input
 from inferwire_server.service.models import Model
-from inferwire_server.service.uploads import UploadedSource
+from inferwire_server.service.uploads import Preprocessing, UploadedSource
 
 
 def encode_model(model: Model) -> pb.ModelInfo:
@@ -62,8 +63,8 @@ def decode_properties(values: Mapping[str, types_pb2.PropertyValue]) -> dict[str
         raise invalid_input(f"the properties cannot be read: {error}") from error
 
 
-def decode_source(source: pb.ModelSource) -> UploadedSource:
-    """Read which blobs make a model.
+def decode_source(source: pb.ModelSource, preprocessing: Iterable[pb.Preprocessing] = ()) -> UploadedSource:
+    """Read which blobs make a model, and what is built into it.
 
     Raises:
         ServingError: INVALID_INPUT.
@@ -72,8 +73,9 @@ def decode_source(source: pb.ModelSource) -> UploadedSource:
         model=source.model_sha256,
         weights=source.weights_sha256 or None,
         suffix=source.suffix,
-        reshape={name: _decode_shape(name, shape) for name, shape in source.reshape.items()},
+        reshape=_decode_shapes(source.reshape),
         variables=dict(source.variables_sha256),
+        preprocessing=tuple(_decode_preprocessing(each) for each in preprocessing),
     )
 
 
@@ -84,6 +86,14 @@ def _encode_node(node: RuntimeNode) -> pb.RuntimeNode:
         port.CopyFrom(outputs[0])
     port.node_name, port.node_type = node.name, node.type
     return pb.RuntimeNode(port=port, info=node.info, input_count=node.input_count, outputs=outputs)
+
+
+def _decode_preprocessing(message: pb.Preprocessing) -> Preprocessing:
+    try:
+        calls = calls_from_wire(message.calls)
+    except ValueError as error:
+        raise invalid_input(f"the preprocessing cannot be read: {error}") from error
+    return Preprocessing(calls, _decode_shapes(message.reshape))
 
 
 def _encode_port(port: PortSpec) -> types_pb2.Port:
@@ -102,6 +112,10 @@ def _encode_shape(shape: Shape) -> types_pb2.PartialShape:
         return types_pb2.PartialShape(dynamic_rank=True)
     dimensions = [types_pb2.Dimension(min=d.min, max=-1 if d.max is None else d.max) for d in shape]
     return types_pb2.PartialShape(dimensions=dimensions)
+
+
+def _decode_shapes(shapes: Mapping[str, types_pb2.PartialShape]) -> dict[str, Shape]:
+    return {name: _decode_shape(name, shape) for name, shape in shapes.items()}
 
 
 def _decode_shape(name: str, shape: types_pb2.PartialShape) -> Shape:

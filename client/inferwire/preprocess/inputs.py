@@ -1,0 +1,150 @@
+"""What is recorded of an input: `InputInfo` and its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self, cast
+
+from inferwire.arguments import Unpicklable, as_size, is_array
+from inferwire.partial_shape import PartialShape
+from inferwire.preprocess.choices import ColorFormat
+from inferwire.preprocess.recording import LayoutPart, as_element_type, as_member, as_shape
+from inferwire.preprocess.steps import PreProcessSteps
+from inferwire.tensor import Tensor
+from inferwire.types import Type
+from inferwire_proto.preprocessing import COLOR_FORMAT, Call
+
+
+class InputTensorInfo(LayoutPart):
+    """What is given for an input. Mirrors `openvino.preprocess.InputTensorInfo`."""
+
+    kind = "input"
+    part = "tensor"
+
+    def __init__(self, calls: list[Call], port: int) -> None:
+        super().__init__(calls, port)
+        self._has_shape = False
+        self._has_spatial_shape = False
+
+    def set_element_type(self, type: Type) -> Self:  # noqa: A002 - openvino's name
+        """Say of what type the elements are.
+
+        Raises:
+            TypeError: For what is no type.
+        """
+        row = as_element_type(type)
+        self._fit("set_element_type", "type: Type", (type,), row)
+        return self._record("set_element_type", row)
+
+    def set_color_format(self, format: ColorFormat, sub_names: Iterable[str] = ()) -> Self:  # noqa: A002 - as above
+        """Say what the channels are, and for planes that are tensors of their own, what those are called.
+
+        Raises:
+            TypeError: For what is no format.
+            RuntimeError: For names that are not as many as the planes.
+        """
+        color, names = as_member(format, ColorFormat, COLOR_FORMAT), list(sub_names)
+        self._fit("set_color_format", "format: ColorFormat, sub_names: Sequence[str] = []", (format, names), color)
+        if names and format.planes == 1:
+            raise RuntimeError(f"Plane names are not allowed for single plane color format '{format.name}'")
+        if names and format.planes != len(names):
+            kind = format.name.partition("_")[0]
+            raise RuntimeError(
+                f"Number of sub-names ({len(names)}) shall match with number of planes for '{kind} (multi-plane)' "
+                f"color format ({format.planes})"
+            )
+        return self._record("set_color_format", color, [*names])
+
+    def set_shape(self, shape: PartialShape | Iterable[int]) -> Self:
+        """Say of what shape the tensor is, -1 for any length.
+
+        Raises:
+            TypeError: For what is no shape.
+            RuntimeError: Beside a height and width.
+        """
+        text = as_shape(shape)
+        self._fit("set_shape", ("shape: PartialShape", "shape: Sequence[int]"), (shape,), text)
+        if self._has_spatial_shape:
+            raise RuntimeError(
+                "'set_spatial_static_shape', 'set_spatial_dynamic_shape', 'set_shape/set_from' shall not be used "
+                "together"
+            )
+        self._has_shape = True
+        return self._record("set_shape", text)
+
+    def set_from(self, tensor: Any) -> Self:
+        """Take type and shape of a tensor or a numpy array.
+
+        Raises:
+            TypeError: For anything else.
+            RuntimeError: Beside a height and width.
+        """
+        like = Tensor(tensor) if is_array(tensor) else tensor
+        fitting = like if isinstance(like, Tensor) else None
+        self._fit("set_from", ("tensor: Tensor", "tensor: numpy.ndarray"), (tensor,), fitting)
+        known = cast("Tensor", fitting)
+        return self.set_shape(known.shape).set_element_type(known.element_type)
+
+    def set_spatial_dynamic_shape(self) -> Self:
+        """Say that pictures are of any height and width.
+
+        Raises:
+            RuntimeError: Beside a shape.
+        """
+        self._take_spatial("set_spatial_dynamic_shape")
+        return self._record("set_spatial_dynamic_shape")
+
+    def set_spatial_static_shape(self, height: int, width: int) -> Self:
+        """Say how high and wide pictures are.
+
+        Raises:
+            TypeError: For what are no lengths.
+            RuntimeError: Beside a shape.
+        """
+        rows, columns = as_size(height), as_size(width)
+        self._fit("set_spatial_static_shape", "height: int, width: int", (height, width), rows, columns)
+        self._take_spatial("set_spatial_static_shape")
+        return self._record("set_spatial_static_shape", rows, columns)
+
+    def set_memory_type(self, memory_type: str) -> Self:
+        """Say in what memory the device finds the tensor.
+
+        Raises:
+            TypeError: For what is no string.
+        """
+        text = memory_type if isinstance(cast("object", memory_type), str) else None
+        self._fit("set_memory_type", "memory_type: str", (memory_type,), text)
+        return self._record("set_memory_type", text)
+
+    def _take_spatial(self, method: str) -> None:
+        if self._has_shape:
+            raise RuntimeError(f"'{method}' and 'set_shape/set_from' shall not be used together")
+        self._has_spatial_shape = True
+
+
+class InputModelInfo(LayoutPart):
+    """What the model takes. Mirrors `openvino.preprocess.InputModelInfo`."""
+
+    kind = "input"
+    part = "model"
+
+
+class InputInfo(Unpicklable):
+    """All that is recorded of one input. Mirrors `openvino.preprocess.InputInfo`."""
+
+    def __init__(self, calls: list[Call], port: int) -> None:
+        self._tensor = InputTensorInfo(calls, port)
+        self._steps = PreProcessSteps(calls, port)
+        self._model = InputModelInfo(calls, port)
+
+    def tensor(self) -> InputTensorInfo:
+        """Give what is said of the tensor."""
+        return self._tensor
+
+    def preprocess(self) -> PreProcessSteps:
+        """Give the steps."""
+        return self._steps
+
+    def model(self) -> InputModelInfo:
+        """Give what is said of the model."""
+        return self._model

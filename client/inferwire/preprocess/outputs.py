@@ -1,0 +1,65 @@
+"""What is recorded of an output: `OutputInfo` and its parts."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from inferwire.arguments import Unpicklable
+from inferwire.preprocess.recording import ConvertingPart, LayoutPart, as_element_type
+from inferwire.types import Type
+from inferwire_proto.preprocessing import Call
+
+
+class PostProcessSteps(ConvertingPart):
+    """Steps from what the model gives, in order. Mirrors `openvino.preprocess.PostProcessSteps`.
+
+    Differs from OpenVINO: no `custom`.
+    """
+
+    kind = "output"
+    part = "postprocess"
+
+
+class OutputTensorInfo(LayoutPart):
+    """What is wanted of an output. Mirrors `openvino.preprocess.OutputTensorInfo`."""
+
+    kind = "output"
+    part = "tensor"
+
+    def set_element_type(self, type: Type) -> Self:  # noqa: A002 - openvino's name
+        """Say of what type the elements are to be.
+
+        Raises:
+            TypeError: For what is no type.
+        """
+        row = as_element_type(type)
+        self._fit("set_element_type", "type: Type", (type,), row)
+        return self._record("set_element_type", row)
+
+
+class OutputModelInfo(LayoutPart):
+    """What the model gives. Mirrors `openvino.preprocess.OutputModelInfo`."""
+
+    kind = "output"
+    part = "model"
+
+
+class OutputInfo(Unpicklable):
+    """All that is recorded of one output. Mirrors `openvino.preprocess.OutputInfo`."""
+
+    def __init__(self, calls: list[Call], port: int) -> None:
+        self._model = OutputModelInfo(calls, port)
+        self._steps = PostProcessSteps(calls, port)
+        self._tensor = OutputTensorInfo(calls, port)
+
+    def model(self) -> OutputModelInfo:
+        """Give what is said of the model."""
+        return self._model
+
+    def postprocess(self) -> PostProcessSteps:
+        """Give the steps."""
+        return self._steps
+
+    def tensor(self) -> OutputTensorInfo:
+        """Give what is said of the tensor."""
+        return self._tensor

@@ -1,0 +1,161 @@
+"""How calls are recorded: what arguments they take, and how those travel.
+
+Owns the conversion of arguments, as pybind11 does it for OpenVINO's classes. What the calls do, and most of what they
+refuse, OpenVINO says on the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any, ClassVar, Self, SupportsFloat, cast
+
+from inferwire.arguments import Unpicklable, as_integer, as_size, incompatible
+from inferwire.layout import Layout
+from inferwire.partial_shape import PartialShape
+from inferwire.types import Type, element_type_of
+from inferwire_proto.preprocessing import Call
+from inferwire_proto.properties import EnumValue, PropertyValue
+
+
+class Part(Unpicklable):
+    """A part of what is recorded of one port; each of its methods gives the part back."""
+
+    kind: ClassVar[str]
+    """"input" or "output"."""
+    part: ClassVar[str]
+    """The method of the port's info that gives this part."""
+
+    def __init__(self, calls: list[Call], port: int) -> None:
+        self._calls = calls
+        self._port = port
+
+    def _record(self, method: str, *arguments: PropertyValue) -> Self:
+        self._calls.append(Call(self.kind, self._port, self.part, method, arguments))
+        return self
+
+    def _fit(self, method: str, signatures: str | tuple[str, ...], given: tuple[object, ...], *fitting: object) -> None:
+        """Raise the TypeError for given arguments one of which fits nothing, and became None."""
+        if any(each is None for each in fitting):
+            listed = (signatures,) if isinstance(signatures, str) else signatures
+            texts = [f"(self: {type(self).__name__}, {each}) -> {type(self).__name__}" for each in listed]
+            raise incompatible(method, *texts, invoked=(self, *given))
+
+
+class LayoutPart(Part):
+    """A part that takes a layout."""
+
+    def set_layout(self, layout: Layout | str) -> Self:
+        """Say which dimension is what.
+
+        Raises:
+            TypeError: For what is no layout.
+        """
+        text = as_layout(layout)
+        self._fit("set_layout", "layout: Layout", (layout,), text)
+        return self._record("set_layout", text)
+
+
+class ConvertingPart(Part):
+    """A part with the steps that inputs and outputs share."""
+
+    def convert_element_type(self, type: Type = Type.dynamic) -> Self:  # noqa: A002 - openvino's name
+        """Convert to a type; without one, to that which comes next.
+
+        Raises:
+            TypeError: For what is no type.
+        """
+        if type is Type.dynamic:
+            return self._record("convert_element_type")
+        row = as_element_type(type)
+        self._fit("convert_element_type", "type: Type = Type.dynamic", (type,), row)
+        return self._record("convert_element_type", row)
+
+    def convert_layout(
+        self, dst_layout: Layout | str | Iterable[int] | None = None, *, dims: Iterable[int] | None = None
+    ) -> Self:
+        """Put the dimensions in the order of a layout, or in that of their present positions.
+
+        Raises:
+            TypeError: For what is neither.
+        """
+        given = dst_layout if dims is None else dims
+        order = as_layout(given) if isinstance(given, str | Layout) else as_positions(given)
+        self._fit("convert_layout", ("dst_layout: Layout", "dims: Sequence[int]"), (given,), order)
+        return self._record("convert_layout", order)
+
+    def custom(self, operation: Any) -> Self:
+        """Run an operation of one's own; not offered, since it would have to run on the server.
+
+        Raises:
+            TypeError: For what cannot be called.
+            RuntimeError: For what can.
+        """
+        self._fit("custom", "operation: Callable", (operation,), operation if callable(operation) else None)
+        raise RuntimeError(
+            f"{type(self).__name__}.custom() is not offered by inferwire: its operation is a function of this program, "
+            "and the model is built on the server"
+        )
+
+
+def as_layout(value: object) -> str | None:
+    """Write a layout as it travels."""
+    if isinstance(value, str):
+        value = Layout(value)
+    return str(value) if isinstance(value, Layout) else None
+
+
+def as_element_type(value: object) -> PropertyValue:
+    """Give the contract's row of a type."""
+    return element_type_of(value) if isinstance(value, Type) else None
+
+
+def as_member(value: object, choices: type[Enum], name: str) -> EnumValue | None:
+    """Give a member of an enumeration as it travels."""
+    return EnumValue(name, value.name) if isinstance(value, choices) else None
+
+
+def as_shape(value: object) -> str | None:
+    """Write a shape as it travels: a partial one, or lengths with -1 for any."""
+    if isinstance(value, PartialShape):
+        return str(value)
+    lengths = as_integers(value)
+    return None if lengths is None else str(PartialShape(lengths))
+
+
+def as_integers(value: object) -> list[int] | None:
+    """Convert a sequence of integers."""
+    items = [as_integer(item) for item in _items(value)]
+    fitting = [item for item in items if item is not None]
+    return fitting if _is_sequence(value) and len(fitting) == len(items) else None
+
+
+def as_positions(value: object) -> PropertyValue:
+    """Convert a sequence of integers from 0 up."""
+    items = [as_size(item) for item in _items(value)]
+    return [item for item in items if item is not None] if _is_sequence(value) and None not in items else None
+
+
+def as_numbers(value: object) -> PropertyValue:
+    """Convert a number, or a sequence of them."""
+    if not _is_sequence(value):
+        return as_number(value)
+    items = [as_number(item) for item in _items(value)]
+    return [item for item in items if item is not None] if None not in items else None
+
+
+def as_number(value: object) -> float | None:
+    """Convert what is a number; strings are none."""
+    if isinstance(value, SupportsFloat) and not _is_sequence(value):
+        return float(value)
+    whole = as_integer(value)
+    return None if whole is None else float(whole)
+
+
+def _is_sequence(value: object) -> bool:
+    is_scalar_array = getattr(value, "ndim", 1) == 0
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not is_scalar_array
+
+
+def _items(value: object) -> list[object]:
+    return list(cast("Iterable[object]", value)) if _is_sequence(value) else []

@@ -1,0 +1,118 @@
+"""The steps before a model: `PreProcessSteps`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self, SupportsFloat
+
+from inferwire.arguments import as_size
+from inferwire.preprocess.choices import ColorFormat, PaddingMode, ResizeAlgorithm
+from inferwire.preprocess.recording import ConvertingPart, as_integers, as_member, as_numbers
+from inferwire_proto.preprocessing import COLOR_FORMAT, PADDING_MODE, RESIZE_ALGORITHM
+
+_VALUES = ("value: float", "values: Sequence[float]")
+
+
+class PreProcessSteps(ConvertingPart):
+    """Steps from what is given to what the model takes, in order. Mirrors `openvino.preprocess.PreProcessSteps`.
+
+    Differs from OpenVINO: no `custom`.
+    """
+
+    kind = "input"
+    part = "preprocess"
+
+    def mean(
+        self, value: SupportsFloat | Iterable[float] | None = None, *, values: Iterable[float] | None = None
+    ) -> Self:
+        """Subtract a number, or one from each channel.
+
+        Raises:
+            TypeError: For what is neither.
+        """
+        return self._per_channel("mean", value if values is None else values)
+
+    def scale(
+        self, value: SupportsFloat | Iterable[float] | None = None, *, values: Iterable[float] | None = None
+    ) -> Self:
+        """Divide by a number, or each channel by one.
+
+        Raises:
+            TypeError: For what is neither.
+        """
+        return self._per_channel("scale", value if values is None else values)
+
+    def convert_color(self, dst_format: ColorFormat) -> Self:
+        """Convert to another colour format.
+
+        Raises:
+            TypeError: For what is none.
+        """
+        color = as_member(dst_format, ColorFormat, COLOR_FORMAT)
+        self._fit("convert_color", "dst_format: ColorFormat", (dst_format,), color)
+        return self._record("convert_color", color)
+
+    def reverse_channels(self) -> Self:
+        """Turn the order of the channels round, as from RGB to BGR."""
+        return self._record("reverse_channels")
+
+    def resize(self, alg: ResizeAlgorithm, dst_height: int | None = None, dst_width: int | None = None) -> Self:
+        """Resize pictures, to the model's height and width unless others are given.
+
+        Raises:
+            TypeError: For what is no algorithm or no size.
+        """
+        algorithm = as_member(alg, ResizeAlgorithm, RESIZE_ALGORITHM)
+        signatures = ("alg: ResizeAlgorithm, dst_height: int, dst_width: int", "alg: ResizeAlgorithm")
+        if dst_height is None and dst_width is None:
+            self._fit("resize", signatures, (alg,), algorithm)
+            return self._record("resize", algorithm)
+        height, width = as_size(dst_height), as_size(dst_width)
+        self._fit("resize", signatures, (alg, dst_height, dst_width), algorithm, height, width)
+        return self._record("resize", algorithm, height, width)
+
+    def crop(self, begin: Iterable[int], end: Iterable[int]) -> Self:
+        """Cut out from a corner to another; negative positions count from the end.
+
+        Raises:
+            TypeError: For what are no positions.
+            RuntimeError: For corners of different ranks.
+        """
+        first, last = as_integers(begin), as_integers(end)
+        self._fit("crop", "begin: Sequence[int], end: Sequence[int]", (begin, end), first, last)
+        first, last = first or [], last or []
+        if len(first) != len(last):
+            raise RuntimeError(
+                f"Crop ({_listed(first)},{_listed(last)}) begin/end coordinates must have the same size. "
+                f"Begin size={len(first)}, end size={len(last)}"
+            )
+        return self._record("crop", [*first], [*last])
+
+    def pad(
+        self,
+        pads_begin: Iterable[int],
+        pads_end: Iterable[int],
+        value: SupportsFloat | Iterable[float],
+        mode: PaddingMode,
+    ) -> Self:
+        """Put a border around; a negative one cuts off.
+
+        Raises:
+            TypeError: For what are no lengths, no number or no mode.
+        """
+        given = (pads_begin, pads_end, value, mode)
+        before, after, filling = as_integers(pads_begin), as_integers(pads_end), as_numbers(value)
+        filled = as_member(mode, PaddingMode, PADDING_MODE)
+        lengths = "pads_begin: Sequence[int], pads_end: Sequence[int]"
+        signatures = tuple(f"{lengths}, value: {kind}, mode: PaddingMode" for kind in ("float", "Sequence[float]"))
+        self._fit("pad", signatures, given, before, after, filling, filled)
+        return self._record("pad", [*(before or ())], [*(after or ())], filling, filled)
+
+    def _per_channel(self, method: str, given: object) -> Self:
+        numbers = as_numbers(given)
+        self._fit(method, _VALUES, (given,), numbers)
+        return self._record(method, numbers)
+
+
+def _listed(values: Iterable[int]) -> str:
+    return f"[ {', '.join(map(str, values))} ]"

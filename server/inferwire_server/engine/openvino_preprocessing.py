@@ -1,0 +1,71 @@
+"""Builds recorded pre- and postprocessing into OpenVINO models, by its own PrePostProcessor.
+
+Knows the recordings and `openvino.preprocess`; what a setting or a message says is read elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openvino as ov
+from openvino import preprocess
+
+from inferwire_proto.element_types import ElementType
+from inferwire_proto.errors import Code
+from inferwire_proto.preprocessing import COLOR_FORMAT, PADDING_MODE, RESIZE_ALGORITHM, Call
+from inferwire_proto.properties import EnumValue, PropertyValue
+from inferwire_server.engine.backend import Preprocessing
+from inferwire_server.errors import ServingError
+
+_ENUMERATIONS: dict[str, Any] = {
+    COLOR_FORMAT: preprocess.ColorFormat,
+    RESIZE_ALGORITHM: preprocess.ResizeAlgorithm,
+    PADDING_MODE: preprocess.PaddingMode,
+}
+
+
+def build_in(model: ov.Model, preprocessing: Preprocessing) -> ov.Model:
+    """Build what was recorded into a model, and give the model with its new ports.
+
+    Raises:
+        ServingError: MODEL_FAILED with OpenVINO's reason, after the name of the setting that it comes from.
+    """
+    try:
+        processor = preprocess.PrePostProcessor(model)
+        for call in preprocessing.calls:
+            _replay(processor, call)
+        return processor.build()
+    except (RuntimeError, ValueError, TypeError, LookupError) as error:
+        reason = str(error).strip()
+        name = preprocessing.setting
+        raise ServingError(Code.MODEL_FAILED, f"{name}: {reason}" if name else reason) from error
+
+
+def _replay(processor: preprocess.PrePostProcessor, call: Call) -> None:
+    key = () if call.port is None else (call.port,)
+    part = getattr(getattr(processor, call.kind)(*key), call.part)()
+    getattr(part, call.method)(*(_argument(call.method, value) for value in call.arguments))
+
+
+def _argument(method: str, value: PropertyValue) -> Any:
+    match value:
+        case ElementType():
+            return getattr(ov.Type, value.name)
+        case EnumValue():
+            return _member(value)
+        case str() if method in ("set_layout", "convert_layout"):
+            return ov.Layout(value)
+        case str() if method == "set_shape":
+            return ov.PartialShape(value)
+        case list() if method == "convert_layout" and set(map(repr, value)) != set(map(repr, range(len(value)))):
+            # OpenVINO reads and writes foreign memory by positions that are not there, which ends the process.
+            raise ValueError(f"convert_layout() is given the positions {value}, expected each of the dimensions once")
+        case _:
+            return value
+
+
+def _member(value: EnumValue) -> Any:
+    members = getattr(_ENUMERATIONS.get(value.type), "__members__", {})
+    if value.name not in members:
+        raise ValueError(f"{value.type} has no member {value.name}, expected {', '.join(members) or 'none'}")
+    return members[value.name]

@@ -1,0 +1,82 @@
+"""JPEG and PNG files to pixels, by Pillow.
+
+Owns what a picture may be and how it is turned, coloured and resized. Blocks; knows no tensors and no models.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any, TypeAlias
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from inferwire_server.engine.backend import Pictures
+
+Pixels: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
+"""Height, width and the three colours of RGB."""
+
+Size: TypeAlias = tuple[int, int]
+"""Height and width."""
+
+FORMATS = ("JPEG", "PNG")
+
+_RESAMPLING = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear_pillow": Image.Resampling.BILINEAR,
+    "bicubic_pillow": Image.Resampling.BICUBIC,
+}
+_FROM_16_BITS = 1 / 256
+
+# Pillow's own limit warns and then refuses by a number of its own; ours is checked before any pixel is decoded.
+Image.MAX_IMAGE_PIXELS = None
+
+
+class UnreadablePictureError(Exception):
+    """A picture that cannot be decoded; its text goes on after what names the picture."""
+
+
+class TooManyPixelsError(Exception):
+    """A picture that is over its limit; its text goes on after what names the picture."""
+
+
+def decode(content: bytes, pictures: Pictures, size: Size | None) -> tuple[Pixels, int]:
+    """Decode a picture, upright and in RGB, and make it that large where one resizes.
+
+    Gives also how many pixels the file has.
+
+    Transparency is left out: the colours are those that the file has below it.
+
+    Raises:
+        UnreadablePictureError: For what is no whole JPEG or PNG file.
+        TooManyPixelsError: Before anything is decoded.
+    """
+    try:
+        with Image.open(BytesIO(content), formats=FORMATS) as image:
+            _check_size(image, pictures.max_pixels)
+            upright = _as_rgb(ImageOps.exif_transpose(image))
+    except TooManyPixelsError:
+        raise
+    except Image.UnidentifiedImageError as error:
+        raise UnreadablePictureError("is no JPEG or PNG file") from error
+    except Exception as error:  # a decoder has many ways to say that a file is broken
+        raise UnreadablePictureError(f"cannot be decoded: {error}") from error
+    in_file = upright.width * upright.height
+    if pictures.resize is not None and size is not None and (upright.height, upright.width) != size:
+        upright = upright.resize((size[1], size[0]), _RESAMPLING[pictures.resize])
+    return np.asarray(upright), in_file
+
+
+def _check_size(image: Image.Image, most: int) -> None:
+    if image.width * image.height > most:
+        raise TooManyPixelsError(f"has {image.width} x {image.height} pixels, expected at most {most}")
+
+
+def _as_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):
+        # Pillow would cut what is above 255 off, which makes all of a 16-bit picture white.
+        image = Image.fromarray((np.asarray(image) * _FROM_16_BITS).astype(np.uint8))
+    if image.mode == "P":
+        # Straight to RGB, a palette with transparency would lose it with a warning.
+        image = image.convert("RGBA")
+    return image.convert("RGB")

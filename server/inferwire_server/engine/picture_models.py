@@ -1,0 +1,213 @@
+"""Models whose callers send encoded pictures: the bytes come as strings and reach the model as pixels.
+
+A slot decodes on its own thread, before its inference. To the rest of the server the input is one of strings;
+the limits here are on what a call's pictures are together, `picture_decoder` has those of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from inferwire_proto import strings
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_proto.properties import Properties
+from inferwire_server.core.layers import LayerTime, RuntimeModel
+from inferwire_server.core.specs import ModelSpec, PortSpec
+from inferwire_server.core.states import StateAccess
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.backend import CompiledModel, Pictures, Slot
+from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.picture_decoder import (
+    Pixels,
+    Size,
+    TooManyPixelsError,
+    UnreadablePictureError,
+    decode,
+)
+from inferwire_server.errors import ServingError, invalid_input
+
+READ_TOGETHER = 64
+"""How many times the pixels that one file may have all files of an inference may have together.
+
+As the model takes them, they may have together what one file may have, or one of the model's size if that is more:
+that is what is held in memory.
+"""
+
+
+class PictureModel:
+    """A compiled model some of whose inputs take encoded pictures.
+
+    Attributes:
+        decoders: Those of these inputs, by position.
+        spec: What it takes and gives, with strings for the pictures.
+    """
+
+    def __init__(self, compiled: CompiledModel, pictures: Mapping[str, Pictures]) -> None:
+        pixels = compiled.spec
+        self._compiled = compiled
+        self.decoders = {
+            pixels.inputs.index(pixels.input(name)): PictureInput(pixels.name, pixels.input(name), rules)
+            for name, rules in pictures.items()
+        }
+        inputs = tuple(
+            self.decoders[index].encoded_port if index in self.decoders else port
+            for index, port in enumerate(pixels.inputs)
+        )
+        self.spec: ModelSpec = replace(pixels, inputs=inputs)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The physical devices it runs on."""
+        return self._compiled.devices
+
+    @property
+    def optimal_slots(self) -> int:
+        """How many inferences at once keep its devices busy."""
+        return self._compiled.optimal_slots
+
+    @property
+    def properties(self) -> Properties:
+        """Its readable properties."""
+        return self._compiled.properties
+
+    def create_slot(self, *, keeps_states: bool = False) -> PictureSlot:
+        """Make a slot."""
+        return PictureSlot(self._compiled.create_slot(keeps_states=keeps_states), self.decoders)
+
+    def layers(self) -> tuple[LayerTime, ...]:
+        """List its layers, none of which has run."""
+        return self._compiled.layers()
+
+    def runtime_model(self) -> RuntimeModel:
+        """Describe the graph that its device runs, which takes pixels."""
+        return self._compiled.runtime_model()
+
+    def export(self) -> bytes:
+        """Give it as a blob, which takes pixels: decoding is not part of it."""
+        return self._compiled.export()
+
+    def over(self, slots: Iterable[Slot]) -> ModelSlots:
+        """Make the model's slots of those that take pixels."""
+        shared = [PictureSlot(slot, self.decoders) for slot in slots]
+        return ModelSlots(shared, lambda: self.create_slot(keeps_states=True))
+
+
+class PictureSlot:
+    """Decodes, then runs one inference at a time."""
+
+    def __init__(self, slot: Slot, decoders: Mapping[int, PictureInput]) -> None:
+        self._slot = slot
+        self._decoders = decoders
+        self._is_cancelled = False
+
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
+        """Decode the pictures and run the inference.
+
+        Raises:
+            ServingError: INVALID_INPUT or TOO_LARGE for a picture; what the slot below raises.
+        """
+        self._is_cancelled = False
+        decoded = [
+            self._decoders[index].decode(tensor, self.check_is_wanted) if index in self._decoders else tensor
+            for index, tensor in enumerate(inputs)
+        ]
+        self.check_is_wanted()
+        return self._slot.run(decoded, outputs)
+
+    def access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        """Read, write or reset states."""
+        return self._slot.access(states)
+
+    def cancel(self) -> None:
+        """Stop before the next picture, and the inference if the device can."""
+        self._is_cancelled = True
+        self._slot.cancel()
+
+    def profile(self) -> tuple[LayerTime, ...]:
+        """Give what each layer took in the last run."""
+        return self._slot.profile()
+
+    def check_is_wanted(self) -> None:
+        """Raise CANCELLED where the inference under way is not wanted any more."""
+        if self._is_cancelled:
+            raise ServingError(Code.CANCELLED, "the inference was cancelled")
+
+
+class PictureInput:
+    """One input that takes encoded pictures."""
+
+    def __init__(self, model: str, port: PortSpec, pictures: Pictures) -> None:
+        self._prefix = f"input '{port.oip_name}' of model '{model}'"
+        self._element_type = port.element_type
+        self._pictures = pictures
+        shape = port.shape
+        if shape is None or len(shape) != 4 or not shape[3].admits(3):
+            raise self._refusal(f"takes shapes {port.shape_text}, expected batch, height, width and 3 colours")
+        self._height, self._width = shape[1:3]
+        is_static = self._height.is_static and self._width.is_static
+        self._size: Size | None = (self._height.min, self._width.min) if is_static else None
+        self._most_kept = max(pictures.max_pixels, prod(self._size or ()))
+        if pictures.resize is not None and self._size is None:
+            raise self._refusal(f"takes shapes {port.shape_text}, expected one height and width to resize to")
+        self.encoded_port = replace(port, element_type=BY_NAME["string"], shape=shape[:1])
+
+    def decode(self, tensor: Tensor, check: Callable[[], None]) -> Tensor:
+        """Decode all pictures of a tensor into one of pixels. `check` is called before each, and may raise.
+
+        Raises:
+            ServingError: INVALID_INPUT or TOO_LARGE, naming the picture.
+        """
+        joined: list[Pixels] = []
+        read = kept = 0
+        for index, content in enumerate(strings.unpack(tensor.data, prod(tensor.shape))):
+            check()
+            name = f"picture {index} of {self._prefix}"
+            pixels, pixels_read = self._decode(name, content)
+            self._check_size(name, pixels, joined)
+            joined.append(pixels)
+            read += pixels_read
+            kept += pixels.shape[0] * pixels.shape[1]
+            self._check_together(read, kept)
+        return self._tensor(joined)
+
+    def _decode(self, name: str, content: bytes) -> tuple[Pixels, int]:
+        try:
+            return decode(content, self._pictures, self._size)
+        except UnreadablePictureError as error:
+            raise invalid_input(f"{name} {error}") from error
+        except TooManyPixelsError as error:
+            raise ServingError(Code.TOO_LARGE, f"{name} {error}") from error
+
+    def _check_size(self, name: str, pixels: Pixels, others: Sequence[Pixels]) -> None:
+        height, width, _ = pixels.shape
+        if not self._height.admits(height) or not self._width.admits(width):
+            raise invalid_input(f"{name} has {width} x {height} pixels, expected {self._width} x {self._height}")
+        if others and pixels.shape != others[0].shape:
+            first_height, first_width, _ = others[0].shape
+            raise invalid_input(
+                f"{name} has {width} x {height} pixels, expected {first_width} x {first_height} as the one before"
+            )
+
+    def _check_together(self, read: int, kept: int) -> None:
+        most_read = READ_TOGETHER * self._pictures.max_pixels
+        if kept > self._most_kept or read > most_read:
+            raise ServingError(
+                Code.TOO_LARGE,
+                f"the pictures of {self._prefix} have too many pixels together, "
+                f"expected at most {most_read} in the files and {self._most_kept} as the model takes them",
+            )
+
+    def _tensor(self, joined: Sequence[Pixels]) -> Tensor:
+        if not joined:
+            height, width = self._size or (0, 0)
+            return Tensor(self._element_type, (0, height, width, 3), b"")
+        stacked = np.stack(joined) if len(joined) > 1 else np.ascontiguousarray(joined[0][None])
+        return Tensor(self._element_type, stacked.shape, stacked.data.cast("B"))
+
+    def _refusal(self, reason: str) -> ServingError:
+        return ServingError(Code.MODEL_FAILED, f"{self._prefix} cannot take encoded pictures: it {reason}")

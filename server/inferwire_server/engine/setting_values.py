@@ -1,0 +1,59 @@
+"""How the values of a settings file are read, and the sentence for one that a setting cannot have.
+
+Knows no setting: which there are is said by those who read them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+LARGEST = 2**31 - 1
+"""The largest whole number that a setting takes."""
+
+
+class UnfitError(Exception):
+    """A value that a setting cannot have. The tables it lies in add their names as it passes."""
+
+    def __init__(self, value: object, expected: str) -> None:
+        super().__init__()
+        self._sentence = f"is {json.dumps(value, default=str)}, expected {expected}"
+        self._path: list[str] = []
+
+    def lies_in(self, name: str) -> None:
+        """Put a name before those that are known."""
+        self._path.insert(0, name)
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self._path)} {self._sentence}"
+
+
+def items(table: Mapping[str, object], read: Callable[[str, object], Any]) -> dict[str, Any]:
+    """Read each value of a table, by its name.
+
+    Raises:
+        UnfitError: If one cannot be what it is.
+    """
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        try:
+            found[name] = read(name, value)
+        except UnfitError as unfit:
+            unfit.lies_in(name)
+            raise
+    return found
+
+
+def text(value: object, expected: str) -> str:
+    """Read text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise UnfitError(value, expected)
+    return value
+
+
+def whole(value: object, least: int, expected: str) -> int:
+    """Read a whole number that is not below the least."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST:
+        raise UnfitError(value, expected)
+    return value
