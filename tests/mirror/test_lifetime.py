@@ -131,12 +131,21 @@ TRANSIENT = {"Submission", "StreamExecution", "Run", "Tensor"}
 """What one inference is made of."""
 
 
+def requests_alive() -> int:
+    return sum(isinstance(each, ov.InferRequest) for each in gc.get_objects())
+
+
+def transients_alive() -> int:
+    return sum(type(each).__name__ in TRANSIENT for each in gc.get_objects())
+
+
 def test_ten_thousand_requests_leave_nothing(server_address: str, models: Mapping[str, Path]) -> None:
     core = ov.Core(server_address)
     compiled = core.compile_model(models["relu"], "CPU")
     row = np.ones((1, 3), np.float32)
     request = compiled.create_infer_request()
     gc.collect()
+    before, left_before = requests_alive(), transients_alive()
     gc.disable()
     try:
         for at in range(10_000):
@@ -145,14 +154,13 @@ def test_ten_thousand_requests_leave_nothing(server_address: str, models: Mappin
                 request.start_async(row)
             if at % 20 == 0:
                 request.wait()
-        assert sum(isinstance(each, ov.InferRequest) for each in gc.get_objects()) < 10
+        assert requests_alive() - before < 10
     finally:
         gc.enable()
     del request
     compiled(row)
     gc.collect()
-    left = [type(each).__name__ for each in gc.get_objects() if type(each).__name__ in TRANSIENT]
-    assert len(left) < 10
+    assert transients_alive() - left_before < 10
     core.close()
 
 

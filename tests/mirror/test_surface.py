@@ -46,11 +46,12 @@ DIFFERENT: Mapping[str, frozenset[str]] = {
 """What is left out on purpose, without a sentence: arithmetic that makes graphs, and openvino's own business."""
 
 MORE: Mapping[str, frozenset[str]] = {
+    "AsyncInferQueue": frozenset({"infer_async", "map_async"}),
     "CompiledModel": frozenset({"optimal_number_of_infer_requests"}),
     "ConstOutput": frozenset({"description"}),
     "Core": frozenset({"close", "served_model"}),
-    "InferRequest": frozenset({"inputs", "outputs", "start_in_pool", "timings"}),
-    "Model": frozenset({"source"}),
+    "InferRequest": frozenset({"infer_async", "inputs", "outputs", "start_in_pool", "timings"}),
+    "Model": frozenset({"blobs", "build_in", "source"}),
     "Node": frozenset({"follow", "get_layout", "layout", "set_layout"}),
     "ProfilingInfo": frozenset({"of"}),
     "Output": frozenset({"description", "follow"}),
