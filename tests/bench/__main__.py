@@ -1,69 +1,80 @@
-"""Measure every way for every network and print the ratios: `python -m tests.bench --help`."""
+"""Measure ways of running models, in one run on one machine: `python -m tests.bench --help`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import openvino as ov
-from tests.bench.load import Figures, Way, measure, middle
-from tests.bench.local_ways import async_queue, infer
-from tests.bench.networks import Network, networks
-from tests.bench.report import chart, machine, table
-from tests.bench.wire_ways import grpc_unary, rest_binary
+from tests.bench import c_clients
+from tests.bench.networks import NETWORKS, lay_out
+from tests.bench.report import machine, table
+from tests.bench.rounds import Rows, run
+from tests.bench.stage import running_stage
+from tests.bench.ways import Case, Local, ways
 
-import inferwire
-from inferwire_cli.server_process import ServerProcess, running_server
+USUAL = {
+    "digits_mlp": (1, 16),
+    "digits_mlp_batched": (64,),
+    "efficientnet_lite0": (4,),
+    "resnet50": (4,),
+}
+"""What is measured unless more is asked for: how many inferences in flight for each model."""
 
-HINTS = {"PERFORMANCE_HINT": "THROUGHPUT"}
-IN_PROCESS = "openvino AsyncInferQueue"
-
-
-def ways(network: Network, server: ServerProcess) -> dict[str, tuple[Way, bool]]:
-    """Build every way of running a network, and say which use the server. The first is the measure."""
-    local = ov.Core().compile_model(network.path, "CPU", HINTS)
-    expected = local(network.sample)[0].copy()
-    remote = inferwire.Core(server.grpc_address).served_model(network.name)
-    sample, jobs = network.sample, network.in_flight
-    return {
-        IN_PROCESS: (async_queue(ov, local, sample, expected, jobs), False),
-        "openvino infer": (infer(local, sample, expected), False),
-        "SDK AsyncInferQueue": (async_queue(inferwire, remote, sample, expected, jobs), True),
-        "SDK infer": (infer(remote, sample, expected), True),
-        f"OIP gRPC, {jobs} calls": (grpc_unary(server.grpc_address, network, expected), True),
-        f"REST binary, {jobs} calls": (rest_binary(server.host, server.http_port, network, expected), True),
-    }
+CONCURRENCIES = (1, 4, 16, 64)
 
 
-def run(network: Network, server: ServerProcess, rounds: int, seconds: float) -> dict[str, Figures]:
-    """Measure the ways in turn, round after round, so that a slow moment hits them all."""
-    figures: dict[str, list[Figures]] = {}
-    for number in range(rounds):
-        for name, (way, is_remote) in ways(network, server).items():
-            found = measure(way, seconds, server.process.pid if is_remote else None)
-            figures.setdefault(name, []).append(found)
-            sys.stderr.write(f"  {network.name} round {number + 1}/{rounds}  {name:26} {found.per_second:9,.0f}/s\n")
-    return {name: middle(found) for name, found in figures.items()}
+def measured(arguments: argparse.Namespace) -> Iterator[tuple[str, Rows]]:
+    """Measure each case that is asked for."""
+    without = frozenset(name for name in c_clients.PACKAGES if _is_missing(name))
+    with TemporaryDirectory() as folder:
+        plan = _plan(arguments)
+        networks = lay_out(Path(folder), plan)
+        with running_stage(Path(folder)) as stage:
+            for network in networks:
+                local = Local(network)
+                for in_flight in plan[network.name]:
+                    case = Case(local, in_flight, stage)
+                    chosen = list(ways(case, tuple(arguments.way), without=without))
+                    yield case.title, run(case.title, chosen, arguments.rounds, arguments.seconds)
+
+
+def _plan(arguments: argparse.Namespace) -> dict[str, Sequence[int]]:
+    asked = arguments.model or (list(NETWORKS) if arguments.all else list(USUAL))
+    usual = dict.fromkeys(NETWORKS, CONCURRENCIES) if arguments.all else USUAL
+    return {name: arguments.concurrency or usual.get(name, (4,)) for name in asked}
+
+
+def _is_missing(generator: str) -> bool:
+    sentence = c_clients.missing(generator)
+    if sentence:
+        sys.stderr.write(f"{sentence}\n")
+    return sentence is not None
+
+
+def parser() -> argparse.ArgumentParser:
+    """Say what can be asked for."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--all", action="store_true", help="every model with 1, 4, 16 and 64 in flight (an hour)")
+    parser.add_argument("--model", action="append", choices=list(NETWORKS), help="only this one; may be repeated")
+    parser.add_argument(
+        "--way", action="append", default=[], help="only ways whose names contain this; may be repeated"
+    )
+    parser.add_argument("--concurrency", action="append", type=int, help="so many in flight; may be repeated")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which each figure's median counts")
+    parser.add_argument("--seconds", type=float, default=2.0, help="seconds per way and round")
+    return parser
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which each figure's median counts")
-    parser.add_argument("--seconds", type=float, default=4.0, help="seconds per way and round")
-    parser.add_argument("--chart", type=Path, default=Path("docs/bench.png"), help="where the bar chart goes")
-    arguments = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        found = networks(Path(folder))
-        with running_server(Path(folder), "--device", "CPU") as server:
-            results = {network.name: run(network, server, arguments.rounds, arguments.seconds) for network in found}
+    arguments = parser().parse_args()
     sys.stdout.write(machine() + "\n")
-    for name, rows in results.items():
-        sys.stdout.write("\n" + table(name, rows) + "\n")
-    chart(results, arguments.chart)
-    sys.stdout.write(f"\nchart: {arguments.chart}\n")
+    for title, rows in measured(arguments):
+        sys.stdout.write(f"\n{table(title, rows)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
