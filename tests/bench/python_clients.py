@@ -108,10 +108,10 @@ def _http_call(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, post:
 
 
 def one_grpc_answer(address: str, request: Request) -> bytes:
-    """Make one unary call."""
-    with grpc.insecure_channel(address, options=OPTIONS) as channel:
+    """Make one unary call, on a connection of its own."""
+    with grpc.insecure_channel(address, options=(*OPTIONS, ("grpc.use_local_subchannel_pool", 1))) as channel:
         method: Any = channel.unary_unary(request.path)
-        return method(request.body, timeout=60, wait_for_ready=True)
+        return method(request.body, timeout=60)
 
 
 def one_http_answer(address: str, request: Request) -> bytes:

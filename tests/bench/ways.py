@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -168,7 +168,7 @@ KINDS = (
 """All kinds, in the order of the tables."""
 
 
-def ways(case: Case, chosen: tuple[str, ...], *, without: frozenset[str]) -> Iterator[Way]:
+def ways(case: Case, chosen: Sequence[str], without: frozenset[str]) -> Iterator[Way]:
     """Make the ways of a case whose names contain one of the chosen texts, and what they are held against."""
     fitting = [kind for kind in KINDS if kind.fits(case)]
     for kind in fitting:
