@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tests.bench import against_peers, c_clients, of_ways
+from tests.bench import against_peers, c_clients, idle, of_ways, page, store
 from tests.bench.command_line import parse
+from tests.bench.goals import cases_of_goals
 from tests.bench.networks import NETWORKS
 from tests.bench.peer_catalogue import PEERS
 from tests.bench.report import machine, table
@@ -25,14 +26,28 @@ def main() -> None:
         case "peer":
             for name in arguments.name:
                 _show(_of_peer(name, arguments), PEERS[name].title)
+        case "page":
+            if not arguments.stored:
+                _measure_all(arguments)
+            peers = {name: store.kept(f"peer-{name}") for name in arguments.peers}
+            page.write(arguments.path, store.kept("ways"), peers, store.kept_at_rest())
         case _:
-            _show(_of_ways(arguments, show_all=arguments.all), "in process")
+            usual = dict.fromkeys(NETWORKS, CONCURRENCIES) if arguments.all else of_ways.USUAL
+            _show(_of_ways(_plan(arguments, usual), arguments.way, arguments), "in process")
 
 
-def _of_ways(arguments: argparse.Namespace, *, show_all: bool) -> Iterator[tuple[str, Rows]]:
-    usual = dict.fromkeys(NETWORKS, CONCURRENCIES) if show_all else of_ways.USUAL
+def _measure_all(arguments: argparse.Namespace) -> None:
+    """Measure what a page shows, and keep each part as soon as it is there."""
+    store.keep_at_rest(idle.measured())
+    plan = {name: sorted({*counts, *of_ways.USUAL.get(name, ())}) for name, counts in cases_of_goals().items()}
+    store.keep("ways", dict(_show(_of_ways(_plan(arguments, plan), (), arguments), "in process")))
+    for name in arguments.peers:
+        store.keep(f"peer-{name}", dict(_show(_of_peer(name, arguments), PEERS[name].title)))
+
+
+def _of_ways(plan: Plan, chosen: Sequence[str], arguments: argparse.Namespace) -> Iterator[tuple[str, Rows]]:
     without = frozenset(name for name in c_clients.PACKAGES if _is_missing(name))
-    return of_ways.measured(_plan(arguments, usual), arguments.way, without, arguments.rounds, arguments.seconds)
+    return of_ways.measured(plan, chosen, without, arguments.rounds, arguments.seconds)
 
 
 def _of_peer(name: str, arguments: argparse.Namespace) -> Iterator[tuple[str, Rows]]:
@@ -52,10 +67,14 @@ def _is_missing(generator: str) -> bool:
     return sentence is not None
 
 
-def _show(found: Iterable[tuple[str, Rows]], base: str) -> None:
+def _show(found: Iterable[tuple[str, Rows]], base: str) -> list[tuple[str, Rows]]:
+    """Print each case as soon as it is measured, and give all."""
+    shown: list[tuple[str, Rows]] = []
     for title, rows in found:
         sys.stdout.write(f"\n{table(title, rows, base)}\n")
         sys.stdout.flush()
+        shown.append((title, rows))
+    return shown
 
 
 if __name__ == "__main__":

@@ -1,6 +1,13 @@
-"""PyTriton: a Python function behind Triton, in one process that Triton talks to."""
+"""PyTriton: a Python function behind Triton, in one process that Triton talks to.
+
+It is given what waits at the same time in one go, since each go costs milliseconds; it runs each request by itself
+where rows may not be gathered.
+"""
 
 from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
 
 import numpy as np
 from pytriton.decorators import batch
@@ -10,7 +17,20 @@ from served import HOST, PROCESSES, Array, Model, served
 
 MOST_ROWS = 64
 
-if __name__ == "__main__":
+LOCKS = """
+import threading
+from multiprocessing import resource_tracker
+
+tracker = resource_tracker._resource_tracker
+if not hasattr(tracker._lock, "_recursion_count"):
+    tracker._lock = threading._PyRLock()
+"""
+"""Triton's own interpreter is an older patch release than the standard library may be, whose locks lack a method."""
+
+
+def main() -> None:
+    """Serve until the end."""
+    (Path(sysconfig.get_path("purelib")) / "sitecustomize.py").write_text(LOCKS)
     what = served()
     model = Model(what)
 
@@ -24,16 +44,18 @@ if __name__ == "__main__":
     config = TritonConfig(
         http_address=HOST, http_port=what.http_port, grpc_address=HOST, grpc_port=what.grpc_port, allow_metrics=False
     )
-    leading = () if what.is_batched else (1,)
+    most_rows = MOST_ROWS if model.is_quick else 1
     with Triton(config=config) as triton:
         triton.bind(
             model_name=what.name,
             infer_func=infer_gathered if what.is_batched else [infer_each] * (1 if model.is_quick else PROCESSES),
-            inputs=[Tensor(name=what.input, dtype=np.dtype(what.dtype), shape=(*leading, *what.shape))],
-            outputs=[Tensor(name=what.output, dtype=np.float32, shape=(*leading, what.classes))],
-            config=ModelConfig(
-                batching=what.is_batched, max_batch_size=MOST_ROWS if what.is_batched else 1, batcher=DynamicBatcher()
-            ),
+            inputs=[Tensor(name=what.input, dtype=np.dtype(what.dtype), shape=tuple(what.shape))],
+            outputs=[Tensor(name=what.output, dtype=np.float32, shape=(what.classes,))],
+            config=ModelConfig(batching=True, max_batch_size=most_rows, batcher=DynamicBatcher()),
             strict=False,
         )
         triton.serve()
+
+
+if __name__ == "__main__":
+    main()

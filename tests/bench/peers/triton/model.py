@@ -16,8 +16,8 @@ class TritonPythonModel:
 
     def execute(self, requests: list[Any]) -> list[Any]:
         rows = [triton.get_input_tensor_by_name(request, self._served.input).as_numpy() for request in requests]
-        if len(rows) == 1:
-            return [self._response(self._model.infer(rows[0]))]
+        if len(rows) == 1 or not self._served.is_batched:
+            return [self._response(self._model.infer(each)) for each in rows]
         answers = self._model.infer(np.concatenate(rows))
         ends = np.cumsum([len(each) for each in rows])[:-1]
         return [self._response(answer) for answer in np.split(answers, ends)]

@@ -21,12 +21,10 @@ def lay_out(what: Served, folder: Path) -> Path:
     version.mkdir(parents=True)
     for module in (Path(__file__).with_name("model.py"), Path(sys.modules["served"].__file__ or "")):
         shutil.copy(module, version)
-    leading = [] if what.is_batched else [-1]
-    batching = f"max_batch_size: {MOST_ROWS}\ndynamic_batching {{}}" if what.is_batched else "max_batch_size: 0"
     (version.parent / "config.pbtxt").write_text(
-        f'backend: "python"\n{batching}\n'
-        f'input [{{ name: "{what.input}" data_type: {TYPES[what.dtype]} dims: {[*leading, *what.shape]} }}]\n'
-        f'output [{{ name: "{what.output}" data_type: TYPE_FP32 dims: {[*leading, what.classes]} }}]\n'
+        f'backend: "python"\nmax_batch_size: {MOST_ROWS}\ndynamic_batching {{}}\n'
+        f'input [{{ name: "{what.input}" data_type: {TYPES[what.dtype]} dims: {what.shape} }}]\n'
+        f'output [{{ name: "{what.output}" data_type: TYPE_FP32 dims: {[what.classes]} }}]\n'
         f"instance_group [{{ count: {PROCESSES} kind: KIND_CPU }}]\n"
     )
     return version.parents[1]
