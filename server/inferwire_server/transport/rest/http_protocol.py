@@ -9,6 +9,7 @@ import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from inferwire_proto.errors import Code
+from inferwire_server.transport.rest.joined_writes import JoinedWrites
 
 LONGEST_HEAD = 64 * 1024
 """The most bytes of a request line and headers; the parser itself would keep any number."""
@@ -43,10 +44,11 @@ class HttpProtocol(HttpToolsProtocol):
     _received = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Take a connection. An answer is written in two parts: the second must not wait for an acknowledgement."""
+        """Take a connection. What is written to it goes out at once, the parts of an answer together."""
         super().connection_made(transport)
         peer: socket.socket = transport.get_extra_info("socket")
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.transport = JoinedWrites(transport, self.loop)
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes, unless they are more of a head that is too long already."""
