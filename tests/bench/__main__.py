@@ -46,25 +46,24 @@ def _measure_all(arguments: argparse.Namespace) -> None:
 
 
 def _of_ways(plan: Plan, chosen: Sequence[str], arguments: argparse.Namespace) -> Iterator[tuple[str, Rows]]:
-    without = frozenset(name for name in c_clients.PACKAGES if _is_missing(name))
+    missing = {name: sentence for name in c_clients.PACKAGES if (sentence := c_clients.missing(name))}
+    for sentence in missing.values():
+        sys.stderr.write(f"{sentence}; the ways that use it are left out\n")
+    without = frozenset(missing)
     return of_ways.measured(plan, chosen, without, arguments.rounds, arguments.seconds)
 
 
 def _of_peer(name: str, arguments: argparse.Namespace) -> Iterator[tuple[str, Rows]]:
     plan = _plan(arguments, against_peers.USUAL)
+    for generator in c_clients.PACKAGES:
+        if sentence := c_clients.missing(generator):
+            sys.exit(f"{sentence}; peers are measured with it")
     return against_peers.against(name, plan, arguments.rounds, arguments.seconds)
 
 
 def _plan(arguments: argparse.Namespace, usual: Mapping[str, Sequence[int]]) -> Plan:
     asked = arguments.model or list(usual)
     return {name: arguments.concurrency or usual.get(name, (4,)) for name in asked}
-
-
-def _is_missing(generator: str) -> bool:
-    sentence = c_clients.missing(generator)
-    if sentence:
-        sys.stderr.write(f"{sentence}\n")
-    return sentence is not None
 
 
 def _show(found: Iterable[tuple[str, Rows]], base: str) -> list[tuple[str, Rows]]:

@@ -39,7 +39,7 @@ def missing(generator: str) -> str | None:
     """Say how to get a generator that is not installed."""
     if shutil.which(generator):
         return None
-    return f"{generator} is not installed, the ways that use it are left out: apt-get install {PACKAGES[generator]}"
+    return f"{generator} is not installed: apt-get install {PACKAGES[generator]}"
 
 
 def h2load(address: str, request: Request, answers: KnownAnswers, in_flight: int) -> Callable[[float], Answered]:
