@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from inferwire_server.transport.rest.joined_writes import JoinedWrites
+from inferwire_server.transport.rest.joined_writes import MOST_HELD, JoinedWrites
 
 
 class Recorded(asyncio.Transport):
@@ -50,6 +50,18 @@ async def test_parts_go_out_together() -> None:
     transport.write(b"next")
     await a_go_of_the_loop()
     assert inner.calls == [b"headbody", b"next"]
+
+
+async def test_much_goes_out_at_once() -> None:
+    transport, inner = await joined()
+    much = bytes(MOST_HELD)
+    transport.write(b"head")
+    transport.write(much)
+    assert inner.calls == [b"head" + much]
+    transport.write(b"next")
+    assert len(inner.calls) == 1
+    await a_go_of_the_loop()
+    assert inner.calls[1:] == [b"next"]
 
 
 async def test_what_is_written_goes_out_before_a_close() -> None:

@@ -6,6 +6,10 @@ import asyncio
 from typing import Any
 
 
+MOST_HELD = 64 * 1024
+"""So many bytes go out at once, so that whoever writes more learns in time that the peer does not read."""
+
+
 class JoinedWrites(asyncio.Transport):
     """A transport that hands what is written in one go of the loop to another, together."""
 
@@ -14,12 +18,16 @@ class JoinedWrites(asyncio.Transport):
         self._transport = transport
         self._loop = loop
         self._parts: list[bytes | bytearray | memoryview] = []
+        self._held = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Write soon."""
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
+        self._held += len(data)
+        if self._held >= MOST_HELD:
+            self._flush()
 
     def close(self) -> None:
         """Write what there is and close."""
@@ -56,6 +64,6 @@ class JoinedWrites(asyncio.Transport):
         return self._transport.get_protocol()
 
     def _flush(self) -> None:
-        parts, self._parts = self._parts, []
+        parts, self._parts, self._held = self._parts, [], 0
         if parts and not self._transport.is_closing():
             self._transport.writelines(parts)
