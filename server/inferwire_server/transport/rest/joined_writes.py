@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-
 MOST_HELD = 64 * 1024
 """So many bytes go out at once, so that whoever writes more learns in time that the peer does not read."""
 
