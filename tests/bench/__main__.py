@@ -37,12 +37,20 @@ def main() -> None:
 
 
 def _measure_all(arguments: argparse.Namespace) -> None:
-    """Measure what a page shows, and keep each part as soon as it is there."""
+    """Measure what a page shows, and keep each part as soon as it is there. A peer that fails is left out."""
     store.keep_at_rest(idle.measured())
     plan = {name: sorted({*counts, *of_ways.USUAL.get(name, ())}) for name, counts in cases_of_goals().items()}
     store.keep("ways", dict(_show(_of_ways(_plan(arguments, plan), (), arguments), "in process")))
+    _measure_peers(arguments)
+
+
+def _measure_peers(arguments: argparse.Namespace) -> None:
     for name in arguments.peers:
-        store.keep(f"peer-{name}", dict(_show(_of_peer(name, arguments), PEERS[name].title)))
+        store.keep(f"peer-{name}", {})
+        try:
+            store.keep(f"peer-{name}", dict(_show(_of_peer(name, arguments), PEERS[name].title)))
+        except AssertionError as error:
+            sys.stderr.write(f"{error}\n")
 
 
 def _of_ways(plan: Plan, chosen: Sequence[str], arguments: argparse.Namespace) -> Iterator[tuple[str, Rows]]:

@@ -28,7 +28,8 @@ def against(peer: str, plan: dict[str, Sequence[int]], rounds: int, seconds: flo
             for network in networks:
                 local = Local(network)
                 with running_peer(peer, network, local.expected) as other:
-                    for face, in_flight in ((f, n) for f in PEERS[peer].faces for n in plan[network.name]):
+                    faces = [face for face in PEERS[peer].faces if face.takes(network)]
+                    for face, in_flight in ((f, n) for f in faces for n in plan[network.name]):
                         ours, theirs = (prepare(network, local.expected) for prepare in (face.ours, face.theirs))
                         ways = [
                             _way(PEERS[peer].title, face, other, theirs, local, in_flight),

@@ -121,8 +121,8 @@ def read_wrk(said: str) -> Answered:
         AssertionError: Not every answer was good.
     """
     found = json.loads(said.splitlines()[-1])
-    if found["bad_status"] or found["failed"]:
-        raise AssertionError(f"wrk was refused: {found}")
+    if found["bad_status"] or found["failed"] or not found["requests"]:
+        raise AssertionError(f"wrk was refused, or got no answer in its time: {found}")
     return Answered(found["requests"], found["elapsed_us"] / 1e6, found["p50_us"] / 1e6, found["p99_us"] / 1e6)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tests.bench import c_clients, requests
 from tests.bench.networks import Array, Network
 from tests.bench.requests import Request
-from tests.bench.ways import Client, Prepare
+from tests.bench.ways import LARGEST_JSON, Client, Prepare
 
 from inferwire_cli.server_process import ServerProcess
 
@@ -26,6 +26,11 @@ class Face:
     theirs: Prepare
     ours: Prepare
     address: Callable[[ServerProcess], str]
+    largest: int | None = None
+
+    def takes(self, network: Network) -> bool:
+        """Whether the network's tensors are small enough for it."""
+        return self.largest is None or network.sample.nbytes < self.largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ def _http(server: ServerProcess) -> str:
 
 GRPC = Face("OIP gRPC", c_clients.h2load, requests.oip_grpc, requests.oip_grpc, _grpc)
 BINARY = Face("REST binary", c_clients.wrk, requests.rest_binary, requests.rest_binary, _http)
-JSON = Face("REST JSON", c_clients.wrk, requests.rest_json, requests.rest_json, _http)
+JSON = Face("REST JSON", c_clients.wrk, requests.rest_json, requests.rest_json, _http, LARGEST_JSON)
 BYTES = Face("bytes over HTTP", c_clients.wrk, partial(requests.raw_bytes, "/inference"), requests.rest_binary, _http)
 BASE64 = Face(
     "base64 in JSON, ours binary", c_clients.wrk, partial(base64_in_json, "/predict"), requests.rest_binary, _http

@@ -76,7 +76,7 @@ def running_peer(name: str, network: Network, expected: Array) -> Generator[Serv
         )
         server = ServerProcess(process, grpc_port, http_port)
         try:
-            for face in PEERS[name].faces:
+            for face in (face for face in PEERS[name].faces if face.takes(network)):
                 request = face.theirs(network, expected)
                 _wait_until_right(server, face, request, KnownAnswers(request.read, expected, name))
             yield server

@@ -49,10 +49,10 @@ def test_what_wrk_writes() -> None:
     assert read_wrk(wrk()) == Answered(count=10, elapsed_s=2.0, p50_s=0.0005, p99_s=0.0009)
 
 
-@pytest.mark.parametrize("what", ["bad_status", "failed"])
-def test_wrk_was_refused(what: str) -> None:
+@pytest.mark.parametrize("changes", [{"bad_status": 1}, {"failed": 1}, {"requests": 0}])
+def test_wrk_was_refused(changes: dict[str, int]) -> None:
     with pytest.raises(AssertionError, match="was refused"):
-        read_wrk(wrk(**{what: 1}))
+        read_wrk(wrk(**changes))
 
 
 def test_a_wrong_answer_is_found_behind_right_ones() -> None:
