@@ -58,7 +58,7 @@ def _of_ways(plan: Plan, chosen: Sequence[str], arguments: argparse.Namespace) -
     for sentence in missing.values():
         sys.stderr.write(f"{sentence}; the ways that use it are left out\n")
     without = frozenset(missing)
-    return of_ways.measured(plan, chosen, without, arguments.rounds, arguments.seconds)
+    return of_ways.measured(plan, of_ways.Load(chosen, without, arguments.rounds, arguments.seconds))
 
 
 def _of_peer(name: str, arguments: argparse.Namespace) -> Iterator[tuple[str, Rows]]:

@@ -22,21 +22,23 @@ USUAL = {"digits_mlp": (1, 16), "digits_mlp_batched": (64,), "resnet50": (4,)}
 
 def against(peer: str, plan: dict[str, Sequence[int]], rounds: int, seconds: float) -> Iterator[tuple[str, Rows]]:
     """Measure each way into a peer, with the same way into this server beside it."""
-    with TemporaryDirectory() as folder:
-        networks = lay_out(Path(folder), plan)
-        with running_server(Path(folder), "--device", "CPU") as own:
-            for network in networks:
-                local = Local(network)
-                with running_peer(peer, network, local.expected) as other:
-                    faces = [face for face in PEERS[peer].faces if face.takes(network)]
-                    for face, in_flight in ((f, n) for f in faces for n in plan[network.name]):
-                        ours, theirs = (prepare(network, local.expected) for prepare in (face.ours, face.theirs))
-                        ways = [
-                            _way(PEERS[peer].title, face, other, theirs, local, in_flight),
-                            _way("inferwire", face, own, ours, local, in_flight),
-                        ]
-                        title = f"{network.name}, {face.name}, {in_flight} in flight"
-                        yield title, run(title, ways, rounds, seconds)
+    for name, counts in plan.items():
+        with TemporaryDirectory() as folder:
+            (network,) = lay_out(Path(folder), [name])
+            local = Local(network)
+            with (
+                running_server(Path(folder), "--device", "CPU") as own,
+                running_peer(peer, network, local.expected) as other,
+            ):
+                faces = [face for face in PEERS[peer].faces if face.takes(network)]
+                for face, in_flight in ((face, count) for face in faces for count in counts):
+                    ours, theirs = (prepare(network, local.expected) for prepare in (face.ours, face.theirs))
+                    ways = [
+                        _way(PEERS[peer].title, face, other, theirs, local, in_flight),
+                        _way("inferwire", face, own, ours, local, in_flight),
+                    ]
+                    title = f"{name}, {face.name}, {in_flight} in flight"
+                    yield title, run(title, ways, rounds, seconds)
 
 
 def _way(name: str, face: Face, server: ServerProcess, request: Request, local: Local, in_flight: int) -> Way:

@@ -18,6 +18,7 @@ COLOURS = {"in": "#9aa0a6", "fl": "#dadce0", "SD": "#1a73e8", "OI": "#e8710a", "
 """By how ways' names begin."""
 OURS, THEIRS = "#1a73e8", "#9aa0a6"
 COLUMNS = 2
+FAR_OFF = 2.0
 
 
 def of_ways(cases: Mapping[str, Rows], path: Path) -> None:
@@ -28,8 +29,9 @@ def of_ways(cases: Mapping[str, Rows], path: Path) -> None:
     )
     for axis in grid.flat[len(cases) :]:
         axis.set_visible(False)
-    for axis, (title, rows) in zip(grid.flat, cases.items(), strict=False):
-        base = next(iter(rows.values()))
+    for axis, (title, measured) in zip(grid.flat, cases.items(), strict=False):
+        base = next(iter(measured.values()))
+        rows = {name: row for name, row in measured.items() if not _is_far_off(name, row, base)}
         ratios = [row.ratio(base) for row in rows.values()]
         middles = [ratio.middle for ratio in ratios]
         spread = [[r.middle - r.least for r in ratios], [r.most - r.middle for r in ratios]]
@@ -52,6 +54,11 @@ def of_peers(cases: Mapping[str, Rows], path: Path) -> None:
     axis.bar_label(bars, [f"  {middle:.2f}" for middle in middles], fontsize=8)
     _dress(axis, "inferwire's requests per second, as a ratio to the peer's", max(r.most for r in ratios.values()))
     _save(figure, path)
+
+
+def _is_far_off(name: str, row: Row, base: Row) -> bool:
+    """Whether it is a floor so much faster than a model that beside it the rest would not be seen."""
+    return name.startswith("floor") and row.ratio(base).middle > FAR_OFF
 
 
 def _label(row: Row, base: Row) -> str:

@@ -20,15 +20,16 @@ class Row:
         """Give the median of a figure."""
         return median(getattr(figures, name) for figures in self.rounds)
 
-    def ratio(self, base: Row) -> Ratio:
-        """Hold it against another, each round against the same round."""
-        ratios = [own.per_second / other.per_second for own, other in zip(self.rounds, base.rounds, strict=True)]
+    def ratio(self, base: Row, name: str = "per_second") -> Ratio:
+        """Hold a figure against another's, each round against the same round."""
+        pairs = zip(self.rounds, base.rounds, strict=True)
+        ratios = [getattr(own, name) / getattr(other, name) for own, other in pairs]
         return Ratio(median(ratios), min(ratios), max(ratios))
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A ratio of rates: the median of the rounds, and how far apart they were."""
+    """A ratio: the median of the rounds, and how far apart they were."""
 
     middle: float
     least: float
