@@ -69,11 +69,12 @@ def _dress(axis: Axes, title: str, most: float) -> None:
     axis.axvline(1.0, color="#202124", linewidth=0.8, linestyle=":")
     axis.set_xlim(0, most * 1.35)
     axis.set_title(title, fontsize=10)
+    axis.margins(y=0.02)
     axis.invert_yaxis()
     axis.tick_params(labelsize=8)
     axis.spines[["top", "right"]].set_visible(False)
 
 
 def _save(figure: Figure, path: Path) -> None:
-    figure.savefig(path, dpi=100)
+    figure.savefig(path, dpi=80)
     plt.close(figure)

@@ -28,8 +28,8 @@ weights, both for pictures of 224 x 224 (602 KB as f32, 151 KB as u8).
 
 PEERS_HOW = """The same model by the same openvino, under the same generator, in alternating rounds. Each peer is set up
 as well as it allows: a quick model runs where the call is, a slow one in as many threads or processes as there are
-cores. Where rows may be gathered (`digits_mlp_batched`), {batching} gather them, as this server does. The adapters are
-in [tests/bench/peers](../tests/bench/peers); `make bench-peer PEER=mosec` runs one alone.
+cores. Where rows may be gathered (`digits_mlp_batched`), {batching} gather them, as this
+server does. The adapters are in [tests/bench/peers](../tests/bench/peers); `make bench-peer PEER=mosec` runs one alone.
 """
 
 

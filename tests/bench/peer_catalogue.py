@@ -79,7 +79,7 @@ BASE64 = Face(
 
 PEERS: Mapping[str, Peer] = {
     "mlserver": Peer("MLServer", (GRPC, JSON)),
-    "triton": Peer("Triton, Python backend", (GRPC, BINARY), batches=True, environment="pytriton"),
+    "triton": Peer("Triton (Python backend)", (GRPC, BINARY), batches=True, environment="pytriton"),
     "pytriton": Peer("PyTriton", (GRPC, BINARY), batches=True),
     "mosec": Peer("mosec", (BYTES,), batches=True),
     "kserve": Peer("KServe", (GRPC, BINARY)),
