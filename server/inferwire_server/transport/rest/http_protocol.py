@@ -35,6 +35,9 @@ _NO_GRPC = _refusal(
 )
 _HTTP2_PREFACE = b"PRI * HTTP/2.0"
 
+GATHERED_BODY = 1024 * 1024
+"""How much of a body is gathered before the application is woken for it, and the peer told to wait."""
+
 
 class HttpProtocol(HttpToolsProtocol):
     """One connection."""
@@ -67,6 +70,15 @@ class HttpProtocol(HttpToolsProtocol):
         """Begin a request."""
         self._is_in_head = False
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take in more of a body. uvicorn would stop reading at each 64 KiB until the application has had its turn."""
+        if self.cycle.response_complete:
+            return
+        self.cycle.body += body
+        if len(self.cycle.body) >= GATHERED_BODY:
+            self.flow.pause_reading()
+            self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         """End a request; the bytes that did are not counted as the next one's head."""
