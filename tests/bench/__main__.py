@@ -30,7 +30,8 @@ def main() -> None:
             if not arguments.stored:
                 _measure_all(arguments)
             peers = {name: store.kept(f"peer-{name}") for name in arguments.peers}
-            page.write(arguments.path, store.kept("ways"), peers, store.kept_at_rest())
+            found = page.Results(store.kept_machine(), store.kept("ways"), peers, store.kept_at_rest())
+            page.write(arguments.path, found)
         case _:
             usual = dict.fromkeys(NETWORKS, CONCURRENCIES) if arguments.all else of_ways.USUAL
             _show(_of_ways(_plan(arguments, usual), arguments.way, arguments), "in process")
@@ -38,6 +39,7 @@ def main() -> None:
 
 def _measure_all(arguments: argparse.Namespace) -> None:
     """Measure what a page shows, and keep each part as soon as it is there. A peer that fails is left out."""
+    store.keep_machine(machine())
     store.keep_at_rest(idle.measured())
     plan = {name: sorted({*counts, *of_ways.USUAL.get(name, ())}) for name, counts in cases_of_goals().items()}
     store.keep("ways", dict(_show(_of_ways(_plan(arguments, plan), (), arguments), "in process")))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench import charts, goals
 from tests.bench.idle import AtRest
 from tests.bench.peer_catalogue import PEERS
-from tests.bench.report import machine, table
+from tests.bench.report import table
 from tests.bench.rounds import Rows
 from tests.bench.store import Cases
 
@@ -33,15 +34,26 @@ server does. The adapters are in [tests/bench/peers](../tests/bench/peers); `mak
 """
 
 
-def write(path: Path, ways: Cases, peers: Mapping[str, Cases], rest: AtRest | None) -> None:
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All that a page shows."""
+
+    machine: str
+    ways: Cases
+    peers: Mapping[str, Cases]
+    rest: AtRest | None
+
+
+def write(path: Path, results: Results) -> None:
     """Write the page, and its charts beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(_page(path, ways, peers, rest)))
+    path.write_text("\n".join(_page(path, results)))
 
 
-def _page(path: Path, ways: Cases, peers: Mapping[str, Cases], rest: AtRest | None) -> Iterator[str]:
+def _page(path: Path, results: Results) -> Iterator[str]:
+    ways, peers, rest = results.ways, results.peers, results.rest
     yield f"# Benchmarks\n\n{HOW}"
-    yield f"Measured on {machine()}.\n"
+    yield f"Measured on {results.machine}; the load is the system's average of a minute, before it began.\n"
     yield "## What was aimed at\n\n| what | goal | found | met |\n|---|---|---:|---|"
     yield from goals.lines(ways, peers, rest)
     if ways:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
@@ -12,11 +13,14 @@ PACKAGES = ("openvino", "grpcio", "uvicorn", "uvloop", "numpy")
 
 
 def machine() -> str:
-    """Say what ran, and on what."""
+    """Say what runs, on what, and how much else runs there now."""
     names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     processor = names[0].partition(":")[2].strip() if names else platform.machine()
     packages = ", ".join(f"{name} {version(name).partition('-')[0]}" for name in PACKAGES)
-    return f"{len(names)} cores of {processor}, Python {platform.python_version()}, {packages}"
+    load = os.getloadavg()[0]
+    return (
+        f"{len(names)} cores of {processor} with a load of {load:.1f}, Python {platform.python_version()}, {packages}"
+    )
 
 
 def table(title: str, rows: Rows, base: str = "in process") -> str:

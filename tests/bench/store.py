@@ -42,6 +42,16 @@ def kept_at_rest() -> AtRest | None:
     return AtRest(**found) if found else None
 
 
+def keep_machine(described: str) -> None:
+    """Keep what was measured on."""
+    _write("machine", {"described": described})
+
+
+def kept_machine() -> str:
+    """Read what was measured on."""
+    return _read("machine").get("described", "an unknown machine")
+
+
 def _write(name: str, value: object) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(value, indent=1))
