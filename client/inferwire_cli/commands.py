@@ -8,6 +8,7 @@ from importlib.metadata import version
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.config import Env
 
+from inferwire_cli.bench import bench
 from inferwire_cli.demo import demo
 from inferwire_cli.exit_codes import MISUSE
 from inferwire_cli.infer import infer
@@ -25,6 +26,7 @@ app = App(
 app.command(serve)
 app.command(models)
 app.command(infer)
+app.command(bench)
 app.command(load)
 app.command(unload)
 app.command(demo)

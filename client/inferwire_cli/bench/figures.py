@@ -1,0 +1,68 @@
+"""What a load's samples say: rates, percentiles, a histogram. Computes only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferwire_cli.bench.load import Sample
+from inferwire_cli.infer.pictures import Array
+
+PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+PARTS: Mapping[str, str] = {
+    "latency": "total_ms",
+    "queue": "queue_ms",
+    "inference": "inference_ms",
+    "wire": "wire_ms",
+}
+"""What is measured of each inference, by the name it is shown under."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How one part of the time is spread, in milliseconds; the percentiles in the order of `PERCENTILES`."""
+
+    mean: float
+    percentiles: tuple[float, ...]
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of a histogram: how many samples were from `least` up to below `most`; None where nothing bounds it."""
+
+    least: float
+    most: float | None
+    count: int
+
+
+def spreads(samples: Sequence[Sample]) -> dict[str, Spread]:
+    """Give the spread of each part; of none where nothing was answered."""
+    if not samples:
+        return {}
+    return {name: _spread(column(samples, name)) for name in PARTS}
+
+
+def column(samples: Sequence[Sample], name: str) -> Array:
+    """Give one part of all samples."""
+    return np.array([getattr(sample, PARTS[name]) for sample in samples])
+
+
+def histogram(values: Array, bars: int = 12) -> list[Bar]:
+    """Count in bars of one width up to the 99th percentile; what is above has a bar of its own."""
+    least, most = float(values.min()), float(np.percentile(values, 99))
+    if most <= least:
+        return [Bar(least, None, len(values))]
+    counts, edges = np.histogram(values, bins=bars, range=(least, most))
+    found = [
+        Bar(float(low), float(high), int(count)) for low, high, count in zip(edges, edges[1:], counts, strict=False)
+    ]
+    above = int((values > most).sum())
+    return [*found, Bar(most, None, above)] if above else found
+
+
+def _spread(values: Array) -> Spread:
+    percentiles: list[float] = np.percentile(values, PERCENTILES).tolist()
+    return Spread(float(values.mean()), tuple(percentiles), float(values.max()))
