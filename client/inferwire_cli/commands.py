@@ -14,6 +14,7 @@ from inferwire_cli.exit_codes import MISUSE
 from inferwire_cli.infer import infer
 from inferwire_cli.models import load, models, unload
 from inferwire_cli.serve import serve
+from inferwire_cli.top import top
 from inferwire_server.settings import ENV_PREFIX
 
 app = App(
@@ -27,6 +28,7 @@ app.command(serve)
 app.command(models)
 app.command(infer)
 app.command(bench)
+app.command(top)
 app.command(load)
 app.command(unload)
 app.command(demo)
