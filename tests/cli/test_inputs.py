@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from PIL import Image
 
 import inferwire as ov
 from inferwire.ports import PortDescription
-from inferwire_cli.infer.answers import Answer, guesses, probabilities, summary
+from inferwire_cli.infer.answers import Answer, as_document, guesses, numbers_of, probabilities, summary
 from inferwire_cli.infer.pictures import PixelOptions, form_of
 from inferwire_cli.infer.values import assign, read_value
 from inferwire_cli.terminal import CommandError, MisuseError
@@ -78,6 +79,19 @@ def test_numbers_take_the_inputs_type_unless_they_would_lose_something() -> None
     assert read_value("7", port("x", ov.Type.i64, []), PLAIN).shape == ()
     with pytest.raises(CommandError, match="input 'x' is of float64, expected i32"):
         read_value("[1.5]", port("x", ov.Type.i32, [1]), PLAIN)
+
+
+def test_bf16_travels_as_its_bits() -> None:
+    numbers = [1.0, -2.5, 0.15625, 3.0e38]
+    bits = read_value(json.dumps(numbers), port("x", ov.Type.bf16, [4]), PLAIN)
+    assert (bits.dtype, bits.view(np.uint16)[0]) == (np.float16, 0x3F80)
+    np.testing.assert_allclose(numbers_of(bits, ov.Type.bf16), numbers, rtol=2**-8)
+
+
+def test_json_has_null_for_what_is_no_number() -> None:
+    output = port("y", ov.Type.f32, [3])
+    document = as_document(Answer(output, np.array([1.0, np.nan, -np.inf], np.float32)), (), 1)
+    assert document == {"name": "y", "type": "f32", "shape": [3], "data": [1.0, None, None]}
 
 
 def test_inputs_are_told_apart_by_name_and_one_needs_none() -> None:

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
+import httpx
 import numpy as np
 import openvino
 import pytest
@@ -92,3 +94,16 @@ def test_a_file_with_what_is_not_offered_is_refused_before_anything_is_served(tm
     (line,) = done.stdout.splitlines() or done.stderr.splitlines()
     assert "model 'a': shape is" in line
     assert "nirqe is no field" in line
+
+
+def test_a_watched_file_is_followed(tmp_path: Path) -> None:
+    digits = {"base_path": str(ROOT / "deploy/models/digits_mlp")}
+    file = configuration(tmp_path, {"name": "first", **digits})
+    with running_server(None, "--config", str(file), "--watch") as server:
+        configuration(tmp_path, {"name": "second", **digits})
+        with httpx.Client(base_url=f"http://{server.http_address}", timeout=30) as client:
+            give_up = monotonic() + 60
+            while client.get("/v2/models/second/ready").status_code != 200:
+                assert monotonic() < give_up
+            while list(client.get("/v1/config").json()) != ["second"]:
+                assert monotonic() < give_up

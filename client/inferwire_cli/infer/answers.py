@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from rich.text import Text
 
 from inferwire.ports import PortDescription
+from inferwire.types import Type
 from inferwire_cli.infer.pictures import Array
 
 FEW = 8
@@ -37,6 +39,13 @@ class Guess:
     label: str
     index: int
     probability: float
+
+
+def numbers_of(array: Array, element_type: Type) -> Array:
+    """Give the numbers of an output: openvino shows those of bf16 as bits of f16."""
+    if element_type != Type.bf16:
+        return array
+    return (np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
 def guesses(answer: Answer, labels: Sequence[str], count: int) -> list[list[Guess]]:
@@ -86,7 +95,9 @@ def summary(array: Array) -> Iterator[str]:
 def as_document(answer: Answer, labels: Sequence[str], count: int) -> dict[str, Any]:
     """Say it as JSON does."""
     name, type_name = answer.port.oip_name, answer.port.element_type.type_name
-    data: list[Any] = answer.array.reshape(-1).tolist()
+    # JSON has no infinities, and nothing that is no number.
+    flat: list[Any] = answer.array.reshape(-1).tolist()
+    data = [None if isinstance(each, float) and not isfinite(each) else each for each in flat]
     document = {"name": name, "type": type_name, "shape": list(answer.array.shape), "data": data}
     rows = guesses(answer, labels, count)
     if rows:

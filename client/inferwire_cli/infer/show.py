@@ -13,7 +13,7 @@ from inferwire.core import Core
 from inferwire.transport.address import Address
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire.transport.protocol import Timings
-from inferwire_cli.infer.answers import Answer, as_document, guesses, lines
+from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, numbers_of
 from inferwire_cli.infer.pictures import Array, PixelOptions
 from inferwire_cli.infer.values import read_inputs, require_all
 from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console, server_address
@@ -65,13 +65,13 @@ def _infer(
     try:
         request = core.served_model(wanted.name, wanted.version or None).create_infer_request()
         outputs = request.infer(dict(values))
-        arrays: list[Array] = [outputs[at] for at in range(len(model.description.outputs))]
+        ports = model.description.outputs
+        answers = [Answer(port, numbers_of(outputs[at], port.element_type)) for at, port in enumerate(ports)]
     except (TypeError, ValueError, RuntimeError) as error:
         raise CommandError(" ".join(str(error).split())) from error
     finally:
         core.close()
-    pairs = zip(model.description.outputs, arrays, strict=True)
-    return [Answer(port, array) for port, array in pairs], request.timings
+    return answers, request.timings
 
 
 def read_labels(path: Path) -> tuple[str, ...]:

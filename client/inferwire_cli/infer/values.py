@@ -121,7 +121,7 @@ def _fitted(array: Array, port: PortDescription) -> Array:
     name = port.element_type.type_name
     if port.element_type != Type.string:
         try:
-            array = array.astype(port.element_type.to_dtype(), casting="same_kind", copy=False)
+            array = _typed(array, port.element_type)
         except TypeError:
             raise CommandError(f"input '{port.oip_name}' is of {array.dtype}, expected {name}") from None
     shape = port.partial_shape
@@ -131,3 +131,16 @@ def _fitted(array: Array, port: PortDescription) -> Array:
         lengths = ",".join(map(str, array.shape))
         raise CommandError(f"input '{port.oip_name}' has shape [{lengths}], expected {shape}")
     return array
+
+
+def _typed(array: Array, element_type: Type) -> Array:
+    """Convert numbers where nothing but precision is lost.
+
+    Raises:
+        TypeError: Where more would be.
+    """
+    if element_type != Type.bf16:
+        return array.astype(element_type.to_dtype(), casting="same_kind", copy=False)
+    # The upper half of an f32; numpy knows no such type, and openvino shows its bits as f16.
+    bits = np.ascontiguousarray(array.astype(np.float32, casting="same_kind")).view(np.uint32)
+    return ((bits + 0x8000) >> 16).astype(np.uint16).view(np.float16)

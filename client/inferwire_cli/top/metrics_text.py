@@ -62,14 +62,14 @@ class Metrics:
 
     def sum(self, name: str, labels: Mapping[str, str] | None = None) -> float:
         """Add up what has these labels, whatever others."""
-        wanted = (labels or {}).items()
-        return sum(value for has, value in self._values.get(name, {}).items() if wanted <= set(has))
+        wanted = frozenset((labels or {}).items())
+        return sum(value for has, value in self._values.get(name, {}).items() if wanted <= has)
 
     def histogram(self, name: str, labels: Mapping[str, str]) -> Histogram:
         """Add up the histograms that have these labels."""
-        below: dict[float, float] = {}
+        wanted, below = frozenset(labels.items()), dict[float, float]()
         for has, value in self._values.get(f"{name}_bucket", {}).items():
-            if labels.items() <= set(has):
+            if wanted <= has:
                 bound = float(dict(has)["le"])
                 below[bound] = below.get(bound, 0.0) + value
         return Histogram(below, self.sum(f"{name}_sum", labels))
