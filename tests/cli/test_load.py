@@ -14,7 +14,7 @@ from inferwire.errors import QueueFull, ServerUnavailable
 from inferwire.ports import PortDescription
 from inferwire_cli.bench.figures import Bar, histogram, spreads
 from inferwire_cli.bench.inputs import complete
-from inferwire_cli.bench.load import Budget, Call, Sample, Tally, in_threads
+from inferwire_cli.bench.load import Budget, Call, Sample, Samples, Tally, in_threads
 from inferwire_cli.bench.report import bar_lines
 from inferwire_cli.http_address import http_address
 from inferwire_cli.terminal import MisuseError, server_address
@@ -68,7 +68,7 @@ def test_what_fails_is_counted_by_its_reason_and_the_rest_goes_on() -> None:
     tally = Tally()
     in_threads(open_call, 1)(Budget(3, None), tally)
     assert tally.failures == {"full": 2}
-    assert [sample.wire_ms for sample in tally.samples] == [1.5]
+    assert tally.samples.column("wire").tolist() == [1.5]
 
 
 def test_a_server_that_is_gone_ends_the_load() -> None:
@@ -128,14 +128,16 @@ def test_strings_are_not_made_up() -> None:
 
 
 def test_the_spread_of_each_part_is_told() -> None:
-    samples = [Sample(float(total), 1.0, 2.0) for total in range(10, 110)]
+    samples = Samples()
+    for total in range(10, 110):
+        samples.append(Sample(float(total), 1.0, 2.0))
     told = spreads(samples)
     assert list(told) == ["latency", "queue", "inference", "wire"]
     assert told["latency"].mean == pytest.approx(59.5)
     assert told["latency"].percentiles[0] == pytest.approx(59.5)
     assert told["latency"].most == 109.0
     assert told["wire"].most == 106.0
-    assert spreads([]) == {}
+    assert spreads(Samples()) == {}
 
 
 def test_a_histogram_counts_every_sample_once() -> None:

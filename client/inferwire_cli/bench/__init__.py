@@ -65,6 +65,8 @@ def bench(
     Inputs are random unless they are given, as `inferwire infer` takes them. The next inference starts when one has
     been answered. Ctrl-C ends it early and prints what was measured.
 
+    For example:
+
     ```
     inferwire bench efficientnet_lite0
     inferwire bench digits_mlp --seconds 30 --concurrency 64 --plot digits.png

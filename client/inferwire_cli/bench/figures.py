@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from inferwire_cli.bench.load import Sample
+from inferwire_cli.bench.load import PARTS, Samples
 from inferwire_cli.infer.pictures import Array
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
-PARTS: Mapping[str, str] = {
-    "latency": "total_ms",
-    "queue": "queue_ms",
-    "inference": "inference_ms",
-    "wire": "wire_ms",
-}
-"""What is measured of each inference, by the name it is shown under."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +30,9 @@ class Bar:
     count: int
 
 
-def spreads(samples: Sequence[Sample]) -> dict[str, Spread]:
+def spreads(samples: Samples) -> dict[str, Spread]:
     """Give the spread of each part; of none where nothing was answered."""
-    if not samples:
-        return {}
-    return {name: _spread(column(samples, name)) for name in PARTS}
-
-
-def column(samples: Sequence[Sample], name: str) -> Array:
-    """Give one part of all samples."""
-    return np.array([getattr(sample, PARTS[name]) for sample in samples])
+    return {part: _spread(samples.column(part)) for part in PARTS} if len(samples) else {}
 
 
 def histogram(values: Array, bars: int = 12) -> list[Bar]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from time import perf_counter
 
+import numpy as np
+
 from inferwire.errors import InferwireError, ServerUnavailable
+from inferwire_cli.infer.pictures import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,31 @@ class Sample:
     def wire_ms(self) -> float:
         """All else: encoding, network, decoding."""
         return max(0.0, self.total_ms - self.queue_ms - self.inference_ms)
+
+
+PARTS = ("latency", "queue", "inference", "wire")
+"""What is known of each inference, by the name it is shown under."""
+
+
+class Samples:
+    """All samples of a load, in eight bytes for each number: there may be millions. Threads share it."""
+
+    def __init__(self) -> None:
+        self._numbers = array("d")
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._numbers) // len(PARTS)
+
+    def append(self, sample: Sample) -> None:
+        """Add one."""
+        with self._lock:
+            self._numbers.extend((sample.total_ms, sample.queue_ms, sample.inference_ms, sample.wire_ms))
+
+    def column(self, part: str) -> Array:
+        """Give one part of all."""
+        with self._lock:
+            return np.array(self._numbers).reshape(-1, len(PARTS))[:, PARTS.index(part)]
 
 
 class Budget:
@@ -79,7 +108,7 @@ class Budget:
 class Tally:
     """What came of the inferences. Threads share it."""
 
-    samples: list[Sample] = field(default_factory=list[Sample])
+    samples: Samples = field(default_factory=Samples)
     failures: Counter[str] = field(default_factory=Counter[str])
 
     def answer(self, sample: Sample) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from inferwire_cli.bench.figures import column
 from inferwire_cli.bench.report import Measured
 from inferwire_cli.terminal import MisuseError
 
@@ -34,7 +33,7 @@ def save_plot(measured: Measured, path: Path) -> None:
     """Draw the histogram of the latencies with their median and their 99th percentile."""
     from matplotlib.figure import Figure
 
-    latencies = column(measured.tally.samples, "latency")
+    latencies = measured.tally.samples.column("latency")
     figure: Any = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     most = float(np.percentile(latencies, 99.9))

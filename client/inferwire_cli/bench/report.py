@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from inferwire_cli.bench.figures import PERCENTILES, Bar, column, histogram, spreads
+from inferwire_cli.bench.figures import PERCENTILES, Bar, histogram, spreads
 from inferwire_cli.bench.load import Tally
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -83,11 +83,11 @@ def _parts(measured: Measured) -> Iterator[RenderableType]:
     yield Text(f"{len(samples):,} answered, {failed:,} failed", "red" if failed else "")
     for reason, count in failures.most_common(3):
         yield Text(f"  {count:,} x {reason}", "red")
-    if samples:
+    if len(samples):
         yield Text("")
         yield _table(measured)
         yield Text("\nlatency from ms", "bold")
-        yield from (Text(line) for line in bar_lines(histogram(column(samples, "latency"))))
+        yield from (Text(line) for line in bar_lines(histogram(samples.column("latency"))))
 
 
 def _table(measured: Measured) -> Table:

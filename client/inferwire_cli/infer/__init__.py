@@ -54,6 +54,8 @@ def infer(
     A picture is resized to the model's height and width, which need not keep its proportions, and sent as the model
     takes it: pixels in its order and type, or the file itself where the model takes encoded pictures.
 
+    For example:
+
     ```
     inferwire infer efficientnet_lite0 -i photo.jpg --mean 127 --scale 128
     inferwire infer digits_mlp -i pixels=digit.npy --top 1

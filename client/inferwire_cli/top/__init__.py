@@ -24,6 +24,8 @@ def top(
     Rates and times are those since the last look; with --once, and where nobody looks, those since the server began.
     Time in the queue and on the device are means, p50 and p99 those of a job's whole time on the server.
 
+    For example:
+
     ```
     inferwire top
     inferwire top --address gpu-box:8001 --interval 5
