@@ -28,12 +28,8 @@ class Measured:
     concurrency: int
     batch: int
     elapsed_s: float
+    per_second: float
     tally: Tally
-
-    @property
-    def per_second(self) -> float:
-        """Answered inferences in a second."""
-        return len(self.tally.samples) / self.elapsed_s if self.elapsed_s else 0.0
 
 
 def as_text(measured: Measured) -> RenderableType:
