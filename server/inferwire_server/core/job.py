@@ -48,17 +48,23 @@ class Timings:
     total_s: float = 0.0
 
 
+Finish: TypeAlias = Callable[[Tensor], Tensor]
+"""Makes of an output what its caller gets. Called on the slot's thread; may raise a ServingError."""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a slot is to do: inputs in the model's order, the outputs to take, and whether to time each layer.
 
-    With `states` it is no inference: the slot does that with its states.
+    With `states` it is no inference: the slot does that with its states. `finishes` are for each of the outputs,
+    None for one that is given as it is; empty where all are.
     """
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[int, ...]
     states: StateAccess | None = None
     is_profiled: bool = False
+    finishes: tuple[Finish | None, ...] = ()
 
 
 Outcome: TypeAlias = tuple[Tensor, ...] | ServingError

@@ -42,14 +42,16 @@ class SlotRun:
 
     def _run_alone(self, index: int) -> Outcome:
         error = self._jobs[index].error
-        return error if error is not None else _outcome(lambda: self._run(self._works[index], [index]))
+        if error is not None:
+            return error
+        return self._finished(index, _outcome(lambda: self._run(self._works[index], [index])))
 
     def _run_together(self, wanted: Sequence[int]) -> Sequence[Outcome] | None:
         """Run several; None if that failed and each is to run alone, so that one bad input fails alone."""
         works = [self._works[index] for index in wanted]
         outcome = _outcome(lambda: split(self._run(join(works), wanted), [rows_of(work) for work in works]))
         if not isinstance(outcome, ServingError):
-            return outcome
+            return [self._finished(index, outputs) for index, outputs in zip(wanted, outcome, strict=True)]
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None
 
     def _run(self, work: Work, indices: Sequence[int]) -> tuple[Tensor, ...]:
@@ -61,6 +63,17 @@ class SlotRun:
             profiled = [self._jobs[index] for index in indices if self._works[index].is_profiled]
             if profiled:
                 self._profile(profiled)
+
+    def _finished(self, index: int, outcome: Outcome) -> Outcome:
+        """Make of a job's outputs what its caller gets, unless it was cancelled meanwhile: then nobody waits for it."""
+        finishes = self._works[index].finishes
+        if isinstance(outcome, ServingError) or not finishes:
+            return outcome
+        error = self._jobs[index].error
+        if error is not None:
+            return error
+        pairs = zip(finishes, outcome, strict=True)
+        return _outcome(lambda: tuple(tensor if finish is None else finish(tensor) for finish, tensor in pairs))
 
     def _profile(self, jobs: Sequence[Job]) -> None:
         profile = self._slot.profile()

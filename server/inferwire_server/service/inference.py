@@ -15,6 +15,7 @@ from inferwire_server.core.states import StateAccess
 from inferwire_server.engine.models import Engine, Model, Submission
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.models import ModelService
+from inferwire_server.service.output_forms import finishes
 from inferwire_server.service.sequences import Sequences
 from inferwire_server.service.tensors import TensorService
 from inferwire_server.service.values import Inference, SequenceCall, StoredTensor, Target
@@ -77,7 +78,9 @@ class InferenceService:
                 "expected a caller that has read the model's description again"
             )
         inputs = spec.bind(self._tensors.bring_in(inference.inputs))
-        work = Work(inputs, spec.select(inference.outputs), is_profiled=inference.is_profiled)
+        wanted = spec.select(inference.outputs)
+        forms = finishes(model, wanted, inference.forms) if inference.forms else ()
+        work = Work(inputs, wanted, is_profiled=inference.is_profiled, finishes=forms)
         submission = Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
         if inference.keeps:
             on_end = self._keeping(inference.keeps, on_end)

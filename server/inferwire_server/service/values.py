@@ -41,6 +41,13 @@ class StoredTensor:
 
 
 @dataclass(frozen=True, slots=True)
+class TopClasses:
+    """An output as its largest values, with their labels: so many of each row."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceCall:
     """Which of a caller's sequences an inference belongs to.
 
@@ -71,6 +78,7 @@ class Inference:
         keeps: Where outputs are to be kept, by their positions; they are then not part of the result.
         sequence: Whose states it runs on. Without, on fresh ones; for a model without states it means nothing.
         is_profiled: Whether the time of each layer is wanted as well.
+        forms: How wanted outputs are given, by their place among `outputs`, where not as they are.
     """
 
     target: Target
@@ -82,3 +90,4 @@ class Inference:
     sequence: SequenceCall | None = None
     keeps: Mapping[int, StoredTensor] = field(default_factory=dict[int, StoredTensor])
     is_profiled: bool = False
+    forms: Mapping[int, TopClasses] = field(default_factory=dict[int, TopClasses])

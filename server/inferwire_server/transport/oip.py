@@ -18,14 +18,14 @@ from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
-from inferwire_server.service.values import Inference, SequenceCall, ServedModel
+from inferwire_server.service.values import Inference, SequenceCall, ServedModel, TopClasses
 
 Parameter: TypeAlias = bool | int | float | str
 Parameters: TypeAlias = Mapping[str, Parameter]
 
 PLATFORM = "openvino"
 
-EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "sequence")
+EXTENSIONS = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "sequence")
 """The extensions this server offers; a client may call only what is listed."""
 
 FINAL_RESPONSE = "triton_final_response"
@@ -44,6 +44,7 @@ class OipCall:
     inputs: tuple[tuple[str, Tensor], ...]
     outputs: tuple[str, ...] = ()
     parameters: Parameters = field(default_factory=dict[str, Parameter])
+    forms: Mapping[int, TopClasses] = field(default_factory=dict[int, TopClasses])
 
     def inference(self) -> Inference:
         """Say what is to run.
@@ -60,6 +61,7 @@ class OipCall:
             priority=_priority(self.parameters),
             timeout_s=_timeout_s(self.parameters),
             sequence=_sequence(self.parameters, self.model_name),
+            forms=self.forms,
         )
 
 
@@ -182,17 +184,18 @@ def refuse_shared_memory(parameters: Parameters, kind: str, name: str) -> None:
         )
 
 
-def refuse_classification(parameters: Parameters, output_name: str) -> None:
-    """Refuse an output that is to be turned into classes.
+def output_form(parameters: Parameters, output_name: str) -> TopClasses | None:
+    """Read how an output is wanted; None for as it is.
 
     Raises:
-        ServingError: UNIMPLEMENTED.
+        ServingError: INVALID_INPUT for a number of classes that is none.
     """
-    if parameters.get("classification"):
-        raise ServingError(
-            Code.UNIMPLEMENTED,
-            f"output '{output_name}' is asked for as classes, which this server does not offer; ask for its values",
+    count = parameters.get("classification", 0)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise invalid_input(
+            f"parameter 'classification' of output '{output_name}' is {count!r}, expected a whole number from 0 on"
         )
+    return TopClasses(count) if count else None
 
 
 def datatype_of(element_type: ElementType) -> str:

@@ -13,7 +13,7 @@ import orjson
 
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
-from inferwire_server.service.values import ServedModel
+from inferwire_server.service.values import ServedModel, TopClasses
 from inferwire_server.transport import oip
 from inferwire_server.transport.rest.binary_extension import Tail
 from inferwire_server.transport.rest.json_elements import check_nesting, flatten, json_kind, pack
@@ -45,6 +45,13 @@ class OipRequest:
     received_at: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _WantedOutput:
+    name: str
+    is_binary: bool
+    form: TopClasses | None
+
+
 def parse(document: bytes | memoryview, tail: Tail, model: ServedModel) -> OipRequest:
     """Read a request.
 
@@ -58,8 +65,9 @@ def parse(document: bytes | memoryview, tail: Tail, model: ServedModel) -> OipRe
     inputs = tuple(_input(entry, tail, model) for entry in _inputs(request))
     tail.finish()
     outputs = [_output(entry, default=is_binary) for entry in _entries(request, "outputs")]
-    call = oip.OipCall(model.name, model.version, inputs, tuple(name for name, _ in outputs), parameters)
-    return OipRequest(call, AnswerForm(request_id, is_binary, tuple(binary for _, binary in outputs)))
+    forms = {place: output.form for place, output in enumerate(outputs) if output.form is not None}
+    call = oip.OipCall(model.name, model.version, inputs, tuple(output.name for output in outputs), parameters, forms)
+    return OipRequest(call, AnswerForm(request_id, is_binary, tuple(output.is_binary for output in outputs)))
 
 
 def _load(document: bytes | memoryview) -> object:
@@ -103,13 +111,13 @@ def _input(entry: object, tail: Tail, model: ServedModel) -> tuple[str, Tensor]:
     return name, Tensor(element_type, shape, pack(elements, element_type, prefix))
 
 
-def _output(entry: object, *, default: bool) -> tuple[str, bool]:
+def _output(entry: object, *, default: bool) -> _WantedOutput:
     output = _object(entry, "an output of the request")
     name = _text(output.get("name"), "the 'name' of an output")
     parameters = _parameters(output, f"output '{name}'")
     oip.refuse_shared_memory(parameters, "output", name)
-    oip.refuse_classification(parameters, name)
-    return name, _flag(parameters, "binary_data", default=default, what=f"output '{name}'")
+    is_binary = _flag(parameters, "binary_data", default=default, what=f"output '{name}'")
+    return _WantedOutput(name, is_binary, oip.output_form(parameters, name))
 
 
 def _object(value: object, what: str) -> Document:

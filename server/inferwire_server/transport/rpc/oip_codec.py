@@ -9,6 +9,7 @@ from inferwire_proto import framing
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
+from inferwire_server.service.values import TopClasses
 from inferwire_server.transport import oip
 from inferwire_server.transport.oip import OipAnswer, OipCall, Parameter
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
@@ -37,11 +38,13 @@ def decode_call(request: pb.ModelInferRequest, raw: _Raw) -> OipCall:
     Raises:
         ServingError: INVALID_INPUT or UNIMPLEMENTED.
     """
-    for output in request.outputs:
+    forms: dict[int, TopClasses] = {}
+    for place, output in enumerate(request.outputs):
         if output.parameters:
             parameters = decode_parameters(output.parameters)
             oip.refuse_shared_memory(parameters, "output", output.name)
-            oip.refuse_classification(parameters, output.name)
+            if form := oip.output_form(parameters, output.name):
+                forms[place] = form
     for given in request.inputs:
         if given.parameters:
             oip.refuse_shared_memory(decode_parameters(given.parameters), "input", given.name)
@@ -51,6 +54,7 @@ def decode_call(request: pb.ModelInferRequest, raw: _Raw) -> OipCall:
         inputs=_raw_inputs(request, raw) if raw else _typed_inputs(request),
         outputs=tuple([output.name for output in request.outputs]),
         parameters=decode_parameters(request.parameters) if request.parameters else {},
+        forms=forms,
     )
 
 
