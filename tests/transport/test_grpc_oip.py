@@ -194,9 +194,18 @@ def with_parameter(name: str, **value: Any) -> pb.ModelInferRequest:
     return request(parameters={name: pb.InferParameter(**value)})
 
 
-def in_shared_memory() -> pb.ModelInferRequest:
+def in_shared_memory(**byte_size: int) -> pb.ModelInferRequest:
     message = request()
     message.inputs[0].parameters["shared_memory_region"].string_param = "r"
+    for name, value in byte_size.items():
+        message.inputs[0].parameters[name].int64_param = value
+    return message
+
+
+def with_contents_in_shared_memory() -> pb.ModelInferRequest:
+    message = typed("echo", "FP32", (1, 4), fp32_contents=[1] * 4)
+    message.inputs[0].parameters["shared_memory_region"].string_param = "r"
+    message.inputs[0].parameters["shared_memory_byte_size"].int64_param = 16
     return message
 
 
@@ -262,10 +271,16 @@ BAD: list[tuple[pb.ModelInferRequest, str, str]] = [
     (with_output_parameter("classification", double_param=2), "INVALID_INPUT", "'classification' of output 'y' is 2.0"),
     (
         with_output_parameter("shared_memory_region", string_param="r"),
-        "UNIMPLEMENTED",
-        "output 'y' is in shared memory",
+        "INVALID_INPUT",
+        "output 'y' is in shared memory region 'r', but has no parameter 'shared_memory_byte_size'",
     ),
-    (in_shared_memory(), "UNIMPLEMENTED", "input 'x' is in shared memory region 'r'"),
+    (in_shared_memory(), "INVALID_INPUT", "input 'x' is in shared memory region 'r', but has no parameter"),
+    (
+        in_shared_memory(shared_memory_byte_size=16),
+        "INVALID_INPUT",
+        "expected 0 entries in raw_input_contents for model 'echo', got 1",
+    ),
+    (with_contents_in_shared_memory(), "INVALID_INPUT", "input 'x' has both 'contents' and 'shared_memory_region'"),
     (with_parameter("triton_own", bool_param=True), "INVALID_INPUT", "'triton_own' starts with 'triton_'"),
     (with_parameter("sequence_id", bool_param=True), "INVALID_INPUT", "'sequence_id' is True, expected a whole number"),
     (with_parameter("sequence_id", int64_param=-1), "INVALID_INPUT", "'sequence_id' is -1, expected a whole number"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from inferwire_proto.element_types import ElementType
 from inferwire_server.core.boxes import Box
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.specs import PortKey
@@ -41,10 +42,42 @@ class StoredTensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Region:
+    """A part of the shared memory of a key, under a name that callers use for it."""
+
+    name: str
+    key: str
+    offset: int
+    byte_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPlace:
+    """Where a tensor lies in a region: so many bytes of an input; for an output, at most so many."""
+
+    region: str
+    offset: int
+    byte_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTensor:
+    """A tensor whose bytes are in shared memory."""
+
+    element_type: ElementType
+    shape: tuple[int, ...]
+    place: SharedPlace
+
+
+@dataclass(frozen=True, slots=True)
 class TopClasses:
     """An output as its largest values, with their labels: so many of each row."""
 
     count: int
+
+
+OutputForm: TypeAlias = TopClasses | SharedPlace
+"""How an output is given where not as it is: as classes, or written to shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +115,7 @@ class Inference:
     """
 
     target: Target
-    inputs: tuple[tuple[PortKey, Tensor | StoredTensor], ...]
+    inputs: tuple[tuple[PortKey, Tensor | StoredTensor | SharedTensor], ...]
     outputs: tuple[PortKey, ...] = ()
     priority: int = 0
     timeout_s: float | None = None
@@ -90,4 +123,4 @@ class Inference:
     sequence: SequenceCall | None = None
     keeps: Mapping[int, StoredTensor] = field(default_factory=dict[int, StoredTensor])
     is_profiled: bool = False
-    forms: Mapping[int, TopClasses] = field(default_factory=dict[int, TopClasses])
+    forms: Mapping[int, OutputForm] = field(default_factory=dict[int, OutputForm])

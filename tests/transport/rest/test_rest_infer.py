@@ -197,8 +197,9 @@ async def test_a_document_that_is_no_request_is_refused(rest: Rest, content: byt
 
 
 async def test_what_is_not_offered_is_said_to_be_so(rest: Rest) -> None:
-    region = X | {"parameters": {"shared_memory_region": "r"}}
-    assert "shared memory region 'r'" in sentence(await rest.infer("echo", region), Code.UNIMPLEMENTED)
+    region = {**X, "parameters": {"shared_memory_region": "r", "shared_memory_byte_size": 16}}
+    del region["data"]
+    assert "does not offer shared memory" in sentence(await rest.infer("echo", region), Code.UNIMPLEMENTED)
 
 
 @pytest.mark.parametrize("count", [-1, 1.5, True, "3"])

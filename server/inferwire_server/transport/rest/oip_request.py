@@ -13,8 +13,9 @@ import orjson
 
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
-from inferwire_server.service.values import ServedModel, TopClasses
+from inferwire_server.service.values import OutputForm, ServedModel, SharedTensor
 from inferwire_server.transport import oip
+from inferwire_server.transport.oip_shared_memory import beside_region, place_of
 from inferwire_server.transport.rest.binary_extension import Tail
 from inferwire_server.transport.rest.json_elements import check_nesting, flatten, json_kind, pack
 
@@ -49,7 +50,7 @@ class OipRequest:
 class _WantedOutput:
     name: str
     is_binary: bool
-    form: TopClasses | None
+    form: OutputForm | None
 
 
 def parse(document: bytes | memoryview, tail: Tail, model: ServedModel) -> OipRequest:
@@ -90,7 +91,7 @@ def _entries(request: Document, key: str) -> list[object]:
     return cast("list[object]", entries)
 
 
-def _input(entry: object, tail: Tail, model: ServedModel) -> tuple[str, Tensor]:
+def _input(entry: object, tail: Tail, model: ServedModel) -> tuple[str, Tensor | SharedTensor]:
     tensor = _object(entry, "an input of the request")
     name = _text(tensor.get("name"), "the 'name' of an input")
     prefix = f"input '{name}' of model '{model.name}'"
@@ -98,7 +99,10 @@ def _input(entry: object, tail: Tail, model: ServedModel) -> tuple[str, Tensor]:
     element_type = oip.input_type(datatype, name, model.name)
     shape = _shape(tensor.get("shape"), prefix)
     parameters = _parameters(tensor, prefix)
-    oip.refuse_shared_memory(parameters, "input", name)
+    if (place := place_of(parameters, f"input '{name}'")) is not None:
+        if given := [way for way in ("data", "binary_data_size") if way in tensor or way in parameters]:
+            raise beside_region(f"input '{name}'", given[0])
+        return name, SharedTensor(element_type, shape, place)
     if "binary_data_size" in parameters:
         if "data" in tensor:
             raise invalid_input(f"{prefix} has both 'data' and 'binary_data_size', expected one of them")
@@ -115,7 +119,6 @@ def _output(entry: object, *, default: bool) -> _WantedOutput:
     output = _object(entry, "an output of the request")
     name = _text(output.get("name"), "the 'name' of an output")
     parameters = _parameters(output, f"output '{name}'")
-    oip.refuse_shared_memory(parameters, "output", name)
     is_binary = _flag(parameters, "binary_data", default=default, what=f"output '{name}'")
     return _WantedOutput(name, is_binary, oip.output_form(parameters, name))
 
