@@ -49,22 +49,25 @@ class Timings:
 
 
 Finish: TypeAlias = Callable[[Tensor], Tensor]
-"""Makes of an output what its caller gets. Called on the slot's thread; may raise a ServingError."""
+"""Makes of an output what its caller gets. Called on the slot's thread, with a tensor that is there for no longer than
+the call; may raise a ServingError."""
+
+Finishes: TypeAlias = tuple[Finish | None, ...]
+"""For each output, None for one that is given as it is; empty where all are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a slot is to do: inputs in the model's order, the outputs to take, and whether to time each layer.
 
-    With `states` it is no inference: the slot does that with its states. `finishes` are for each of the outputs,
-    None for one that is given as it is; empty where all are.
+    With `states` it is no inference: the slot does that with its states.
     """
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[int, ...]
     states: StateAccess | None = None
     is_profiled: bool = False
-    finishes: tuple[Finish | None, ...] = ()
+    finishes: Finishes = ()
 
 
 Outcome: TypeAlias = tuple[Tensor, ...] | ServingError

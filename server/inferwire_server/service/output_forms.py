@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inferwire_server.core.classes import top_classes
-from inferwire_server.core.job import Finish
+from inferwire_server.core.job import Finish, Finishes
 from inferwire_server.core.specs import PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.models import Model
@@ -18,7 +18,7 @@ _NO_NUMBERS = ("string", "boolean")
 
 def finishes(
     model: Model, wanted: Sequence[int], forms: Mapping[int, OutputForm], shared_memory: SharedMemoryService
-) -> tuple[Finish | None, ...]:
+) -> Finishes:
     """Say what is to be done with each wanted output; nothing with those of which `forms` says nothing.
 
     Raises:
