@@ -146,8 +146,9 @@ def test_any_key_is_taken_where_the_operator_says_so(folder: Path) -> None:
     assert bytes(SharedSegments(["/"], folder).open("demo_one", 1, 1).view(0, 1)) == b"\1"
 
 
-def test_a_prefix_that_no_key_has_is_refused() -> None:
-    assert failure(lambda: SharedSegments(["/a/b"])) == (
+@pytest.mark.parametrize("prefix", ["/a/b", "a/", ""])
+def test_a_prefix_that_no_key_has_or_nobody_chose_is_refused(prefix: str) -> None:
+    assert failure(lambda: SharedSegments(["good", prefix])) == (
         Code.INVALID_INPUT,
-        "--shared-memory is '/a/b', expected what keys begin with: '/' comes first",
+        f"--shared-memory is '{prefix}', expected what keys begin with, '/' at most first",
     )

@@ -35,8 +35,8 @@ class SharedSegments:
         self._prefixes = tuple(prefix.lstrip("/") for prefix in prefixes)
         self._folder = folder
         for prefix in prefixes:
-            if "/" in prefix.lstrip("/"):
-                raise invalid_input(f"--shared-memory is '{prefix}', expected what keys begin with: '/' comes first")
+            if not prefix or "/" in prefix.lstrip("/"):
+                raise invalid_input(f"--shared-memory is '{prefix}', expected what keys begin with, '/' at most first")
 
     def open(self, key: str, offset: int, byte_size: int) -> Segment:
         """Map a part of a segment. Blocks: memory that nobody has written to yet is made now.

@@ -41,8 +41,9 @@ class _Span:
 class SharedMemoryService:
     """Keeps registered regions. Without segments it refuses whatever is asked of it."""
 
-    def __init__(self, segments: SharedSegments | None) -> None:
+    def __init__(self, segments: SharedSegments | None, most_regions: int = MOST_REGIONS) -> None:
         self._segments = segments
+        self._most_regions = most_regions
         self._mapped: dict[str, _Mapped] = {}
 
     def __repr__(self) -> str:
@@ -165,8 +166,8 @@ class SharedMemoryService:
             raise invalid_input("a shared memory region has no name, expected one")
         if name in self._mapped:
             raise invalid_input(f"shared memory region '{name}' already in manager: unregister it first")
-        if len(self._mapped) >= MOST_REGIONS:
+        if len(self._mapped) >= self._most_regions:
             raise ServingError(
                 Code.TOO_LARGE,
-                f"shared memory region '{name}' is one too many, at most {MOST_REGIONS} can be registered",
+                f"shared memory region '{name}' is one too many, at most {self._most_regions} can be registered",
             )

@@ -45,7 +45,8 @@ def write(answer: OipAnswer, form: AnswerForm) -> Written:
             "shape": output.tensor.shape,
         }
         if output.place is not None:
-            described["parameters"] = parameters_of(output.place, output.tensor.byte_size)
+            # Triton's C++ client does not read parameters without this one.
+            described["parameters"] = parameters_of(output.place, output.tensor.byte_size) | {"binary_data_size": 0}
         elif form.is_binary_output(index):
             described["parameters"] = {"binary_data_size": output.tensor.byte_size}
             parts.append(output.tensor.data)
