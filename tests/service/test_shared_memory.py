@@ -8,11 +8,13 @@ from threading import Event
 
 import pytest
 
+from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.shared_segments import Segment, SharedSegments
 from inferwire_server.errors import ServingError
 from inferwire_server.service.shared_memory import SharedMemoryService
-from inferwire_server.service.values import Region
+from inferwire_server.service.values import Region, SharedPlace, SharedTensor
 
 LIMIT_S = 30.0
 
@@ -63,6 +65,22 @@ async def test_there_are_so_many_and_no_more(segments: HeldSegments) -> None:
     assert [known.name for known in service.regions()] == ["b", "c"]
     service.close()
     assert service.regions() == ()
+
+
+@pytest.mark.parametrize(("type_name", "seen"), [("u8", b"12345678"), ("string", bytes(8))])
+async def test_numbers_are_read_in_place_and_strings_as_they_were(
+    segments: HeldSegments, tmp_path: Path, type_name: str, seen: bytes
+) -> None:
+    segments.may_open.set()
+    service = SharedMemoryService(segments)
+    await service.register(region("r"))
+    place = SharedPlace("r", 8, 8)
+    ((_, tensor),) = service.bring_in([("x", SharedTensor(BY_NAME[type_name], (2,), place))])
+    with (tmp_path / "key").open("r+b") as file:
+        file.seek(8)
+        file.write(b"12345678")
+    assert isinstance(tensor, Tensor)
+    assert tensor.data == seen
 
 
 @pytest.mark.parametrize(

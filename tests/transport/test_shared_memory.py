@@ -137,6 +137,8 @@ class Caller:
             assert "data" not in output
             assert output["parameters"].pop("binary_data_size") == 0
             return output["parameters"]
+        response = result.get_response()
+        assert response.raw_output_contents[list(response.outputs).index(output)] == b""
         return {
             key: getattr(value, str(value.WhichOneof("parameter_choice"))) for key, value in output.parameters.items()
         }
