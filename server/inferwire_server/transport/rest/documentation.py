@@ -260,7 +260,7 @@ REGISTER_REGION: Fragment = {
 }
 REGIONS: Fragment = _responds("The regions.", _array(_REGION), _EXAMPLE_REGIONS)
 UNREGISTER_REGIONS: Fragment = _done("There is none of that name any more.")
-REGISTER_CUDA: Fragment = {"responses": {"200": {"description": "Never."}}}
+REGISTER_CUDA: Fragment = {"responses": {}}
 CUDA_REGIONS: Fragment = _responds("None.", _array({}), [])
 METRICS: Fragment = {
     "responses": {"200": {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
