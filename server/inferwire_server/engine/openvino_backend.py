@@ -25,6 +25,7 @@ from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, W
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
 from inferwire_server.engine.openvino_preprocessing import build_in
+from inferwire_server.engine.screening import refuse_unsafe
 from inferwire_server.engine.tokenizers import explained
 from inferwire_server.errors import ServingError, invalid_input
 
@@ -97,6 +98,7 @@ class OpenVinoBackend:
             imported = core.import_model(source.path.read_bytes(), options.device, config)
             return OpenVinoModel(imported, _imported_spec(options.name, imported))
         model = _read(self._core, source)
+        refuse_unsafe(model)
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
         compiled = self._core.compile_model(model, options.device, config)
