@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import venv
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,11 @@ class Environment:
         """Run its Python and give what it prints.
 
         Raises:
-            subprocess.CalledProcessError: If it does not end with 0; its own words are on stderr.
+            subprocess.CalledProcessError: If it does not end with 0; what it says of that is then shown.
         """
         command = [FOLDER / self.name / "bin/python", *arguments]
-        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
+        done.check_returncode()
+        return done.stdout
