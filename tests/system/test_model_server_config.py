@@ -53,6 +53,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
             "scale": 128,
         },
         {"name": "digits", "base_path": str(ROOT / "deploy/models/digits_mlp"), "batch_size": 3},
+        {"name": "any", "base_path": str(CLASSIFIER), "plugin_config": F32, "shape": "auto"},
         {"name": "unfit", "base_path": str(ROOT / "deploy/models/digits_mlp"), "layout": {"nobody": "NC"}},
     )
     with running_server(None, "--config", str(file)) as running:
@@ -81,13 +82,22 @@ def test_the_batch_is_that_of_the_file(core: ov.Core) -> None:
     assert str(core.served_model("digits").input().partial_shape) == "[3,64]"
 
 
+def test_any_size_is_taken_where_the_file_leaves_it_open(core: ov.Core) -> None:
+    model = core.served_model("any")
+    assert str(model.input().partial_shape) == "[?,?,?,?]"
+    local = openvino.Core().compile_model(CLASSIFIER / "1/efficientnet_lite0.xml", "CPU", F32)
+    picture = np.random.default_rng(1).random((2, 3, 224, 224)).astype(np.float32)
+    np.testing.assert_allclose(model(picture)[0], local(picture)[0], rtol=1e-4, atol=1e-4)
+    assert model(picture[:, :, :160, :192])[0].shape == (2, 1000)
+
+
 def test_what_does_not_fit_the_model_fails_it_alone(core: ov.Core) -> None:
     with pytest.raises(ov.ModelFailed, match=r"preprocessing\.nobody"):
         core.served_model("unfit")
 
 
 def test_a_file_with_what_is_not_offered_is_refused_before_anything_is_served(tmp_path: Path) -> None:
-    file = configuration(tmp_path, {"name": "a", "base_path": str(CLASSIFIER), "shape": "auto", "nirqe": 2})
+    file = configuration(tmp_path, {"name": "a", "base_path": str(CLASSIFIER), "shape": "all", "nirqe": 2})
     command = [sys.executable, "-m", "inferwire_cli", "serve", "--config", str(file), "--http-port", "0"]
     done = subprocess.run([*command, "--grpc-port", "0"], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
