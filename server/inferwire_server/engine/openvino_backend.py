@@ -304,7 +304,11 @@ def _translate(code: Code, call: Callable[[], T]) -> T:
 
 def _read(core: Any, source: Source) -> ov.Model:
     model: ov.Model = core.read_model(source.path, source.weights)
+    if source.free:
+        _set_free(model, source.free)
     _reshape(model, source.reshape)
+    if source.batch is not None:
+        _set_batch(model, source.batch)
     for preprocessing in source.preprocessing:
         model = build_in(model, preprocessing)
         _reshape(model, preprocessing.reshape)
@@ -312,8 +316,35 @@ def _read(core: Any, source: Source) -> ov.Model:
 
 
 def _reshape(model: ov.Model, shapes: Mapping[str, Shape]) -> None:
-    if shapes:
+    if "" in shapes:
+        model.reshape(_partial_shape(shapes[""]))
+    elif shapes:
         model.reshape({name: _partial_shape(shape) for name, shape in shapes.items()})
+
+
+def _set_free(model: ov.Model, names: frozenset[str]) -> None:
+    """Let inputs take every length in each of their dimensions: those of these names, or all for an empty one."""
+    known = {name: port for port in model.inputs for name in port.get_names()}
+    unknown = sorted(names - known.keys() - {""})
+    if unknown:
+        raise ValueError(f"there is no input '{unknown[0]}', expected one of {', '.join(sorted(known)) or 'none'}")
+    ports = model.inputs if "" in names else [known[name] for name in names]
+    ranked = [port for port in ports if port.get_partial_shape().rank.is_static]
+    model.reshape({port: ov.PartialShape([-1] * len(port.get_partial_shape())) for port in ranked})
+
+
+def _set_batch(model: ov.Model, batch: Dimension) -> None:
+    """Set the batch dimension of every input: the one its layout names, else the first."""
+    shapes: dict[Any, ov.PartialShape] = {}
+    for port in model.inputs:
+        shape = port.get_partial_shape()
+        if shape.rank.is_dynamic or not len(shape):
+            raise ValueError(f"input '{port.get_node().get_friendly_name()}' has shape {shape}: no batch can be set")
+        layout = ov.layout_helpers.get_layout(port)
+        at = ov.layout_helpers.batch_idx(layout) if ov.layout_helpers.has_batch(layout) else 0
+        shape[at] = ov.Dimension(batch.min, -1 if batch.max is None else batch.max)
+        shapes[port] = shape
+    model.reshape(shapes)
 
 
 def _spec(
