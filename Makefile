@@ -70,7 +70,7 @@ bench-peer: $(TOOLS) ## Measure another server beside this one, such as PEER=mos
 soak: $(TOOLS) ## Some minutes of mixed load and faults; nothing may be left after it (longer: ARGS='--minutes 60')
 	$(BIN)/python -m tests.soak $(ARGS)
 
-programs: $(TOOLS) ## Run programs from PyPI with openvino and with a server (downloads some 400 MB, once)
+programs: $(TOOLS) ## Run programs from PyPI against a server: openvino's and the protocol's (downloads some 1.2 GB, once)
 	$(BIN)/python -m tests.programs
 
 proto: $(TOOLS) ## Generate the stubs from the .proto files

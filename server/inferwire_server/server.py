@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from secrets import token_hex
 from time import monotonic
 
@@ -22,9 +23,11 @@ from inferwire_server.engine.backend import Backend, ModelOptions
 from inferwire_server.engine.blobs import BlobStore
 from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.loader import Loader
+from inferwire_server.engine.model_server_config import ConfiguredRepository
 from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Entry, Repository
-from inferwire_server.engine.watch import changes_in, follow
+from inferwire_server.engine.shared_segments import SharedSegments
+from inferwire_server.engine.watch import changes_in, changes_in_any, follow
 from inferwire_server.errors import invalid_input
 from inferwire_server.metrics import Metrics
 from inferwire_server.service import (
@@ -34,6 +37,7 @@ from inferwire_server.service import (
     ModelService,
     Services,
     SessionService,
+    SharedMemoryService,
     TensorService,
     UploadService,
 )
@@ -69,7 +73,7 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bo
         http_server(create_app(server.services, rest, server.metrics.text), settings.host, settings.http_port) as http,
     ):
         server.catalogue.subscribe(grpc_server.publish_readiness)
-        if settings.model_repository is None and not settings.allow_uploads:
+        if settings.model_repository is None and settings.config is None and not settings.allow_uploads:
             log.warning("nothing to serve", remedy="name a folder with --model-repository, or --allow-uploads")
         log.info(
             "listening",
@@ -97,6 +101,8 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bo
 def _watch(settings: Settings, server: Composition) -> Iterator[Coroutine[None, None, None]]:
     if settings.watch and settings.model_repository is not None:
         yield follow(changes_in(settings.model_repository), server.loader)
+    if settings.watch and settings.config is not None:
+        yield follow(changes_in_any(_configured(settings, settings.config).folders), server.loader)
 
 
 async def _load(server: Composition, grpc_server: GrpcServer) -> None:
@@ -156,6 +162,7 @@ async def compose(
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)
             reaper.cancel()
+            services.shared_memory.close()
     finally:
         if blobs is not None:
             blobs.close()
@@ -168,21 +175,32 @@ def _services(
     ledger: JobLedger[NamedJob] = JobLedger(new_id, settings.keep_jobs_s)
     sequences = Sequences(engine)
     tensors = TensorService(settings.max_session_tensors_mb * MEBIBYTE)
+    segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None
+    shared_memory = SharedMemoryService(segments)
     return Services(
         health=HealthService(identity, catalogue, is_strict=settings.strict_readiness),
-        inference=InferenceService(engine, models, sequences, tensors, ledger),
+        inference=InferenceService(engine, models, sequences, tensors, shared_memory, ledger),
         models=models,
         uploads=uploads,
         sessions=SessionService(Sessions(new_id, settings.session_grace_s), uploads, sequences, tensors),
         tensors=tensors,
+        shared_memory=shared_memory,
         devices=DeviceService(engine),
     )
 
 
 def _repository(settings: Settings) -> Callable[[], list[Entry]]:
+    if settings.config is not None:
+        if settings.model_repository is not None:
+            raise invalid_input("--config and --model-repository are both set, expected one: each says what is served")
+        return _configured(settings, settings.config).served
     if settings.model_repository is None:
         return list
     return Repository(settings.model_repository, parse_version_policy(settings.version_policy)).served
+
+
+def _configured(settings: Settings, file: Path) -> ConfiguredRepository:
+    return ConfiguredRepository(file, parse_version_policy(settings.version_policy))
 
 
 def _model_options(settings: Settings) -> ModelOptions:

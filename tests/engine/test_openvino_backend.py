@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,10 @@ def f32(values: Any) -> Tensor:
     return Tensor(BY_NAME["f32"], array.shape, array.tobytes())
 
 
+def copied(tensor: Tensor) -> Tensor:
+    return replace(tensor, data=bytes(tensor.data))
+
+
 def compiled(backend: OpenVinoBackend, source: Source, device: str = "CPU") -> OpenVinoModel:
     return backend.compile(source, ModelOptions("m", device, EXACT))
 
@@ -95,10 +100,12 @@ def test_every_type_the_cpu_takes_comes_back_as_it_went(
     model = compiled(backend, identity(tmp_path, element_type))
     assert model.spec.inputs[0].element_type is model.spec.outputs[0].element_type is element_type
     data = some_bytes(element_type, shape)
-    (answer,) = model.create_slot().run([Tensor(element_type, shape, data)], [0])
+    slot = model.create_slot()
+    (answer,) = slot.run([Tensor(element_type, shape, data)], [0])
     assert (answer.element_type, answer.shape) == (element_type, shape)
     if prod(shape) % element_type.unit_elements == 0:
         assert bytes(answer.data) == data
+        assert slot.run([Tensor(element_type, shape, data)], [0], (copied,)) == (answer,)
     else:
         # The elements past the last one are nobody's.
         whole_bytes = prod(shape) * element_type.bits // 8
@@ -118,7 +125,8 @@ def test_a_type_the_cpu_does_not_take_fails_with_its_reason(
 def test_strings_come_back_as_they_went(backend: OpenVinoBackend, tmp_path: Path, values: list[bytes]) -> None:
     slot = compiled(backend, identity(tmp_path, BY_NAME["string"])).create_slot()
     sent = Tensor(BY_NAME["string"], (len(values),), memoryview(strings.pack(values)))
-    assert slot.run([sent], [0]) == (Tensor(BY_NAME["string"], (len(values),), strings.pack(values)),)
+    expected = Tensor(BY_NAME["string"], (len(values),), strings.pack(values))
+    assert slot.run([sent], [0]) == slot.run([sent], [0], (copied,)) == (expected,)
 
 
 @pytest.mark.parametrize("name", ["f32", "string"])
@@ -156,6 +164,33 @@ def test_an_answer_is_a_copy_that_the_next_run_leaves_alone(backend: OpenVinoBac
     first = slot.run([f32([1, 2])], [0])
     slot.run([f32([3, 4])], [0])
     assert first == (f32([1, 2]),)
+
+
+def test_a_finish_sees_an_output_where_it_lies(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    x = parameter(BY_NAME["f32"], (2,))
+    one: Any = ops.add(x, ops.constant(np.float32(1)))
+    slot = compiled(backend, saved(tmp_path, [("same", x), ("more", one)], [x])).create_slot()
+    seen: list[Tensor] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        seen.append(tensor)
+        return f32([7])
+
+    assert slot.run([f32([1, 2])], [0, 1], (None, note)) == (f32([1, 2]), f32([7]))
+    assert seen == [f32([2, 3])]
+    slot.run([f32([5, 6])], [1])
+    assert seen == [f32([6, 7])]
+
+
+def test_what_a_finish_raises_is_its_own_and_the_slot_runs_on(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    def refuse(_: Tensor) -> Tensor:
+        raise ServingError(Code.TOO_LARGE, "refused by the test")
+
+    slot = compiled(backend, identity(tmp_path, BY_NAME["f32"])).create_slot()
+    with pytest.raises(ServingError, match="refused by the test") as caught:
+        slot.run([f32([1])], [0], (refuse,))
+    assert caught.value.code is Code.TOO_LARGE
+    assert slot.run([f32([2])], [0]) == (f32([2]),)
 
 
 # --- outputs and names
@@ -302,6 +337,38 @@ def test_a_model_is_reshaped_as_it_is_read(backend: OpenVinoBackend, tmp_path: P
     reshaped = Source(source.path, reshape={"x": (Dimension(1, 4), Dimension(2, 2))})
     assert backend.read(reshaped).inputs[0].shape_text == "[1..4,2]"
     assert backend.read(Source(source.path, reshape={"x": None})).inputs[0].shape is None
+    nameless = Source(source.path, reshape={"": (Dimension(3, 3), Dimension(2, 2))})
+    assert backend.read(nameless).inputs[0].shape_text == "[3,2]"
+
+
+def test_the_batch_is_set_where_the_layout_says_it_is_else_first(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    first, second = parameter(BY_NAME["f32"], (5, 2), "first"), parameter(BY_NAME["f32"], (2, 5), "second")
+    second.set_layout(ov.Layout("CN"))
+    source = saved(tmp_path, [("y", ops.relu(first)), ("z", ops.relu(second))], [first, second])
+    shapes = [port.shape_text for port in backend.read(replace(source, batch=Dimension(1, 8))).inputs]
+    assert shapes == ["[1..8,2]", "[2,1..8]"]
+    assert backend.read(replace(source, batch=Dimension(0, None))).inputs[0].shape_text == "[?,2]"
+
+
+def test_inputs_that_take_any_length_keep_their_rank(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    first, second = parameter(BY_NAME["f32"], (5, 2), "first"), parameter(BY_NAME["f32"], (3,), "second")
+    source = saved(tmp_path, [("y", ops.relu(first)), ("z", ops.relu(second))], [first, second])
+    shapes = [
+        [port.shape_text for port in backend.read(replace(source, free=frozenset(free))).inputs]
+        for free in (("first",), ("",), ())
+    ]
+    assert shapes == [["[?,?]", "[3]"], ["[?,?]", "[?]"], ["[5,2]", "[3]"]]
+    with pytest.raises(ServingError, match="there is no input 'third', expected one of first, second"):
+        backend.read(replace(source, free=frozenset({"third"})))
+
+
+def test_a_batch_of_what_has_none_is_refused(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    x = parameter(BY_NAME["f32"], ())
+    source = saved(tmp_path, [("y", ops.relu(x))], [x])
+    with pytest.raises(ServingError, match=r"input 'x' has shape \[\]: no batch can be set"):
+        backend.read(replace(source, batch=Dimension(2, 2)))
+    with pytest.raises(ServingError, match=r"input 'x' has shape \[\.\.\.\]: no batch can be set"):
+        backend.read(replace(source, reshape={"x": None}, batch=Dimension(2, 2)))
 
 
 _IR_V10 = """<?xml version="1.0"?>

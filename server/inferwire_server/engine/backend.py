@@ -11,8 +11,9 @@ from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batching import Batching
 from inferwire_server.core.bindings import BindingTerms
+from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerTime, RuntimeModel
-from inferwire_server.core.specs import ModelSpec, Shape
+from inferwire_server.core.specs import Dimension, ModelSpec, Shape
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 
@@ -36,7 +37,9 @@ class Preprocessing:
 class Source:
     """Where a model is read from, and what is done to it then: new shapes first.
 
-    One that `is_compiled` is what `CompiledModel.export` once gave.
+    One that `is_compiled` is what `CompiledModel.export` once gave. A shape or the preprocessing of "" is that of the
+    only input. `free` names inputs that take every length, with "" for all. `batch` is the length of every input's
+    batch dimension.
     """
 
     path: Path
@@ -44,6 +47,8 @@ class Source:
     reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
     is_compiled: bool = False
     preprocessing: tuple[Preprocessing, ...] = ()
+    batch: Dimension | None = None
+    free: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +100,11 @@ class ModelOptions:
 class Slot(Protocol):
     """One inference at a time on a compiled model."""
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
-        """Run an inference and give the outputs asked for, in that order. Blocks.
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+        """Run an inference and give the outputs asked for, in that order, each as its finish makes it. Blocks.
 
         Raises:
-            ServingError: INFERENCE_FAILED or CANCELLED. The slot is usable again either way.
+            ServingError: INFERENCE_FAILED or CANCELLED, or what a finish raises. The slot is usable again either way.
         """
         ...
 

@@ -18,12 +18,14 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import EnumValue, Properties, PropertyValue, Scalar
+from inferwire_server.core.job import Finish, Finishes
 from inferwire_server.core.layers import LayerStatus, LayerTime, RuntimeModel, RuntimeNode
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
 from inferwire_server.engine.openvino_preprocessing import build_in
+from inferwire_server.engine.screening import refuse_unsafe
 from inferwire_server.engine.tokenizers import explained
 from inferwire_server.errors import ServingError, invalid_input
 
@@ -96,6 +98,7 @@ class OpenVinoBackend:
             imported = core.import_model(source.path.read_bytes(), options.device, config)
             return OpenVinoModel(imported, _imported_spec(options.name, imported))
         model = _read(self._core, source)
+        refuse_unsafe(model)
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
         compiled = self._core.compile_model(model, options.device, config)
@@ -143,9 +146,9 @@ class OpenVinoSlot:
         self._resets_states = resets_states
         self._own_inputs = [_own_input(request, index) for index in range(len(spec.inputs))]
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
-        """Run an inference and give copies of the outputs asked for."""
-        return _translate(Code.INFERENCE_FAILED, lambda: self._run(inputs, outputs))
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+        """Run an inference and give copies of the outputs asked for, or what their finishes make of them."""
+        return _translate(Code.INFERENCE_FAILED, lambda: self._run(inputs, outputs, finishes))
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
         """Read, write or reset states, and give copies of what was read."""
@@ -172,7 +175,7 @@ class OpenVinoSlot:
                     _named(variables, name).reset()
         return ()
 
-    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
+    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
         request = self._request
         views = [to_runtime(tensor) for tensor in inputs]
         try:
@@ -184,13 +187,15 @@ class OpenVinoSlot:
             # A completion callback would miss failures and cancels; wait() sees them all.
             request.start_async()
             request.wait()
-            return tuple(
-                from_runtime(request.get_output_tensor(index), self._spec.outputs[index].element_type)
-                for index in outputs
-            )
+            finishing = finishes or [None] * len(outputs)
+            return tuple(self._finished(index, finish) for index, finish in zip(outputs, finishing, strict=True))
         finally:
             for index, own in enumerate(self._own_inputs):
                 request.set_input_tensor(index, own)
+
+    def _finished(self, index: int, finish: Finish | None) -> Tensor:
+        tensor, element_type = self._request.get_output_tensor(index), self._spec.outputs[index].element_type
+        return from_runtime(tensor, element_type) if finish is None else finish(_view(tensor, element_type))
 
 
 def _named(variables: Mapping[str, Any], name: str) -> Any:
@@ -275,6 +280,13 @@ def from_runtime(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
     return Tensor(element_type, shape, array.tobytes())
 
 
+def _view(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
+    """Show a tensor's bytes in OpenVINO's memory, where the next inference writes over them. Strings are copied."""
+    if element_type.is_string:
+        return from_runtime(tensor, element_type)
+    return Tensor(element_type, tuple(tensor.shape), tensor.data.reshape(-1).view(np.uint8).data.toreadonly())
+
+
 def _nested(values: list[bytes], shape: Sequence[int]) -> np.ndarray[Any, np.dtype[np.bytes_]]:
     return np.array(values, dtype=np.bytes_).reshape(shape)
 
@@ -292,7 +304,11 @@ def _translate(code: Code, call: Callable[[], T]) -> T:
 
 def _read(core: Any, source: Source) -> ov.Model:
     model: ov.Model = core.read_model(source.path, source.weights)
+    if source.free:
+        _set_free(model, source.free)
     _reshape(model, source.reshape)
+    if source.batch is not None:
+        _set_batch(model, source.batch)
     for preprocessing in source.preprocessing:
         model = build_in(model, preprocessing)
         _reshape(model, preprocessing.reshape)
@@ -300,8 +316,35 @@ def _read(core: Any, source: Source) -> ov.Model:
 
 
 def _reshape(model: ov.Model, shapes: Mapping[str, Shape]) -> None:
-    if shapes:
+    if "" in shapes:
+        model.reshape(_partial_shape(shapes[""]))
+    elif shapes:
         model.reshape({name: _partial_shape(shape) for name, shape in shapes.items()})
+
+
+def _set_free(model: ov.Model, names: frozenset[str]) -> None:
+    """Let inputs take every length in each of their dimensions: those of these names, or all for an empty one."""
+    known = {name: port for port in model.inputs for name in port.get_names()}
+    unknown = sorted(names - known.keys() - {""})
+    if unknown:
+        raise ValueError(f"there is no input '{unknown[0]}', expected one of {', '.join(sorted(known)) or 'none'}")
+    ports = model.inputs if "" in names else [known[name] for name in names]
+    ranked = [port for port in ports if port.get_partial_shape().rank.is_static]
+    model.reshape({port: ov.PartialShape([-1] * len(port.get_partial_shape())) for port in ranked})
+
+
+def _set_batch(model: ov.Model, batch: Dimension) -> None:
+    """Set the batch dimension of every input: the one its layout names, else the first."""
+    shapes: dict[Any, ov.PartialShape] = {}
+    for port in model.inputs:
+        shape = port.get_partial_shape()
+        if shape.rank.is_dynamic or not len(shape):
+            raise ValueError(f"input '{port.get_node().get_friendly_name()}' has shape {shape}: no batch can be set")
+        layout = ov.layout_helpers.get_layout(port)
+        at = ov.layout_helpers.batch_idx(layout) if ov.layout_helpers.has_batch(layout) else 0
+        shape[at] = ov.Dimension(batch.min, -1 if batch.max is None else batch.max)
+        shapes[port] = shape
+    model.reshape(shapes)
 
 
 def _spec(

@@ -17,6 +17,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.service import Services
 from inferwire_server.transport.rest.documentation import DESCRIPTION, SCHEMAS, TAGS, TITLE
 from inferwire_server.transport.rest.job_routes import JobRoutes
+from inferwire_server.transport.rest.model_server_routes import ModelServerRoutes
 from inferwire_server.transport.rest.oip_routes import OipRoutes
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rest.quick_routes import QuickRoutes
@@ -25,6 +26,7 @@ from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.rest.responses import bug_response, problem
 from inferwire_server.transport.rest.routes import Route
 from inferwire_server.transport.rest.server_routes import ServerRoutes
+from inferwire_server.transport.rest.shared_memory_routes import SharedMemoryRoutes
 
 
 class Api(FastAPI):
@@ -75,6 +77,8 @@ def _routes(services: Services, options: RestOptions, metrics_text: Callable[[],
         *OipRoutes(services, options).routes(),
         *JobRoutes(services, options).routes(),
         *RepositoryRoutes(services, options).routes(),
+        *ModelServerRoutes(services).routes(),
+        *SharedMemoryRoutes(services, options).routes(),
         *ServerRoutes(services, metrics_text).routes(),
     ]
 
