@@ -54,6 +54,23 @@ def oip_grpc_stream(network: Network, expected: Array) -> Request:
     return Request("/inference.GRPCInferenceService/ModelStreamInfer", _message(network), read)
 
 
+def oip_grpc_shared(network: Network, expected: Array, region: str) -> Request:
+    """ModelInfer whose input lies in a registered region of shared memory; the answer comes as bytes."""
+    described, plain = _described(network), oip_grpc(network, expected)
+    request = oip.ModelInferRequest(model_name=network.name)
+    given = request.inputs.add(name=described["name"], datatype=described["datatype"], shape=described["shape"])
+    given.parameters["shared_memory_region"].string_param = region
+    given.parameters["shared_memory_byte_size"].int64_param = network.sample.nbytes
+    return Request(plain.path, request.SerializeToString(), plain.read)
+
+
+def registration(region: str, key: str, byte_size: int) -> Request:
+    """Registers a region of shared memory."""
+    asked = oip.SystemSharedMemoryRegisterRequest(name=region, key=key, byte_size=byte_size)
+    path = "/inference.GRPCInferenceService/SystemSharedMemoryRegister"
+    return Request(path, asked.SerializeToString(), lambda _: np.empty(0))
+
+
 def rest_binary(network: Network, expected: Array) -> Request:
     """Infer of the Open Inference Protocol over HTTP with binary tensors."""
     given = _described(network) | {"parameters": {"binary_data_size": network.sample.nbytes}}

@@ -8,8 +8,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 
 from inferwire_cli.server_process import ServerProcess, running_server
+
+SHARED_MEMORY = Path("/dev/shm")
+"""Where the system keeps shared memory, a file for each name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +26,32 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The servers that ways talk to."""
+    """The servers that ways talk to.
+
+    Attributes:
+        server: This one.
+        socket: Where it listens besides its port.
+        memory: What the names of shared memory it may read begin with.
+        floor: The bare gRPC server.
+    """
 
     server: ServerProcess
     socket: Path
+    memory: str
     floor: Floor
 
 
 @contextmanager
 def running_stage(repository: Path) -> Generator[Stage]:
-    """Serve a model repository, on a Unix socket as well, with a floor beside it."""
-    socket = repository / ".grpc.socket"
-    with (
-        running_server(repository, "--device", "CPU", "--grpc-socket", str(socket)) as server,
-        running_floor() as floor,
-    ):
-        yield Stage(server, socket, floor)
+    """Serve a model repository, on a Unix socket and by shared memory as well, with a floor beside it."""
+    socket, memory = repository / ".grpc.socket", f"inferwire-bench-{token_hex(4)}-"
+    flags = ("--device", "CPU", "--grpc-socket", str(socket), "--shared-memory", f"/{memory}")
+    try:
+        with running_server(repository, *flags) as server, running_floor() as floor:
+            yield Stage(server, socket, memory, floor)
+    finally:
+        for left in SHARED_MEMORY.glob(f"{memory}*"):
+            left.unlink()
 
 
 @contextmanager

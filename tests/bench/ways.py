@@ -13,7 +13,7 @@ from tests.bench.api_ways import async_queue, infer
 from tests.bench.load import Answered, KnownAnswers, Way
 from tests.bench.networks import Array, Network
 from tests.bench.requests import Request
-from tests.bench.stage import Stage
+from tests.bench.stage import SHARED_MEMORY, Stage
 
 import inferwire
 
@@ -120,6 +120,19 @@ def _wire(client: Client, address: Callable[[Stage], str], prepare: Prepare) -> 
     return make
 
 
+def _shared_memory(case: Case, name: str) -> Way:
+    """Leave the input in shared memory once, and name it in each call."""
+    network, expected, stage = case.network, case.local.expected, case.stage
+    region, sample = f"{network.name}-{case.in_flight}", network.sample.tobytes()
+    key = f"{stage.memory}{region}"
+    (SHARED_MEMORY / key).write_bytes(sample)
+    python_clients.one_grpc_answer(_tcp(stage), requests.registration(region, f"/{key}", len(sample)))
+    request = requests.oip_grpc_shared(network, expected, region)
+    answers = KnownAnswers(request.read, expected, name)
+    run = python_clients.grpc_unary(_tcp(stage), request, answers, case.in_flight)
+    return Way(name, run, stage.server.process.pid)
+
+
 def _floor(client: Client, method: str) -> Callable[[Case, str], Way]:
     """Send the bytes of a ModelInfer call, and get as many bytes as its answer has."""
 
@@ -155,6 +168,7 @@ KINDS = (
     Kind("SDK AsyncInferQueue, Unix socket", _sdk_queue(_unix), _many),
     Kind("OIP gRPC", _wire(python_clients.grpc_unary, _tcp, requests.oip_grpc)),
     Kind("OIP gRPC, Unix socket", _wire(python_clients.grpc_unary, _unix, requests.oip_grpc)),
+    Kind("OIP gRPC, shared memory", _shared_memory),
     Kind("OIP gRPC stream", _wire(python_clients.grpc_stream, _tcp, requests.oip_grpc_stream)),
     Kind("OIP gRPC, h2load", _wire(c_clients.h2load, _tcp, requests.oip_grpc)),
     Kind("REST binary", _wire(python_clients.http, _http, requests.rest_binary)),
