@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.bench import goals
 from tests.bench.c_clients import read_h2load, read_h2load_log, read_wrk
 from tests.bench.command_line import parse
 from tests.bench.load import Answered, Figures, KnownAnswers
@@ -71,6 +72,13 @@ def test_ratios_are_taken_within_rounds() -> None:
     base = Row((figures(100), figures(50), figures(200)))
     other = Row((figures(50), figures(50), figures(180)))
     assert str(other.ratio(base)) == "0.90 (0.50-1.00)"
+
+
+@pytest.mark.parametrize(("rates", "verdict"), [((96, 99), "yes"), ((80, 90), "**no**"), ((90, 99), "noise hides it")])
+def test_a_goal_is_met_where_every_round_says_so(rates: tuple[float, float], verdict: str) -> None:
+    rows = {goals.QUEUE: Row((figures(100), figures(100))), "SDK AsyncInferQueue": Row(tuple(map(figures, rates)))}
+    (line,) = goals.lines({"resnet50, 4 in flight": rows}, {}, None)
+    assert line.endswith(f"| {verdict} |")
 
 
 def test_a_table() -> None:
