@@ -77,10 +77,9 @@ def lines(ways: Mapping[str, Rows], peers: Mapping[str, Mapping[str, Rows]], res
             what = "p50 of " if goal.is_latency else ""
             yield _line(
                 f"{goal.case}: {what}{goal.way} / {goal.base}",
-                ratio.middle,
+                ratio,
                 goal.limit,
                 is_most=goal.is_latency,
-                shown=ratio,
             )
     for peer, case, least in PEER_GOALS:
         rows = peers.get(peer, {}).get(case)
