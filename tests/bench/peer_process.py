@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import venv
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -84,6 +85,8 @@ def running_peer(name: str, network: Network, expected: Array) -> Generator[Serv
             raise AssertionError(f"{PEERS[name].title}: {error}\n{tail(log)}") from error
         finally:
             end(server)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # whom it has left behind: some leave their workers
 
 
 def _wait_until_right(server: ServerProcess, face: Face, request: Request, answers: KnownAnswers) -> None:
