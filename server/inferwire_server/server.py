@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from secrets import token_hex
-from time import monotonic
+from time import monotonic, time
 
 import structlog
 
@@ -34,6 +34,7 @@ from inferwire_server.service import (
     ModelService,
     Services,
     SessionService,
+    StatisticsService,
     TensorService,
     UploadService,
 )
@@ -152,7 +153,8 @@ async def compose(
             uploads = UploadService(engine, blobs, new_id, _binding(settings), allows_imports=settings.allow_imports)
             control = ModelControl(loader, settings.allow_model_control, settings.watch)
             models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)
-            services = _services(settings, engine, catalogue, models, uploads)
+            statistics = StatisticsService(catalogue, metrics.tallies, lambda at: time() - clock() + at)
+            services = _services(settings, engine, catalogue, models, uploads, statistics)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)
             reaper.cancel()
@@ -162,7 +164,12 @@ async def compose(
 
 
 def _services(
-    settings: Settings, engine: Engine, catalogue: Catalogue, models: ModelService, uploads: UploadService
+    settings: Settings,
+    engine: Engine,
+    catalogue: Catalogue,
+    models: ModelService,
+    uploads: UploadService,
+    statistics: StatisticsService,
 ) -> Services:
     identity = Identity(settings.server_name, version("inferwire"), new_id())
     ledger: JobLedger[NamedJob] = JobLedger(new_id, settings.keep_jobs_s)
@@ -176,6 +183,7 @@ def _services(
         sessions=SessionService(Sessions(new_id, settings.session_grace_s), uploads, sequences, tensors),
         tensors=tensors,
         devices=DeviceService(engine),
+        statistics=statistics,
     )
 
 

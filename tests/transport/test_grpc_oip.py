@@ -18,6 +18,7 @@ from inferwire_proto.element_types import BY_NAME, BY_OIP
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.transport import oip
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc import oip_calls
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
@@ -89,7 +90,7 @@ async def test_the_server_and_its_models_are_described(client: Any) -> None:
     assert not await client.is_model_ready("nope")
     server = await client.get_server_metadata()
     assert server.name == "inferwire"
-    assert list(server.extensions) == ["binary_tensor_data", "model_configuration", "model_repository", "sequence"]
+    assert list(server.extensions) == list(oip.EXTENSIONS)
     model = await client.get_model_metadata("echo")
     assert (model.name, list(model.versions), model.platform) == ("echo", ["1"], "openvino")
     assert (model.inputs[0].name, model.inputs[0].datatype, list(model.inputs[0].shape)) == ("x", "FP32", [-1, 4])

@@ -11,6 +11,7 @@ from typing import Any
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
+from inferwire_server.core.batching import Batching
 from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import Terms
@@ -49,6 +50,7 @@ class Model:
     Attributes:
         priority: The priority of the jobs that name none.
         labels: The names of the classes that an output's last dimension counts; empty where nobody gave any.
+        batching: How its jobs run together; None for each alone.
     """
 
     compiled: CompiledModel
@@ -57,6 +59,7 @@ class Model:
     version: str = ""
     priority: int = 0
     labels: tuple[str, ...] = ()
+    batching: Batching | None = None
 
     @property
     def spec(self) -> ModelSpec:
@@ -170,7 +173,7 @@ class Engine:
             compiled = PictureModel(compiled, options.pictures)
             slots = compiled.over(slots)
         device = self._device(first_device)
-        model = Model(compiled, device, len(slots), version, options.priority, options.labels)
+        model = Model(compiled, device, len(slots), version, options.priority, options.labels, options.batching)
         binding = options.binding if compiled.spec.states else None
         device.add_model(model, slots, Terms(options.weight, options.batching, binding))
         self._models.add(model)

@@ -12,6 +12,7 @@ from inferwire_server.service.health import HealthService
 from inferwire_server.service.inference import InferenceService
 from inferwire_server.service.models import ModelService
 from inferwire_server.service.sessions import SessionService
+from inferwire_server.service.statistics import StatisticsService
 from inferwire_server.service.tensors import TensorService
 from inferwire_server.service.uploads import UploadService
 
@@ -27,3 +28,4 @@ class Services:
     sessions: SessionService
     tensors: TensorService
     devices: DeviceService
+    statistics: StatisticsService

@@ -25,7 +25,7 @@ Parameters: TypeAlias = Mapping[str, Parameter]
 
 PLATFORM = "openvino"
 
-EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "sequence")
+EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "sequence", "statistics")
 """The extensions this server offers; a client may call only what is listed."""
 
 FINAL_RESPONSE = "triton_final_response"

@@ -213,6 +213,23 @@ READY: Fragment = _responds("It is.", _object(["ready"], ready=_BOOLEAN), {"read
 MODEL_READY: Fragment = _responds("It is.", _MODEL_READY, {"name": "echo", "ready": True})
 MODEL_METADATA: Fragment = _responds("Its inputs and outputs.", _ref("ModelMetadata"), _EXAMPLE_METADATA)
 MODEL_CONFIG: Fragment = _responds("Its configuration.", {"type": "object"})
+_DURATION = _object(["count", "ns"], count={"type": "integer"}, ns={"type": "integer"})
+_PHASES = {f"compute_{phase}": _DURATION for phase in ("input", "infer", "output")}
+_STATISTICS = _object(
+    ["name", "version", "inference_count", "execution_count", "inference_stats", "batch_stats"],
+    name=_string("The model."),
+    version=_string("Its version."),
+    last_inference={"type": "integer", "description": "When the last one ended, in milliseconds since 1970; 0: never."},
+    inference_count={"type": "integer", "description": "Rows that were inferred."},
+    execution_count={"type": "integer", "description": "Inferences that ran, each of one or more requests."},
+    inference_stats=_object(
+        [],
+        **dict.fromkeys(("success", "fail", "queue", "cache_hit", "cache_miss"), _DURATION),
+        **_PHASES,
+    ),
+    batch_stats=_array(_object(["batch_size"], batch_size={"type": "integer"}, **_PHASES)),
+)
+STATISTICS: Fragment = _responds("Counts and times.", _object(["model_stats"], model_stats=_array(_STATISTICS)))
 SERVER_METADATA: Fragment = _responds("Name, version, extensions.", {"type": "object"}, _EXAMPLE_SERVER)
 LANDING: Fragment = _responds("Name, version, links.", {"type": "object"})
 DEVICES: Fragment = _responds("The devices and their load.", {"type": "object"})

@@ -6,7 +6,7 @@ from time import monotonic
 
 from inferwire_server.service import Services
 from inferwire_server.service.values import ServedModel
-from inferwire_server.transport import oip, oip_repository
+from inferwire_server.transport import oip, oip_repository, oip_statistics
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.oip_codec import decode_call, encode_answer, split_request
@@ -20,7 +20,6 @@ RAW_CALLS = frozenset({"ModelInfer", "ModelStreamInfer"})
 _SHARED_MEMORY = "this server does not offer shared memory; send tensors' bytes"
 
 UNIMPLEMENTED = {
-    "ModelStatistics": "this server does not offer statistics over this protocol; read /metrics over HTTP",
     "SystemSharedMemoryStatus": _SHARED_MEMORY,
     "SystemSharedMemoryRegister": _SHARED_MEMORY,
     "SystemSharedMemoryUnregister": _SHARED_MEMORY,
@@ -67,6 +66,11 @@ class OipCalls:
         metadata = oip.metadata(self._services, request.name, request.version)
         model = self._services.models.resolve(ServedModel(request.name, request.version))
         return pb.ModelConfigResponse(config=encode_config(metadata, model))
+
+    async def model_statistics(self, request: pb.ModelStatisticsRequest, _: Context) -> pb.ModelStatisticsResponse:
+        """Say how often models have run and how long it took."""
+        found = oip_statistics.statistics(self._services, request.name, request.version)
+        return pb.ModelStatisticsResponse(model_stats=[pb.ModelStatistics(**model) for model in found])
 
     async def repository_index(self, request: pb.RepositoryIndexRequest, _: Context) -> pb.RepositoryIndexResponse:
         """List what the repository holds."""
