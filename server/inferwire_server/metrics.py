@@ -69,7 +69,7 @@ class Metrics:
 
     def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
         """Count an inference by its rows: those of a batch, or one for each job of a model that has none."""
-        batching = model.batching if isinstance(model, Model) else None
+        batching = model.terms.batching if isinstance(model, Model) else None
         # What is more than a batch runs alone: as many sizes as callers like are not told apart.
         rows = len(works) if batching is None else min(sum(map(rows_of, works)), batching.max_size)
         self._of(device, model).end_run(max(rows, 1), seconds)

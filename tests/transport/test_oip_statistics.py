@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-import pytest_asyncio
 import tritonclient.grpc
 import tritonclient.http
-from tritonclient.grpc.aio import InferenceServerClient
+from tests.transport.conftest import plain
 from tritonclient.utils import InferenceServerException
 
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
-from inferwire_server.server import Composition
-from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import http_server
-from inferwire_server.transport.rest.options import RestOptions
-from inferwire_server.transport.rpc.grpc_server import GrpcServer
 
 ROW = np.arange(4, dtype=np.float32).reshape(1, 4)
 
@@ -30,57 +23,19 @@ def models() -> dict[str, FakeModel]:
     return {name: FakeModel(echo_spec(name)) for name in ("echo", "other")}
 
 
-@pytest_asyncio.fixture
-async def rpc(grpc_server: GrpcServer) -> AsyncIterator[Any]:
-    opened: Any = InferenceServerClient(f"127.0.0.1:{grpc_server.port}")
-    yield opened
-    await opened.close()
-
-
-@pytest_asyncio.fixture
-async def rest(composition: Composition) -> AsyncIterator[str]:
-    app = create_app(composition.services, RestOptions(max_body_bytes=1000), composition.metrics.text)
-    async with http_server(app, "127.0.0.1", 0) as server:
-        yield f"127.0.0.1:{server.port}"
-
-
 async def infer(client: Any) -> None:
     given: Any = tritonclient.grpc.InferInput("x", [1, 4], "FP32")
     given.set_data_from_numpy(ROW)
     await client.infer("echo", [given])
 
 
-def numbers(message: Any) -> Any:
-    """Make the texts that protobuf's JSON has for long integers numbers again."""
-    match message:
-        case dict():
-            return {name: numbers(value) for name, value in message.items()}
-        case list():
-            return [numbers(value) for value in message]
-        case str() if message.isdigit():
-            return int(message)
-        case _:
-            return message
-
-
-def without_zeros(message: Any) -> Any:
-    """Drop what protobuf does not write."""
-    match message:
-        case dict():
-            return {name: without_zeros(value) for name, value in message.items() if value != 0 and value != "0"}
-        case list():
-            return [without_zeros(value) for value in message]
-        case _:
-            return message
-
-
-async def test_both_faces_count_alike(rpc: Any, rest: str) -> None:
+async def test_both_faces_count_alike(rpc: Any, rest_address: str) -> None:
     for _ in range(3):
         await infer(rpc)
     over_grpc = await rpc.get_inference_statistics("echo", as_json=True)
 
     def over_http() -> Any:
-        with tritonclient.http.InferenceServerClient(rest) as client:
+        with tritonclient.http.InferenceServerClient(rest_address) as client:
             return client.get_inference_statistics("echo", "1"), client.get_inference_statistics()
 
     one, every = await asyncio.to_thread(over_http)
@@ -99,16 +54,16 @@ async def test_both_faces_count_alike(rpc: Any, rest: str) -> None:
     }
     assert phases["success"]["ns"] >= phases["compute_infer"]["ns"] > 0
     assert [(batch["batch_size"], batch["compute_infer"]["count"]) for batch in echo["batch_stats"]] == [(1, 3)]
-    assert numbers(over_grpc) == without_zeros(numbers(one))
+    assert plain(over_grpc) == plain(one)
     assert [model["name"] for model in every["model_stats"]] == ["echo", "other"]
     assert echo["last_inference"] > 1_600_000_000_000
 
 
-async def test_a_model_that_is_not_there_is_said_as_clients_expect(rpc: Any, rest: str) -> None:
+async def test_a_model_that_is_not_there_is_said_as_clients_expect(rpc: Any, rest_address: str) -> None:
     with pytest.raises(InferenceServerException, match="requested model 'nope' is not available") as raised:
         await rpc.get_inference_statistics("nope")
     assert raised.value.status() == "StatusCode.INVALID_ARGUMENT"
-    async with httpx.AsyncClient(base_url=f"http://{rest}/v2/models") as client:
+    async with httpx.AsyncClient(base_url=f"http://{rest_address}/v2/models") as client:
         for path, sentence in {
             "nope/stats": "requested model 'nope' is not available",
             "echo/versions/9/stats": "requested model 'echo' version 9 is not available",

@@ -5,11 +5,11 @@ Every sentence a caller reads about an input that does not fit is written here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
@@ -78,12 +78,18 @@ class PortSpec:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The ports of a model, under the name its callers know."""
+    """The ports of a model, under the name its callers know.
+
+    Attributes:
+        states: The names of the states it keeps.
+        rt_info: What its file says of it beside the graph, by name: a text each, or a table of what is below.
+    """
 
     name: str
     inputs: tuple[PortSpec, ...]
     outputs: tuple[PortSpec, ...]
     states: tuple[str, ...] = ()
+    rt_info: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     @cached_property
     def signature(self) -> int:

@@ -99,6 +99,7 @@ SCHEMAS: Fragment = {
         platform=_string("openvino"),
         inputs=_array(_ref("Tensor")),
         outputs=_array(_ref("Tensor")),
+        rt_info={"type": "object", "description": "What the model's file says of it, by name: texts, or objects."},
     ),
 }
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
-from inferwire_server.transport import oip, oip_statistics
+from inferwire_server.transport import oip, oip_config, oip_statistics
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.caller_watch import CallerWatch
 from inferwire_server.transport.rest.inference_answers import answer, named_model, read_request
@@ -98,7 +98,10 @@ class OipRoutes:
         return json_response({"name": identity.name, "version": identity.version, "extensions": oip.EXTENSIONS})
 
     async def model_metadata(self, request: Request) -> Response:
-        """Give a model's inputs and outputs; -1 stands for a dimension of any length."""
+        """Give a model's inputs and outputs; -1 stands for a dimension of any length.
+
+        `rt_info` is what OpenVINO's tools have written into the model's file beside its graph.
+        """
         model = named_model(request)
         return json_response(asdict(oip.metadata(self._services, model.name, model.version)))
 
@@ -119,20 +122,4 @@ class OipRoutes:
     async def model_config(self, request: Request) -> Response:
         """Give what perf_analyzer and Triton's clients read of a model's configuration."""
         model = named_model(request)
-        metadata = oip.metadata(self._services, model.name, model.version)
-        return json_response(
-            {
-                "name": metadata.name,
-                "platform": metadata.platform,
-                "backend": oip.PLATFORM,
-                "max_batch_size": 0,
-                "input": [_configured(tensor) for tensor in metadata.inputs],
-                "output": [_configured(tensor) for tensor in metadata.outputs],
-                "model_transaction_policy": {"decoupled": False},
-            }
-        )
-
-
-def _configured(tensor: oip.TensorMetadata) -> dict[str, object]:
-    datatype = "STRING" if tensor.datatype == "BYTES" else tensor.datatype
-    return {"name": tensor.name, "data_type": f"TYPE_{datatype}", "dims": tensor.shape}
+        return json_response(oip_config.config(self._services, model.name, model.version))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from time import monotonic
 
 from inferwire_server.service import Services
-from inferwire_server.service.values import ServedModel
-from inferwire_server.transport import oip, oip_repository, oip_statistics
+from inferwire_server.transport import oip, oip_config, oip_repository, oip_statistics
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.oip_codec import decode_call, encode_answer, split_request
@@ -63,9 +62,9 @@ class OipCalls:
 
     async def model_config(self, request: pb.ModelConfigRequest, _: Context) -> pb.ModelConfigResponse:
         """Describe a model as its configuration."""
-        metadata = oip.metadata(self._services, request.name, request.version)
-        model = self._services.models.resolve(ServedModel(request.name, request.version))
-        return pb.ModelConfigResponse(config=encode_config(metadata, model))
+        return pb.ModelConfigResponse(
+            config=encode_config(oip_config.config(self._services, request.name, request.version))
+        )
 
     async def model_statistics(self, request: pb.ModelStatisticsRequest, _: Context) -> pb.ModelStatisticsResponse:
         """Say how often models have run and how long it took."""
