@@ -13,6 +13,7 @@ from time import monotonic, time
 import structlog
 
 from inferwire_proto.properties import Properties
+from inferwire_server import logs
 from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.model_states import ModelState
@@ -31,6 +32,7 @@ from inferwire_server.service import (
     DeviceService,
     HealthService,
     InferenceService,
+    LogService,
     ModelService,
     Services,
     SessionService,
@@ -40,6 +42,7 @@ from inferwire_server.service import (
 )
 from inferwire_server.service.health import Identity
 from inferwire_server.service.inference import NamedJob
+from inferwire_server.service.logs import LogControl
 from inferwire_server.service.models import ModelControl
 from inferwire_server.service.sequences import Sequences
 from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
@@ -184,6 +187,7 @@ def _services(
         tensors=tensors,
         devices=DeviceService(engine),
         statistics=statistics,
+        logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from inferwire_server.service.devices import DeviceService
 from inferwire_server.service.health import HealthService
 from inferwire_server.service.inference import InferenceService
+from inferwire_server.service.logs import LogService
 from inferwire_server.service.models import ModelService
 from inferwire_server.service.sessions import SessionService
 from inferwire_server.service.statistics import StatisticsService
@@ -29,3 +30,4 @@ class Services:
     tensors: TensorService
     devices: DeviceService
     statistics: StatisticsService
+    logs: LogService

@@ -258,6 +258,26 @@ INDEX: Fragment = {
     **_responds("The versions of the models.", _array(_INDEX_ENTRY), _EXAMPLE_INDEX),
 }
 LOAD: Fragment = _optional_body(parameters={"type": "object"}) | _done("The model is ready.")
+_LOG_SETTINGS: Fragment = {
+    "log_file": {"type": "string"},
+    "log_info": {"type": "boolean"},
+    "log_warning": {"type": "boolean"},
+    "log_error": {"type": "boolean"},
+    "log_verbose_level": {"type": "integer", "minimum": 0, "description": "Above 0, debugging events are logged."},
+    "log_format": {"type": "string"},
+}
+_EXAMPLE_LOG_SETTINGS: Fragment = {
+    "log_file": "",
+    "log_format": "ISO8601",
+    "log_info": True,
+    "log_warning": True,
+    "log_error": True,
+    "log_verbose_level": 0,
+}
+LOG_SETTINGS: Fragment = _responds("What is logged.", _object([], **_LOG_SETTINGS), _EXAMPLE_LOG_SETTINGS)
+SET_LOG_SETTINGS: Fragment = _optional_body(**_LOG_SETTINGS) | LOG_SETTINGS
+TRACE_SETTINGS: Fragment = _responds("The settings.", {"type": "object"}, {"trace_level": ["OFF"]})
+SET_TRACE_SETTINGS: Fragment = _optional_body(trace_level=_array({"type": "string"})) | TRACE_SETTINGS
 UNLOAD: Fragment = _optional_body(parameters={"type": "object"}) | _done("The model is unloaded.")
 METRICS: Fragment = {
     "responses": {"200": {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}}

@@ -5,11 +5,17 @@ from __future__ import annotations
 from time import monotonic
 
 from inferwire_server.service import Services
-from inferwire_server.transport import oip, oip_config, oip_repository, oip_statistics
+from inferwire_server.transport import oip, oip_config, oip_logs, oip_repository, oip_statistics, oip_tracing
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.oip_codec import decode_call, encode_answer, split_request
 from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata
+from inferwire_server.transport.rpc.oip_settings import (
+    decode_log_settings,
+    decode_trace_settings,
+    encode_log_settings,
+    encode_trace_settings,
+)
 from inferwire_server.transport.rpc.oip_stream import OipStream
 from inferwire_server.transport.rpc.status import Context, too_large
 
@@ -25,8 +31,6 @@ UNIMPLEMENTED = {
     "CudaSharedMemoryStatus": _SHARED_MEMORY,
     "CudaSharedMemoryRegister": _SHARED_MEMORY,
     "CudaSharedMemoryUnregister": _SHARED_MEMORY,
-    "TraceSetting": "this server does not offer trace settings",
-    "LogSettings": "this server does not offer log settings; start it with --log-level",
 }
 """The calls that are not offered, and what their callers are told."""
 
@@ -88,6 +92,17 @@ class OipCalls:
         """Unload a model, and answer when its last job has ended."""
         await oip_repository.unload(self._services, request.model_name)
         return pb.RepositoryModelUnloadResponse()
+
+    async def log_settings(self, request: pb.LogSettingsRequest, _: Context) -> pb.LogSettingsResponse:
+        """Say what is logged, and change it first if that is asked for."""
+        if request.settings:
+            oip_logs.set_log_settings(self._services, decode_log_settings(request))
+        return encode_log_settings(oip_logs.log_settings(self._services))
+
+    async def trace_setting(self, request: pb.TraceSettingRequest, _: Context) -> pb.TraceSettingResponse:
+        """Say that nothing is traced."""
+        given = decode_trace_settings(request)
+        return encode_trace_settings(oip_tracing.set_trace_settings(self._services, given, request.model_name))
 
     async def model_infer(self, data: bytes, _: Context) -> bytes:
         """Run one inference."""
