@@ -10,6 +10,7 @@ from cyclopts.config import Env
 
 from inferwire_cli.demo import demo
 from inferwire_cli.exit_codes import MISUSE
+from inferwire_cli.models import load, models, unload
 from inferwire_cli.serve import serve
 from inferwire_server.settings import ENV_PREFIX
 
@@ -21,6 +22,9 @@ app = App(
     default_parameter=Parameter(negative=()),
 )
 app.command(serve)
+app.command(models)
+app.command(load)
+app.command(unload)
 app.command(demo)
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from secrets import token_hex
 from time import monotonic, time
 
@@ -23,9 +24,10 @@ from inferwire_server.engine.backend import Backend, ModelOptions
 from inferwire_server.engine.blobs import BlobStore
 from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.loader import Loader
+from inferwire_server.engine.model_server_config import ConfiguredRepository
 from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Entry, Repository
-from inferwire_server.engine.watch import changes_in, follow
+from inferwire_server.engine.watch import changes_in, changes_in_any, follow
 from inferwire_server.errors import invalid_input
 from inferwire_server.metrics import Metrics
 from inferwire_server.service import (
@@ -73,7 +75,7 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bo
         http_server(create_app(server.services, rest, server.metrics.text), settings.host, settings.http_port) as http,
     ):
         server.catalogue.subscribe(grpc_server.publish_readiness)
-        if settings.model_repository is None and not settings.allow_uploads:
+        if settings.model_repository is None and settings.config is None and not settings.allow_uploads:
             log.warning("nothing to serve", remedy="name a folder with --model-repository, or --allow-uploads")
         log.info(
             "listening",
@@ -101,6 +103,8 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bo
 def _watch(settings: Settings, server: Composition) -> Iterator[Coroutine[None, None, None]]:
     if settings.watch and settings.model_repository is not None:
         yield follow(changes_in(settings.model_repository), server.loader)
+    if settings.watch and settings.config is not None:
+        yield follow(changes_in_any(_configured(settings, settings.config).folders), server.loader)
 
 
 async def _load(server: Composition, grpc_server: GrpcServer) -> None:
@@ -192,9 +196,17 @@ def _services(
 
 
 def _repository(settings: Settings) -> Callable[[], list[Entry]]:
+    if settings.config is not None:
+        if settings.model_repository is not None:
+            raise invalid_input("--config and --model-repository are both set, expected one: each says what is served")
+        return _configured(settings, settings.config).served
     if settings.model_repository is None:
         return list
     return Repository(settings.model_repository, parse_version_policy(settings.version_policy)).served
+
+
+def _configured(settings: Settings, file: Path) -> ConfiguredRepository:
+    return ConfiguredRepository(file, parse_version_policy(settings.version_policy))
 
 
 def _model_options(settings: Settings) -> ModelOptions:

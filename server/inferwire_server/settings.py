@@ -40,6 +40,13 @@ class Settings:
             help="Folder of models (NAME/VERSION/model files, or single files), or one model file.",
         ),
     ] = None
+    config: Annotated[
+        Path | None,
+        Parameter(
+            group=_MODELS,
+            help="Configuration file of OpenVINO Model Server that names the models; instead of a repository.",
+        ),
+    ] = None
     version_policy: Annotated[
         str,
         Parameter(

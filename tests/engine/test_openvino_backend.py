@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -302,6 +303,26 @@ def test_a_model_is_reshaped_as_it_is_read(backend: OpenVinoBackend, tmp_path: P
     reshaped = Source(source.path, reshape={"x": (Dimension(1, 4), Dimension(2, 2))})
     assert backend.read(reshaped).inputs[0].shape_text == "[1..4,2]"
     assert backend.read(Source(source.path, reshape={"x": None})).inputs[0].shape is None
+    nameless = Source(source.path, reshape={"": (Dimension(3, 3), Dimension(2, 2))})
+    assert backend.read(nameless).inputs[0].shape_text == "[3,2]"
+
+
+def test_the_batch_is_set_where_the_layout_says_it_is_else_first(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    first, second = parameter(BY_NAME["f32"], (5, 2), "first"), parameter(BY_NAME["f32"], (2, 5), "second")
+    second.set_layout(ov.Layout("CN"))
+    source = saved(tmp_path, [("y", ops.relu(first)), ("z", ops.relu(second))], [first, second])
+    shapes = [port.shape_text for port in backend.read(replace(source, batch=Dimension(1, 8))).inputs]
+    assert shapes == ["[1..8,2]", "[2,1..8]"]
+    assert backend.read(replace(source, batch=Dimension(0, None))).inputs[0].shape_text == "[?,2]"
+
+
+def test_a_batch_of_what_has_none_is_refused(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    x = parameter(BY_NAME["f32"], ())
+    source = saved(tmp_path, [("y", ops.relu(x))], [x])
+    with pytest.raises(ServingError, match=r"input 'x' has shape \[\]: no batch can be set"):
+        backend.read(replace(source, batch=Dimension(2, 2)))
+    with pytest.raises(ServingError, match=r"input 'x' has shape \[\.\.\.\]: no batch can be set"):
+        backend.read(replace(source, reshape={"x": None}, batch=Dimension(2, 2)))
 
 
 _IR_V10 = """<?xml version="1.0"?>

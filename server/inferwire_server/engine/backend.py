@@ -12,7 +12,7 @@ from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batching import Batching
 from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.layers import LayerTime, RuntimeModel
-from inferwire_server.core.specs import ModelSpec, Shape
+from inferwire_server.core.specs import Dimension, ModelSpec, Shape
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 
@@ -36,7 +36,8 @@ class Preprocessing:
 class Source:
     """Where a model is read from, and what is done to it then: new shapes first.
 
-    One that `is_compiled` is what `CompiledModel.export` once gave.
+    One that `is_compiled` is what `CompiledModel.export` once gave. A shape or the preprocessing of "" is that of the
+    only input. `batch` is the length of every input's batch dimension.
     """
 
     path: Path
@@ -44,6 +45,7 @@ class Source:
     reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
     is_compiled: bool = False
     preprocessing: tuple[Preprocessing, ...] = ()
+    batch: Dimension | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,16 +56,20 @@ class Loader:
     def __repr__(self) -> str:
         return f"<Loader: {len(self._changes)} changes>"
 
-    async def sync(self) -> None:
+    async def sync(self) -> bool:
         """Load what is new or has changed in the repository, then unload what has gone; failures are recorded.
+
+        Give whether anything did change.
 
         Raises:
             ServingError: INVALID_INPUT if the repository is not there.
         """
         found = await asyncio.to_thread(self._find)
+        before = self._catalogue.statuses()
         self._catalogue.expect(found)
         names = self._catalogue.names | {entry.name for entry in found}
         await asyncio.gather(*(self._own(self._follow(name, found)) for name in names))
+        return self._catalogue.statuses() != before
 
     async def load(self, name: str) -> None:
         """Load a model, or load it anew beside what serves meanwhile; give back when it is ready.

@@ -295,6 +295,8 @@ def _translate(code: Code, call: Callable[[], T]) -> T:
 def _read(core: Any, source: Source) -> ov.Model:
     model: ov.Model = core.read_model(source.path, source.weights)
     _reshape(model, source.reshape)
+    if source.batch is not None:
+        _set_batch(model, source.batch)
     for preprocessing in source.preprocessing:
         model = build_in(model, preprocessing)
         _reshape(model, preprocessing.reshape)
@@ -302,8 +304,24 @@ def _read(core: Any, source: Source) -> ov.Model:
 
 
 def _reshape(model: ov.Model, shapes: Mapping[str, Shape]) -> None:
-    if shapes:
+    if "" in shapes:
+        model.reshape(_partial_shape(shapes[""]))
+    elif shapes:
         model.reshape({name: _partial_shape(shape) for name, shape in shapes.items()})
+
+
+def _set_batch(model: ov.Model, batch: Dimension) -> None:
+    """Set the batch dimension of every input: the one its layout names, else the first."""
+    shapes: dict[Any, ov.PartialShape] = {}
+    for port in model.inputs:
+        shape = port.get_partial_shape()
+        if shape.rank.is_dynamic or not len(shape):
+            raise ValueError(f"input '{port.get_node().get_friendly_name()}' has shape {shape}: no batch can be set")
+        layout = ov.layout_helpers.get_layout(port)
+        at = ov.layout_helpers.batch_idx(layout) if ov.layout_helpers.has_batch(layout) else 0
+        shape[at] = ov.Dimension(batch.min, -1 if batch.max is None else batch.max)
+        shapes[port] = shape
+    model.reshape(shapes)
 
 
 def _spec(

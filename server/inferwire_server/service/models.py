@@ -117,6 +117,14 @@ class ModelService:
         """
         await self._loader().unload(name)
 
+    async def sync(self) -> bool:
+        """Make the served models those of the repository as it is now, and give whether anything changed.
+
+        Raises:
+            ServingError: PERMISSION_DENIED, or INVALID_INPUT if the repository or the configuration cannot be read.
+        """
+        return await self._loader().sync()
+
     def _exportable(self, target: Target) -> CompiledModel:
         model = self.resolve(target)
         if isinstance(target, ServedModel) and not self._allows_exports:

@@ -16,6 +16,7 @@ from inferwire_server.service import Services
 from inferwire_server.transport.rest.documentation import DESCRIPTION, SCHEMAS, TAGS, TITLE
 from inferwire_server.transport.rest.job_routes import JobRoutes
 from inferwire_server.transport.rest.log_routes import LogRoutes
+from inferwire_server.transport.rest.model_server_routes import ModelServerRoutes
 from inferwire_server.transport.rest.oip_routes import OipRoutes
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rest.repository_routes import RepositoryRoutes
@@ -64,6 +65,7 @@ def _routes(services: Services, options: RestOptions, metrics_text: Callable[[],
         *JobRoutes(services, options).routes(),
         *RepositoryRoutes(services, options).routes(),
         *LogRoutes(services, options).routes(),
+        *ModelServerRoutes(services).routes(),
         *ServerRoutes(services, metrics_text).routes(),
     ]
 

@@ -24,6 +24,7 @@ Every answer carries `x-request-id`: the caller's own, or a new one.
 TAGS: list[Fragment] = [
     {"name": "Open Inference Protocol", "description": "What Triton, KServe and OpenVINO Model Server clients call."},
     {"name": "Asynchronous jobs", "description": "Inferences that are started now and collected later."},
+    {"name": "OpenVINO Model Server", "description": "Its configuration endpoints, for its operators' scripts."},
     {"name": "Server", "description": "Devices, models and metrics."},
 ]
 
@@ -281,4 +282,18 @@ SET_TRACE_SETTINGS: Fragment = _optional_body(trace_level=_array({"type": "strin
 UNLOAD: Fragment = _optional_body(parameters={"type": "object"}) | _done("The model is unloaded.")
 METRICS: Fragment = {
     "responses": {"200": {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+}
+_EXAMPLE_CONFIG = {
+    "echo": {
+        "model_version_status": [
+            {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": "OK"}}
+        ]
+    }
+}
+CONFIG: Fragment = _responds("The states of the models.", {"type": "object"}, _EXAMPLE_CONFIG)
+RELOAD: Fragment = {
+    "responses": {
+        **_responds("Nothing had changed.", {"type": "object"}, _EXAMPLE_CONFIG)["responses"],
+        **_responds("What had changed is loaded.", {"type": "object"}, _EXAMPLE_CONFIG, 201)["responses"],
+    }
 }
