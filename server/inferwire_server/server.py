@@ -26,7 +26,7 @@ from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.model_server_config import ConfiguredRepository
 from inferwire_server.engine.models import Engine, QueueOptions
-from inferwire_server.engine.repository import Entry, Repository
+from inferwire_server.engine.repository import Entry, Overrides, Repository
 from inferwire_server.engine.watch import changes_in, changes_in_any, follow
 from inferwire_server.errors import invalid_input
 from inferwire_server.metrics import Metrics
@@ -146,7 +146,7 @@ async def compose(
         raise invalid_input("--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first")
     scan = _repository(settings)
     catalogue = Catalogue()
-    catalogue.expect(await asyncio.to_thread(scan))
+    catalogue.expect(await asyncio.to_thread(scan, {}))
     metrics = Metrics()
     blobs = BlobStore(settings.max_upload_mb * MEBIBYTE) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
@@ -195,13 +195,13 @@ def _services(
     )
 
 
-def _repository(settings: Settings) -> Callable[[], list[Entry]]:
+def _repository(settings: Settings) -> Callable[[Overrides], list[Entry]]:
     if settings.config is not None:
         if settings.model_repository is not None:
             raise invalid_input("--config and --model-repository are both set, expected one: each says what is served")
         return _configured(settings, settings.config).served
     if settings.model_repository is None:
-        return list
+        return lambda _: []
     return Repository(settings.model_repository, parse_version_policy(settings.version_policy)).served
 
 

@@ -50,7 +50,9 @@ class RepositoryRoutes:
     async def load(self, request: Request) -> Response:
         """Load a model of the repository, or load it anew: what serves meanwhile loses no request.
 
-        Answers when the model is ready. Needs `--allow-model-control`. The body is optional.
+        Answers when the model is ready. Needs `--allow-model-control`. The body is optional; its parameter `config`, a
+        text, is a model configuration in JSON, as `GET /v2/models/{model}/config` gives it: what it says lies over the
+        model's own settings until the model is loaded anew.
         """
         parameters: object = (await read_object(request, self._options.max_body_bytes)).get("parameters", {})
         if not isinstance(parameters, dict):

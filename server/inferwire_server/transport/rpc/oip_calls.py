@@ -11,6 +11,7 @@ from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.oip_codec import decode_call, encode_answer, split_request
 from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata
 from inferwire_server.transport.rpc.oip_settings import (
+    decode_load_parameters,
     decode_log_settings,
     decode_trace_settings,
     encode_log_settings,
@@ -83,7 +84,7 @@ class OipCalls:
         self, request: pb.RepositoryModelLoadRequest, _: Context
     ) -> pb.RepositoryModelLoadResponse:
         """Load or reload a model, and answer when it is ready."""
-        await oip_repository.load(self._services, request.model_name, request.parameters)
+        await oip_repository.load(self._services, request.model_name, decode_load_parameters(request))
         return pb.RepositoryModelLoadResponse()
 
     async def repository_model_unload(
