@@ -342,7 +342,7 @@ def _spec(
 
 
 def _texts(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what a model says of itself as texts, in tables where it has some; not what the runtime notes on this host."""
+    """Give what a model says of itself as texts, or tables of them; not what the runtime has noted of this host."""
     return {
         name: _texts(cast("dict[str, Any]", below)) if isinstance(below, dict) else _text(below)
         for name, below in info.items()
