@@ -77,6 +77,7 @@ async def test_a_model_is_unloaded_and_loaded(client: httpx.AsyncClient) -> None
         ("models/broken/load", None, 500, "failed to load 'broken' version 1: the fake runtime has no model 'broken'"),
         ("models/m/load", {"parameters": {"colour": "red"}}, 501, "the load of model 'm' has parameter 'colour'"),
         ("models/m/load", {"parameters": {"config": {}}}, 400, "parameter 'config' of the load of model 'm' is {}"),
+        ("models/m/unload", {"parameters": []}, 400, "the body's parameters are no JSON object, expected one or none"),
         ("models/m/load", {"parameters": 1}, 400, "the body's parameters are no JSON object, expected one or none"),
         ("models/m/load", [], 400, "the body is no JSON object, expected one or nothing"),
         ("index", {"ready": 1}, 400, "ready is 1, expected true or false"),

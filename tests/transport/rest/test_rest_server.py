@@ -89,6 +89,8 @@ async def test_devices_and_models_are_listed(rest: Rest) -> None:
         ("GET", "/v2/models/echo/", 404, "is not offered here"),
         ("GET", "/v2/models/echo/infer", 405, "GET /v2/models/echo/infer is not offered here, expected POST"),
         ("POST", "/v2", 405, "expected GET"),
+        ("PATCH", "/v2/logging", 405, "expected GET, POST"),
+        ("OPTIONS", "/inferwire/v1/jobs/1", 405, "expected DELETE, GET"),
     ],
 )
 async def test_paths_and_methods_that_are_not_there(

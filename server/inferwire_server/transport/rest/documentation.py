@@ -191,7 +191,9 @@ START: Fragment = {
 }
 CANCEL: Fragment = _responds("The job's state now.", _ref("Job"), {**_EXAMPLE_JOB, "state": "cancelled"})
 WAIT: Fragment = {
-    "parameters": [_query("wait_s", {"type": "number", "minimum": 0, "default": 0}, "Seconds to wait for its end.")],
+    "parameters": [
+        _query("wait_s", {"type": "number", "minimum": 0, "maximum": 60, "default": 0}, "Seconds to wait for its end.")
+    ],
     **_responds("The job's state now.", _ref("Job"), _ENDED_JOB),
 }
 RESULT: Fragment = {
@@ -250,6 +252,11 @@ def _optional_body(**properties: Fragment) -> Fragment:
     return {"requestBody": {"required": False, "content": {"application/json": {"schema": _object([], **properties)}}}}
 
 
+def _optional_settings(**properties: Fragment) -> Fragment:
+    schema = {**_object([], **properties), "additionalProperties": False}
+    return {"requestBody": {"required": False, "content": {"application/json": {"schema": schema}}}}
+
+
 def _done(description: str) -> Fragment:
     return {"responses": {"200": {"description": description}}}
 
@@ -258,14 +265,19 @@ INDEX: Fragment = {
     **_optional_body(ready={"type": "boolean", "default": False, "description": "List ready models only."}),
     **_responds("The versions of the models.", _array(_INDEX_ENTRY), _EXAMPLE_INDEX),
 }
-LOAD: Fragment = _optional_body(parameters={"type": "object"}) | _done("The model is ready.")
+_LOAD_PARAMETERS: Fragment = {
+    "type": "object",
+    "properties": {"config": _string("A model configuration, in JSON.")},
+    "additionalProperties": False,
+}
+LOAD: Fragment = _optional_body(parameters=_LOAD_PARAMETERS) | _done("The model is ready.")
 _LOG_SETTINGS: Fragment = {
-    "log_file": {"type": "string"},
+    "log_file": {"type": "string", "const": ""},
     "log_info": {"type": "boolean"},
     "log_warning": {"type": "boolean"},
     "log_error": {"type": "boolean"},
     "log_verbose_level": {"type": "integer", "minimum": 0, "description": "Above 0, debugging events are logged."},
-    "log_format": {"type": "string"},
+    "log_format": {"type": "string", "const": "ISO8601"},
 }
 _EXAMPLE_LOG_SETTINGS: Fragment = {
     "log_file": "",
@@ -276,9 +288,17 @@ _EXAMPLE_LOG_SETTINGS: Fragment = {
     "log_verbose_level": 0,
 }
 LOG_SETTINGS: Fragment = _responds("What is logged.", _object([], **_LOG_SETTINGS), _EXAMPLE_LOG_SETTINGS)
-SET_LOG_SETTINGS: Fragment = _optional_body(**_LOG_SETTINGS) | LOG_SETTINGS
+SET_LOG_SETTINGS: Fragment = _optional_settings(**_LOG_SETTINGS) | LOG_SETTINGS
 TRACE_SETTINGS: Fragment = _responds("The settings.", {"type": "object"}, {"trace_level": ["OFF"]})
-SET_TRACE_SETTINGS: Fragment = _optional_body(trace_level=_array({"type": "string"})) | TRACE_SETTINGS
+_TRACE_VALUES = _array({"type": "string"})
+SET_TRACE_SETTINGS: Fragment = TRACE_SETTINGS | _optional_settings(
+    trace_level=_array({"type": "string", "const": "OFF"}),
+    trace_rate=_TRACE_VALUES,
+    trace_count=_TRACE_VALUES,
+    log_frequency=_TRACE_VALUES,
+    trace_file=_TRACE_VALUES,
+    trace_mode=_TRACE_VALUES,
+)
 UNLOAD: Fragment = _optional_body(parameters={"type": "object"}) | _done("The model is unloaded.")
 METRICS: Fragment = {
     "responses": {"200": {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
