@@ -20,7 +20,6 @@ from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.transport import oip
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
-from inferwire_server.transport.rpc import oip_calls
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
 
 Models = dict[str, FakeModel]
@@ -133,6 +132,24 @@ async def test_strings_travel_as_bytes(client: Any) -> None:
     assert result.as_numpy("y").tolist() == [b"caf\xc3\xa9", b""]
 
 
+async def test_outputs_are_given_as_classes(client: Any) -> None:
+    rows = np.array([[0.5, 4, 0, 1], [1, 1, 1, 2]], np.float32)
+    outputs = [InferRequestedOutput("y", class_count=2)]
+    result = await client.infer("echo", [triton_input("x", rows, "FP32")], outputs=outputs)
+    assert result.as_numpy("y").tolist() == [[b"4.0:1", b"1.0:3"], [b"2.0:3", b"1.0:0"]]
+    assert result.get_output("y").datatype == "BYTES"
+
+
+@pytest.mark.parametrize(("type_name", "raw"), [("string", bytes(8)), ("boolean", bytes(2))])
+async def test_what_are_no_numbers_are_no_classes(channel: grpc.aio.Channel, type_name: str, raw: bytes) -> None:
+    message = pb.ModelInferRequest(model_name=type_name, raw_input_contents=[raw])
+    message.inputs.add(name="x", datatype=BY_NAME[type_name].oip, shape=[2])
+    message.outputs.add(name="y").parameters["classification"].int64_param = 1
+    code, details = await failure(infer(channel, message))
+    assert code == "INVALID_INPUT"
+    assert f"output 'y' of model '{type_name}' is asked for as classes, but has element type {type_name}" in details
+
+
 TYPED: list[tuple[str, dict[str, Any], bytes]] = [
     ("BOOL", {"bool_contents": [True, False]}, b"\1\0"),
     ("INT8", {"int_contents": [-128, 127]}, np.array([-128, 127], "i1").tobytes()),
@@ -176,9 +193,18 @@ def with_parameter(name: str, **value: Any) -> pb.ModelInferRequest:
     return request(parameters={name: pb.InferParameter(**value)})
 
 
-def in_shared_memory() -> pb.ModelInferRequest:
+def in_shared_memory(**byte_size: int) -> pb.ModelInferRequest:
     message = request()
     message.inputs[0].parameters["shared_memory_region"].string_param = "r"
+    for name, value in byte_size.items():
+        message.inputs[0].parameters[name].int64_param = value
+    return message
+
+
+def with_contents_in_shared_memory() -> pb.ModelInferRequest:
+    message = typed("echo", "FP32", (1, 4), fp32_contents=[1] * 4)
+    message.inputs[0].parameters["shared_memory_region"].string_param = "r"
+    message.inputs[0].parameters["shared_memory_byte_size"].int64_param = 16
     return message
 
 
@@ -231,13 +257,29 @@ BAD: list[tuple[pb.ModelInferRequest, str, str]] = [
     ),
     (request(outputs=[{"name": "z"}]), "INVALID_INPUT", "output 'z' of model 'echo' is not known"),
     (request(outputs=[{"name": "y"}, {"name": "y"}]), "INVALID_INPUT", "is asked for twice"),
-    (with_output_parameter("classification", int64_param=3), "UNIMPLEMENTED", "asked for as classes"),
+    (
+        with_output_parameter("classification", int64_param=-1),
+        "INVALID_INPUT",
+        "parameter 'classification' of output 'y' is -1, expected a whole number from 0 on",
+    ),
+    (
+        with_output_parameter("classification", bool_param=True),
+        "INVALID_INPUT",
+        "'classification' of output 'y' is True",
+    ),
+    (with_output_parameter("classification", double_param=2), "INVALID_INPUT", "'classification' of output 'y' is 2.0"),
     (
         with_output_parameter("shared_memory_region", string_param="r"),
-        "UNIMPLEMENTED",
-        "output 'y' is in shared memory",
+        "INVALID_INPUT",
+        "output 'y' is in shared memory region 'r', but has no parameter 'shared_memory_byte_size'",
     ),
-    (in_shared_memory(), "UNIMPLEMENTED", "input 'x' is in shared memory region 'r'"),
+    (in_shared_memory(), "INVALID_INPUT", "input 'x' is in shared memory region 'r', but has no parameter"),
+    (
+        in_shared_memory(shared_memory_byte_size=16),
+        "INVALID_INPUT",
+        "expected 0 entries in raw_input_contents for model 'echo', got 1",
+    ),
+    (with_contents_in_shared_memory(), "INVALID_INPUT", "input 'x' has both 'contents' and 'shared_memory_region'"),
     (with_parameter("triton_own", bool_param=True), "INVALID_INPUT", "'triton_own' starts with 'triton_'"),
     (with_parameter("sequence_id", bool_param=True), "INVALID_INPUT", "'sequence_id' is True, expected a whole number"),
     (with_parameter("sequence_id", int64_param=-1), "INVALID_INPUT", "'sequence_id' is -1, expected a whole number"),
@@ -315,12 +357,6 @@ async def test_an_output_without_a_datatype_is_refused(channel: grpc.aio.Channel
     code, details = await failure(infer(channel, typed("f32", "FP32", fp32_contents=[1, 2])))
     assert code == "INVALID_INPUT"
     assert "output 'y' of model 'f32' has element type u4, which the Open Inference Protocol cannot carry" in details
-
-
-@pytest.mark.parametrize("name", sorted(oip_calls.UNIMPLEMENTED))
-async def test_what_is_not_offered_says_so(channel: grpc.aio.Channel, name: str) -> None:
-    call: Any = channel.unary_unary(f"/inference.GRPCInferenceService/{name}")
-    assert await failure(call(b"")) == ("UNIMPLEMENTED", oip_calls.UNIMPLEMENTED[name])
 
 
 async def read_all(stream: Any) -> list[pb.ModelStreamInferResponse]:

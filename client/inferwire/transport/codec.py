@@ -24,12 +24,15 @@ from inferwire.transport.protocol import (
     RuntimeNode,
     SequenceMark,
     StateValue,
+    StoredBox,
     Target,
+    TensorSpec,
     Timings,
     WireBytes,
 )
 from inferwire.types import Type, type_of
 from inferwire_proto import element_types, errors, properties, strings
+from inferwire_proto.element_types import ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
 from inferwire_proto.preprocessing import calls_to_wire
 
@@ -42,15 +45,12 @@ _LAYER_STATES: Mapping[int, str] = {
 
 def encode_header(header: ExecutionHeader) -> bytes:
     """Serialise an execution without its ids."""
-    inputs = [
-        types_pb2.TensorHeader(
-            index=spec.index,
-            element_type=types_pb2.ElementType.ValueType(spec.element_type.wire),
-            shape=spec.shape,
-        )
-        for spec in header.inputs
-    ]
-    execution = inference_pb2.Execution(target=encode_target(header.target), inputs=inputs, profile=header.is_profiled)
+    execution = inference_pb2.Execution(
+        target=encode_target(header.target),
+        inputs=[_encode_input(spec) for spec in header.inputs],
+        profile=header.is_profiled,
+        keeps=[inference_pb2.Keep(output=output, tensor_id=tensor_id) for output, tensor_id in header.keeps],
+    )
     if header.sequence is not None:
         execution.sequence.CopyFrom(encode_sequence(header.sequence))
     return execution.SerializeToString()
@@ -66,6 +66,18 @@ def encode_target(target: Target) -> inference_pb2.Target:
 def encode_sequence(sequence: SequenceMark) -> inference_pb2.Sequence:
     """Write which sequence a call belongs to."""
     return inference_pb2.Sequence(id=sequence.id, start=sequence.is_start)
+
+
+def encode_stored(box: StoredBox, element_type: ElementType, shape: Sequence[int]) -> types_pb2.TensorHeader:
+    """Write what a tensor that the server keeps looks like, or a box in it."""
+    return types_pb2.TensorHeader(
+        element_type=types_pb2.ElementType.ValueType(element_type.wire), shape=shape, stored=encode_box(box)
+    )
+
+
+def encode_box(box: StoredBox) -> types_pb2.StoredTensor:
+    """Write which tensor of those that the server keeps is meant, and which part of it."""
+    return types_pb2.StoredTensor(id=box.id, begin=box.begin, end=box.end)
 
 
 def encode_states(states: Sequence[StateValue]) -> list[types_pb2.TensorHeader]:
@@ -93,9 +105,17 @@ def decode_result(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes
     timings = _timings(result.timings, elapsed_ms)
     if result.HasField("error"):
         return Outcome(timings=timings, error=decode_error(result.error), profile=decode_layers(result.profile))
+    if len(raw) != count_sent(result):
+        raise ValueError(f"the result of {count_sent(result)} outputs has bytes of {len(raw)}")
+    buffers = iter(raw)
     outputs = [
-        OutputValue(index, element_types.BY_WIRE[header.element_type], tuple(header.shape), data)
-        for index, (header, data) in enumerate(zip(result.outputs, raw, strict=True))
+        OutputValue(
+            index,
+            element_types.BY_WIRE[header.element_type],
+            tuple(header.shape),
+            None if header.HasField("stored") else next(buffers),
+        )
+        for index, header in enumerate(result.outputs)
     ]
     return Outcome(outputs, timings, profile=decode_layers(result.profile) if result.profile else ())
 
@@ -113,6 +133,11 @@ def decode_layers(layers: Iterable[types_pb2.LayerTime]) -> list[LayerTime]:
         )
         for layer in layers
     ]
+
+
+def count_sent(result: inference_pb2.ExecutionResult) -> int:
+    """How many of a result's outputs have their bytes in the message."""
+    return sum(not header.HasField("stored") for header in result.outputs)
 
 
 def unstack(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes]) -> Iterable[Sequence[WireBytes]]:
@@ -169,6 +194,15 @@ def encode_preprocessing(source: ModelSource) -> list[models_pb2.Preprocessing]:
         models_pb2.Preprocessing(calls=calls_to_wire(each.calls), reshape=_encode_shapes(each.reshape))
         for each in source.preprocessing
     ]
+
+
+def _encode_input(spec: TensorSpec) -> types_pb2.TensorHeader:
+    return types_pb2.TensorHeader(
+        index=spec.index,
+        element_type=types_pb2.ElementType.ValueType(spec.element_type.wire),
+        shape=spec.shape,
+        stored=None if spec.stored is None else encode_box(spec.stored),
+    )
 
 
 def _cut(header: types_pb2.TensorHeader, data: memoryview, count: int) -> list[memoryview]:

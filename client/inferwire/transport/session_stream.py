@@ -205,8 +205,8 @@ class SessionStream:
             self._welcomed.set()
         taken = 0
         for result in message.results:
-            buffers = raw[taken : taken + len(result.outputs)]
-            taken += len(result.outputs)
+            buffers = raw[taken : taken + codec.count_sent(result)]
+            taken += len(buffers)
             for id_, outputs in zip(result.ids, codec.unstack(result, buffers), strict=True):
                 self._answer(id_, result, outputs)
 

@@ -48,6 +48,14 @@ class Timings:
     total_s: float = 0.0
 
 
+Finish: TypeAlias = Callable[[Tensor], Tensor]
+"""Makes of an output what its caller gets. Called on the slot's thread, with a tensor that is there for no longer than
+the call; may raise a ServingError."""
+
+Finishes: TypeAlias = tuple[Finish | None, ...]
+"""For each output, None for one that is given as it is; empty where all are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a slot is to do: inputs in the model's order, the outputs to take, and whether to time each layer.
@@ -59,6 +67,7 @@ class Work:
     outputs: tuple[int, ...]
     states: StateAccess | None = None
     is_profiled: bool = False
+    finishes: Finishes = ()
 
 
 Outcome: TypeAlias = tuple[Tensor, ...] | ServingError

@@ -13,6 +13,7 @@ from inferwire_server.service.inference import InferenceService
 from inferwire_server.service.logs import LogService
 from inferwire_server.service.models import ModelService
 from inferwire_server.service.sessions import SessionService
+from inferwire_server.service.shared_memory import SharedMemoryService
 from inferwire_server.service.statistics import StatisticsService
 from inferwire_server.service.tensors import TensorService
 from inferwire_server.service.uploads import UploadService
@@ -28,6 +29,7 @@ class Services:
     uploads: UploadService
     sessions: SessionService
     tensors: TensorService
+    shared_memory: SharedMemoryService
     devices: DeviceService
     statistics: StatisticsService
     logs: LogService

@@ -26,6 +26,7 @@ from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.rest.responses import bug_response, problem
 from inferwire_server.transport.rest.routes import Route
 from inferwire_server.transport.rest.server_routes import ServerRoutes
+from inferwire_server.transport.rest.shared_memory_routes import SharedMemoryRoutes
 
 
 class Api(FastAPI):
@@ -68,6 +69,7 @@ def _routes(services: Services, options: RestOptions, metrics_text: Callable[[],
         *RepositoryRoutes(services, options).routes(),
         *LogRoutes(services, options).routes(),
         *ModelServerRoutes(services).routes(),
+        *SharedMemoryRoutes(services, options).routes(),
         *ServerRoutes(services, metrics_text).routes(),
     ]
 
