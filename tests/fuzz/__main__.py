@@ -50,9 +50,12 @@ def fuzz_codecs(interpreter: Path, names: list[str], seconds: int) -> list[str]:
                 (Path(corpus) / str(index)).write_bytes(example)
             flags = [f"-max_total_time={seconds}", f"-artifact_prefix={FOUND}/{name}-", "-max_len=4096", "-verbosity=0"]
             command = [interpreter, Path(__file__).with_name("codec.py"), name, *flags, corpus]
-            is_good = subprocess.run(command, cwd=ROOT, check=False).returncode == 0
-        print(f"{name}: {'nothing found' if is_good else f'FAILED, see {FOUND}'}", flush=True)
-        failed += [] if is_good else [name]
+            done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, errors="replace")
+        print(
+            f"{name}: nothing found" if done.returncode == 0 else f"{done.stderr}\n{name}: FAILED, see {FOUND}",
+            flush=True,
+        )
+        failed += [] if done.returncode == 0 else [name]
     return failed
 
 
