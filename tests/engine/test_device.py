@@ -50,6 +50,9 @@ class Tally:
     def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
         assert jobs == 1
 
+    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
+        assert len(works) == 1
+
     def job_answered(self, device: str, job: Job, wire_s: float) -> None:
         raise AssertionError("a device answers nobody")
 

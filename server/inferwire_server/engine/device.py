@@ -12,7 +12,7 @@ import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.bindings import Binding
-from inferwire_server.core.job import Job, Outcome
+from inferwire_server.core.job import Job, Outcome, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
 from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop, Unbound
 from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
@@ -38,6 +38,10 @@ class Observer(Protocol):
 
     def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
         """So many jobs start to run as one inference."""
+        ...
+
+    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
+        """An inference that took so long has given the outputs of these works."""
         ...
 
     def job_ended(self, device: str, job: Job) -> None:
@@ -241,16 +245,22 @@ class Device:
     def _start(self, jobs: tuple[Job, ...], slot: int) -> None:
         model = jobs[0].model
         self._observer.inference_started(self.name, model, len(jobs))
-        run = SlotRun(self._slots[model][slot], jobs)
+        run, began_at = SlotRun(self._slots[model][slot], jobs), self._clock()
 
         def work() -> None:
-            self._loop.call_soon_threadsafe(self._report, model, slot, run())
+            outcomes = run()
+            self._loop.call_soon_threadsafe(self._report, model, slot, outcomes, run.given(outcomes), began_at)
 
         self._threads.run(work)
 
-    def _report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome]) -> None:
+    def _report(
+        self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], given: Sequence[Work], began_at: float
+    ) -> None:
         self._threads.done()
-        self._apply(self._scheduler.report(model, slot, outcomes, self._clock()))
+        now = self._clock()
+        if given:
+            self._observer.inference_ended(self.name, model, given, now - began_at)
+        self._apply(self._scheduler.report(model, slot, outcomes, now))
         self._arm_timer()
 
     def _arm_timer(self) -> None:

@@ -41,6 +41,14 @@ class SlotRun:
             outcomes[index] = outcome
         return outcomes
 
+    def given(self, outcomes: Sequence[Outcome]) -> list[Work]:
+        """List the work that its outcomes have the outputs of; looking at states is none."""
+        return [
+            work
+            for work, outcome in zip(self._works, outcomes, strict=True)
+            if work.states is None and not isinstance(outcome, ServingError)
+        ]
+
     def _run_alone(self, index: int) -> Outcome:
         error = self._jobs[index].error
         if error is not None:
