@@ -12,6 +12,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.lane import ModelKey
 from inferwire_server.core.scheduler import Load
+from inferwire_server.core.stacks import ends
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.models import Model
 
@@ -25,7 +26,8 @@ _BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 class Metrics:
     """Counts what happens to jobs, and reads queues and slots when it is asked.
 
-    Every submitted job ends in one outcome, refused among them, or still waits or runs.
+    Every submitted job ends in one outcome, refused among them, or still waits or runs. A stack counts as so many
+    jobs; those of its executions that were cancelled end with the others.
     """
 
     def __init__(self) -> None:
@@ -51,33 +53,37 @@ class Metrics:
         """Read the load of these devices at every scrape."""
         self._registry.register(_Loads(devices))
 
-    def job_submitted(self, device: str, model: ModelKey) -> None:
+    def job_submitted(self, device: str, model: ModelKey, count: int) -> None:
         """Count a job that asks to be admitted."""
-        self._of(device, model).submitted.inc()
+        self._of(device, model).submitted.inc(count)
 
-    def job_refused(self, device: str, model: ModelKey) -> None:
+    def job_refused(self, device: str, model: ModelKey, count: int) -> None:
         """Count a job that was not admitted."""
-        self._of(device, model).outcome("refused")
+        self._of(device, model).outcome("refused", count)
 
-    def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
+    def inference_started(self, device: str, model: ModelKey, count: int) -> None:
         """Count an inference by the jobs that it runs."""
-        self._of(device, model).batch.observe(jobs)
+        self._of(device, model).batch.observe(count)
 
     def job_ended(self, device: str, job: Job) -> None:
         """Count a job that has ended."""
         model, timings = self._of(device, job.model), job.timings
-        model.outcome(job.state.value)
+        counts = ends(job)
+        for state, count in counts.items():
+            model.outcome(state.value, count)
         if job.started_at is not None:
-            model.queue.observe(timings.queue_s)
-        if job.state is JobState.FINISHED:
+            for _ in range(job.count):
+                model.queue.observe(timings.queue_s)
+        for _ in range(counts.get(JobState.FINISHED, 0)):
             model.inference.observe(timings.inference_s)
             model.total.observe(timings.total_s)
 
-    def job_answered(self, device: str, job: Job, wire_s: float) -> None:
+    def job_answered(self, device: str, job: Job, wire_s: float, count: int) -> None:
         """Count what the answered call of a job took besides the job; its model may have gone meanwhile."""
         known = self._children.get(job.model)
         wire = self._wire.labels(*_model_labels(job.model), device) if known is None else known.wire
-        wire.observe(wire_s)
+        for _ in range(count):
+            wire.observe(wire_s)
 
     def model_gone(self, model: ModelKey) -> None:
         """Forget a model that takes no more jobs; its counts stay."""
@@ -98,7 +104,7 @@ class Metrics:
                 total=self._total.labels(*labels),
                 wire=self._wire.labels(*labels),
                 batch=self._batch.labels(*labels),
-                outcome=lambda name: self._jobs.labels(*labels, name).inc(),
+                outcome=lambda name, count: self._jobs.labels(*labels, name).inc(count),
             )
         return found
 
@@ -116,7 +122,7 @@ class _ModelMetrics:
     total: Histogram
     wire: Histogram
     batch: Histogram
-    outcome: Callable[[str], None]
+    outcome: Callable[[str, int], None]
 
 
 class _Loads:

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
-from inferwire_server.core.job import Job, JobState, Outcome, Work
+from inferwire_server.core.job import Apart, Job, JobState, Outcome, Work
 from inferwire_server.core.lane import Terms
 from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop
 from inferwire_server.core.tensors import Tensor
@@ -27,8 +27,12 @@ def a_job(rows: int = 1, width: int = 1, now: float = 0.0, priority: int = 0, de
     return Job("m", Work((Tensor(U8, shape, bytes(rows * width)),), (0,)), now, priority, deadline)
 
 
-def a_scheduler(batching: Batching, slots: int = 1) -> Scheduler:
-    scheduler = Scheduler(100)
+def a_stack(count: int, width: int = 1) -> Job:
+    return Job("m", Work((Tensor(U8, (count, width), bytes(count * width)),), (0,), count=count), 0.0)
+
+
+def a_scheduler(batching: Batching, slots: int = 1, capacity: int = 100) -> Scheduler:
+    scheduler = Scheduler(capacity)
     scheduler.add_model("m", slots, Terms(batching=batching))
     return scheduler
 
@@ -180,6 +184,73 @@ def test_a_removed_model_ends_every_group_and_drains_after_its_last_run() -> Non
     gone = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
     assert scheduler.remove_model("m", gone, 1.0) == [End(narrow), End(wide)]
     assert scheduler.report("m", 0, outcomes(1), 2.0) == [End(running), Drained("m")]
+
+
+def test_a_stack_waits_as_so_many_executions_and_runs_with_what_waits_beside_it() -> None:
+    scheduler = a_scheduler(Batching(8))
+    running, one, stack, large = a_job(), a_job(), a_stack(4), a_stack(4)
+    submitted(scheduler, running, one, stack, large)
+    assert scheduler.load == scheduler.load_of("m") == Load(1, 1, 9)
+    assert batches(scheduler.report("m", 0, outcomes(1), 1.0)) == [(one, stack)]
+    assert scheduler.load == Load(1, 1, 4)
+
+
+def test_a_stack_takes_as_much_room_as_its_executions() -> None:
+    scheduler = a_scheduler(Batching(8), capacity=6)
+    scheduler.add_model("other", 1)
+    submitted(scheduler, a_job(), a_stack(2))
+    fits, does_not = a_stack(4), a_stack(5)
+    assert (scheduler.has_room("m", fits.work), scheduler.has_room("m", does_not.work)) == (True, False)
+    with pytest.raises(ServingError, match="2 jobs are waiting, at most 6 may"):
+        scheduler.submit(does_not, 0.0)
+    submitted(scheduler, fits)
+    assert scheduler.load.queued == 6
+    assert not scheduler.has_room("m", a_job().work)
+
+
+def test_a_stack_finds_room_in_a_full_queue_where_it_need_not_wait_or_is_its_model_s_part() -> None:
+    scheduler = Scheduler(4, limit=2)
+    for model in ("full", "m", "third"):
+        scheduler.add_model(model, 1, Terms(batching=Batching(8)))
+    submitted(scheduler, *(Job("full", Work((), ()), 0.0) for _ in range(5)))
+    assert scheduler.load == Load(1, 2, 4)
+    assert scheduler.has_room("m", a_stack(8).work)
+    submitted(scheduler, a_stack(8))
+    assert scheduler.has_room("m", a_job().work)
+    assert not scheduler.has_room("m", a_stack(2).work)
+    assert scheduler.has_room("gone", a_stack(2).work)
+
+
+def test_a_stack_whose_executions_are_dropped_one_by_one_ends_with_the_last() -> None:
+    scheduler = a_scheduler(Batching(8))
+    running, waiting = a_stack(2), a_stack(3)
+    submitted(scheduler, running, waiting)
+    assert [scheduler.drop(waiting, position, CANCELLED, 0.5) for position in (1, 0, 1)] == [[], [], []]
+    assert (waiting.state, waiting.dropped, scheduler.load.queued) == (JobState.QUEUED, {0, 1}, 3)
+    assert scheduler.drop(waiting, 2, CANCELLED, 0.5) == [End(waiting)]
+    assert scheduler.load.queued == 0
+    assert scheduler.drop(running, 0, CANCELLED, 0.5) == []
+    assert scheduler.drop(running, 1, CANCELLED, 0.5) == [End(running), Stop("m", 0)]
+    assert scheduler.drop(running, 1, CANCELLED, 0.5) == []
+    assert running.state is JobState.CANCELLED
+
+
+def test_a_run_with_a_dropped_stack_goes_on_for_the_others() -> None:
+    scheduler = a_scheduler(Batching(8))
+    first, stack, other = a_job(), a_stack(1), a_job()
+    submitted(scheduler, first, stack, other)
+    scheduler.report("m", 0, outcomes(1), 1.0)
+    assert scheduler.drop(stack, 0, CANCELLED, 2.0) == [End(stack)]
+    assert scheduler.drop(other, 0, CANCELLED, 2.0) == [End(other), Stop("m", 0)]
+
+
+def test_a_stack_that_ran_one_by_one_ends_with_what_each_gave() -> None:
+    scheduler = a_scheduler(Batching(8))
+    stack = a_stack(2)
+    submitted(scheduler, stack)
+    apart = Apart(((), FAILURE))
+    assert scheduler.report("m", 0, [apart], 1.0) == [End(stack)]
+    assert (stack.state, stack.apart) == (JobState.FINISHED, apart.results)
 
 
 class BatchMachine(RuleBasedStateMachine):

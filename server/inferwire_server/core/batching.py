@@ -76,7 +76,9 @@ def rows_of(work: Work) -> int:
 
 
 def join(works: Sequence[Work]) -> Work:
-    """Put work of one group together, row after row: the one copy of its inputs."""
+    """Put work of one group together, row after row: the one copy of its inputs; none of a single piece of work."""
+    if len(works) == 1:
+        return works[0]
     columns = zip(*(work.inputs for work in works), strict=True)
     return Work(tuple(_stack(tensors) for tensors in columns), works[0].outputs)
 

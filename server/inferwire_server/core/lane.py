@@ -14,7 +14,7 @@ from typing import TypeAlias
 from inferwire_server.core.batching import Batching, Group, rows_of
 from inferwire_server.core.bindings import Binding, Bindings, BindingTerms
 from inferwire_server.core.fairness import Share
-from inferwire_server.core.job import Job
+from inferwire_server.core.job import Job, Work
 from inferwire_server.core.queue import JobQueue
 
 ModelKey: TypeAlias = Hashable
@@ -73,12 +73,12 @@ class Lane:
 
     @property
     def queued(self) -> int:
-        """How many jobs wait."""
-        return sum(map(len, self.queues.values()))
+        """How many executions wait."""
+        return sum(queue.executions for queue in self.queues.values())
 
     def push(self, job: Job, arrivals: Iterator[int]) -> None:
         """Let a job wait with those that it may run with."""
-        group = self.group_of(job)
+        group = self.group_of(job.work, job.binding)
         queue = self.queues.get(group)
         if queue is None:
             queue = self.queues[group] = JobQueue(arrivals, is_in_order=job.binding is not None)
@@ -86,7 +86,7 @@ class Lane:
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out."""
-        group = self.group_of(job)
+        group = self.group_of(job.work, job.binding)
         self.queues[group].remove(job)
         self._drop_if_empty(group)
 
@@ -130,11 +130,11 @@ class Lane:
         queue = self.queues[group]
         return None if batching.is_worth_a_run(queue.rows) else queue.first.submitted_at + batching.max_delay_s
 
-    def group_of(self, job: Job) -> Group | None:
+    def group_of(self, work: Work, binding: Binding | None = None) -> Group | None:
         """Say which jobs a job waits with."""
-        if job.binding is not None:
-            return job.binding
-        return None if self.terms.batching is None else self.terms.batching.group(job.work)
+        if binding is not None:
+            return binding
+        return None if self.terms.batching is None else self.terms.batching.group(work)
 
     def _drop_if_empty(self, group: Group | None) -> None:
         if not len(self.queues[group]):

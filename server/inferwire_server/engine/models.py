@@ -11,12 +11,14 @@ from typing import Any
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
+from inferwire_server.core.batching import Batching
 from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import Terms
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
+from inferwire_server.core.stacks import may_be_one_job
 from inferwire_server.core.warm_up import zeros
 from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
 from inferwire_server.engine.batch_properties import read_batching
@@ -49,6 +51,7 @@ class Model:
     Attributes:
         priority: The priority of the jobs that name none.
         labels: The names of the classes that an output's last dimension counts; empty where nobody gave any.
+        batching: How its jobs run together; None for never.
     """
 
     compiled: CompiledModel
@@ -57,6 +60,7 @@ class Model:
     version: str = ""
     priority: int = 0
     labels: tuple[str, ...] = ()
+    batching: Batching | None = None
 
     @property
     def spec(self) -> ModelSpec:
@@ -170,7 +174,7 @@ class Engine:
             compiled = PictureModel(compiled, options.pictures)
             slots = compiled.over(slots)
         device = self._device(first_device)
-        model = Model(compiled, device, len(slots), version, options.priority, options.labels)
+        model = Model(compiled, device, len(slots), version, options.priority, options.labels, options.batching)
         binding = options.binding if compiled.spec.states else None
         device.add_model(model, slots, Terms(options.weight, options.batching, binding))
         self._models.add(model)
@@ -215,17 +219,26 @@ class Engine:
             received_at=submission.received_at,
         )
         if model not in self._models:
-            model.device.count_refused(model)
+            model.device.count_refused(model, job.count)
             raise _unloading(model)
         model.device.submit(job)
         if idleness is not None:
             idleness.use()
         return job
 
+    def takes(self, model: Model, stack: Work) -> bool:
+        """Whether a stack of executions may be one job, and `submit` would not find the queue too full for it."""
+        return may_be_one_job(stack, model.batching) and model.device.has_room(model, stack)
+
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
         if isinstance(job.model, Model):
             job.model.device.cancel(job, reason)
+
+    def drop(self, job: Job, index: int, reason: str) -> None:
+        """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
+        if isinstance(job.model, Model):
+            job.model.device.drop(job, index, reason)
 
     def bind(self, model: Model, on_end: Callable[[Binding], Any]) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
@@ -242,12 +255,12 @@ class Engine:
         if isinstance(binding.model, Model):
             binding.model.device.release(binding)
 
-    def answered(self, job: Job) -> None:
-        """Record that a finished job's answer is written: what its call took besides the job is the wire's."""
+    def answered(self, job: Job, count: int = 1) -> None:
+        """Record that answers of a finished job are written: what its call took besides the job is the wire's."""
         received_at = job.received_at
         if received_at is not None and job.state is JobState.FINISHED and isinstance(job.model, Model):
             wire_s = self._clock() - received_at - job.timings.total_s
-            self._observer.job_answered(job.model.device.name, job, wire_s)
+            self._observer.job_answered(job.model.device.name, job, wire_s, count)
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:

@@ -1,4 +1,4 @@
-"""What a slot's thread does with jobs: runs them as one inference, and each alone if that fails.
+"""What a slot's thread does with jobs: runs them as one inference, and each execution alone if that fails.
 
 Blocks, and knows nothing of the loop. Whatever a slot raises is an outcome: a thread that did
 not report would lose its slot.
@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import join, rows_of, split
-from inferwire_server.core.job import Job, Outcome, Work
+from inferwire_server.core.job import Apart, Job, Outcome, Result, Work
+from inferwire_server.core.stacks import DROPPED, executions
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
@@ -29,22 +30,29 @@ class SlotRun:
 
     def __call__(self) -> list[Outcome]:
         """Give each job its outcome. Jobs that were cancelled on the way here have nothing left to run."""
-        if len(self._jobs) == 1:
-            return [self._run_alone(0)]
         wanted = [index for index, job in enumerate(self._jobs) if job.error is None]
-        together = self._run_together(wanted) if len(wanted) > 1 else None
+        is_several = len(wanted) > 1 or any(self._works[index].count > 1 for index in wanted)
+        together = self._run_together(wanted) if is_several else None
         if together is None:
-            return [self._run_alone(index) for index in range(len(self._jobs))]
+            return [self._run_apart(index) for index in range(len(self._jobs))]
         outcomes: list[Outcome] = [job.error or () for job in self._jobs]
         for index, outcome in zip(wanted, together, strict=True):
             outcomes[index] = outcome
         return outcomes
 
-    def _run_alone(self, index: int) -> Outcome:
-        error = self._jobs[index].error
-        return error if error is not None else _outcome(lambda: self._run(self._works[index], [index]))
+    def _run_apart(self, index: int) -> Outcome:
+        """Run each execution of a job alone."""
+        works = executions(self._works[index])
+        results = [self._run_alone(index, position, work) for position, work in enumerate(works)]
+        return results[0] if len(results) == 1 else Apart(tuple(results))
 
-    def _run_together(self, wanted: Sequence[int]) -> Sequence[Outcome] | None:
+    def _run_alone(self, index: int, position: int, work: Work) -> Result:
+        job = self._jobs[index]
+        if job.error is not None or position in job.dropped:
+            return job.error or DROPPED
+        return _outcome(lambda: self._run(work, [index]))
+
+    def _run_together(self, wanted: Sequence[int]) -> Sequence[Result] | None:
         """Run several; None if that failed and each is to run alone, so that one bad input fails alone."""
         works = [self._works[index] for index in wanted]
         outcome = _outcome(lambda: split(self._run(join(works), wanted), [rows_of(work) for work in works]))

@@ -66,22 +66,30 @@ class InferenceService:
             ServingError: If the model, the inputs or the queue do not allow it.
         """
         self._require_open()
-        timeout_s = inference.timeout_s
-        if timeout_s is not None and not timeout_s >= 0:
-            raise invalid_input(f"the time limit is {timeout_s} seconds, expected 0 or more")
-        model = self._models.resolve(inference.target)
-        spec = model.spec
-        if inference.signature not in (0, spec.signature):
-            raise invalid_input(
-                f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
-                "expected a caller that has read the model's description again"
-            )
-        inputs = spec.bind(self._tensors.bring_in(inference.inputs))
-        work = Work(inputs, spec.select(inference.outputs), is_profiled=inference.is_profiled)
-        submission = Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
+        model, submission = self._prepared(inference, received_at)
         if inference.keeps:
             on_end = self._keeping(inference.keeps, on_end)
         return self._submit(model, submission, inference.sequence, on_end)
+
+    def submit_stack(
+        self, stack: Inference, on_end: Callable[[Job], Any], received_at: float | None = None
+    ) -> Job | None:
+        """Queue several executions as one job; None where each is to be submitted by itself.
+
+        That is where the model does not batch, they are more than it or the queue takes at once, or something is
+        wrong with one of them: by itself it hears of it, and the others run.
+
+        Raises:
+            ServingError: MODEL_NOT_READY, for all of them.
+        """
+        try:
+            self._require_open()
+            model, submission = self._prepared(stack, received_at)
+        except ServingError:
+            return None
+        if not self._engine.takes(model, submission.work):
+            return None
+        return self._submit(model, submission, None, on_end)
 
     async def access_states(self, target: Target, sequence: SequenceCall, states: StateAccess) -> Job:
         """Read, write or reset the states of a sequence, behind what was submitted to it before; give the ended job.
@@ -103,13 +111,17 @@ class InferenceService:
         """End sequences of a session when their last jobs have; pass over what is not under way."""
         self._sequences.release(session, ids)
 
+    def drop(self, job: Job, index: int, reason: str) -> None:
+        """Cancel one execution of a job, which ends with the last of them; do nothing for one that has ended."""
+        self._engine.drop(job, index, reason)
+
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
         self._engine.cancel(job, reason)
 
-    def answered(self, job: Job) -> None:
-        """Record that an ended job's answer is written."""
-        self._engine.answered(job)
+    def answered(self, job: Job, count: int = 1) -> None:
+        """Record that the answers to so many of an ended job's executions are written."""
+        self._engine.answered(job, count)
 
     async def infer(self, inference: Inference, received_at: float | None = None) -> Job:
         """Run an inference to its end. Cancelling this call cancels the inference.
@@ -186,8 +198,25 @@ class InferenceService:
             left = tuple(self._in_flight)
             for job in left:
                 self.cancel(job, "the server is shutting down")
-            return len(left)
+            return sum(job.count for job in left)
         return 0
+
+    def _prepared(self, inference: Inference, received_at: float | None) -> tuple[Model, Submission]:
+        """Find the model and put the inputs into its order."""
+        timeout_s = inference.timeout_s
+        if timeout_s is not None and not timeout_s >= 0:
+            raise invalid_input(f"the time limit is {timeout_s} seconds, expected 0 or more")
+        model = self._models.resolve(inference.target)
+        spec = model.spec
+        if inference.signature not in (0, spec.signature):
+            raise invalid_input(
+                f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
+                "expected a caller that has read the model's description again"
+            )
+        inputs = spec.bind(self._tensors.bring_in(inference.inputs))
+        outputs = spec.select(inference.outputs)
+        work = Work(inputs, outputs, is_profiled=inference.is_profiled, count=inference.count)
+        return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
 
     def _submit(
         self, model: Model, submission: Submission, sequence: SequenceCall | None, on_end: Callable[[Job], Any]

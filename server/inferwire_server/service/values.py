@@ -71,6 +71,7 @@ class Inference:
         keeps: Where outputs are to be kept, by their positions; they are then not part of the result.
         sequence: Whose states it runs on. Without, on fresh ones; for a model without states it means nothing.
         is_profiled: Whether the time of each layer is wanted as well.
+        count: How many executions of equal shapes it is: each input has their rows, those of one behind the other's.
     """
 
     target: Target
@@ -82,3 +83,4 @@ class Inference:
     sequence: SequenceCall | None = None
     keeps: Mapping[int, StoredTensor] = field(default_factory=dict[int, StoredTensor])
     is_profiled: bool = False
+    count: int = 1

@@ -12,6 +12,7 @@ from time import monotonic
 import grpc
 
 from inferwire_proto import framing
+from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
@@ -19,9 +20,11 @@ from inferwire_server.service import Services
 from inferwire_server.service.values import Inference
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.exchange import Exchange
-from inferwire_server.transport.rpc.outbox import Outbox
+from inferwire_server.transport.rpc.outbox import Outbox, Running
 from inferwire_server.transport.rpc.status import Context, as_serving_error
-from inferwire_server.transport.rpc.v1_codec import Raw, count_sent, decode_stack
+from inferwire_server.transport.rpc.v1_codec import Raw, count_sent, decode_each, decode_stack
+
+_CANCELLED = "the client cancelled the execution"
 
 
 class SessionStream:
@@ -55,7 +58,7 @@ class SessionStream:
             self._take(message, raw, received_at)
             await Exchange(self._context, self._drain, self._outbox, self._receive).run()
         finally:
-            for job in tuple(self._outbox.running.values()):
+            for job, _ in tuple(self._outbox.running.values()):
                 self._services.inference.cancel(job, "the session's stream has ended")
             self._services.sessions.detach(session)
 
@@ -98,8 +101,7 @@ class SessionStream:
         if taken != len(raw):
             raise invalid_input(f"the message has bytes of {len(raw)} inputs, but its executions have {taken}")
         for execution_id in message.cancels:
-            if (job := self._outbox.running.get(execution_id)) is not None:
-                self._services.inference.cancel(job, "the client cancelled the execution")
+            self._cancel(execution_id)
 
     def _start(self, execution: pb.Execution, raw: Raw, received_at: float) -> None:
         """Start an execution, or each of a stack."""
@@ -109,18 +111,37 @@ class SessionStream:
         if len(set(ids)) < len(ids) or not self._outbox.running.keys().isdisjoint(ids):
             raise invalid_input(f"an id of executions {ids} is in use, expected ids that no running execution has")
         try:
-            inferences = decode_stack(execution, raw, self._session)
-        except ServingError as error:
+            if not self._start_together(ids, execution, raw, received_at):
+                for execution_id, inference in zip(ids, decode_each(execution, raw, self._session), strict=True):
+                    self._start_alone(execution_id, inference, received_at)
+        except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
             for execution_id in ids:
-                self._outbox.refuse(execution_id, error)
-            return
-        for execution_id, inference in zip(ids, inferences, strict=True):
-            self._submit(execution_id, inference, received_at)
+                self._outbox.refuse(execution_id, as_serving_error(error))
 
-    def _submit(self, execution_id: int, inference: Inference, received_at: float) -> None:
+    def _start_together(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, received_at: float) -> bool:
+        """Start a stack as one job, and say so; false where each of its executions has to be one by itself."""
+        stack = decode_stack(execution, raw, self._session) if len(ids) > 1 else None
+        if stack is None:
+            return False
+        job = self._services.inference.submit_stack(stack, partial(self._outbox.put, ids), received_at)
+        if job is None:
+            return False
+        self._outbox.running.update((execution_id, Running(job, index)) for index, execution_id in enumerate(ids))
+        return True
+
+    def _start_alone(self, execution_id: int, inference: Inference, received_at: float) -> None:
         try:
-            job = self._services.inference.submit(inference, partial(self._outbox.put, execution_id), received_at)
+            job = self._services.inference.submit(inference, partial(self._outbox.put, (execution_id,)), received_at)
         except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
             self._outbox.refuse(execution_id, as_serving_error(error))
         else:
-            self._outbox.running[execution_id] = job
+            self._outbox.running[execution_id] = Running(job, 0)
+
+    def _cancel(self, execution_id: int) -> None:
+        """Cancel an execution that has not ended; one whose stack goes on is answered at once."""
+        running = self._outbox.running.get(execution_id)
+        if running is None:
+            return
+        self._services.inference.drop(*running, _CANCELLED)
+        if self._outbox.running.get(execution_id) is running:
+            self._outbox.refuse(execution_id, ServingError(Code.CANCELLED, _CANCELLED))
