@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
@@ -37,6 +39,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         self.received: SimpleQueue[pb.SessionRequest] = SimpleQueue()
         self.hellos: list[pb.SessionHello] = []
         self.answers: SimpleQueue[pb.SessionResponse | None] = SimpleQueue()
+        self.ended: SimpleQueue[str] = SimpleQueue()
         self.unary: dict[str, Callable[[bytes, grpc.ServicerContext], bytes]] = {}
         self.most_bytes = 0
         self.server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.max_receive_message_length", -1)])
@@ -65,6 +68,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         try:
             for data in requests:
                 self.received.put(pb.SessionRequest.FromString(data))
+            self.ended.put(f"session-{len(self.hellos)}")
         except grpc.RpcError:
             pass
 
@@ -135,6 +139,22 @@ def test_a_stack_of_results_is_cut_into_those_of_each(server: ScriptedServer, tr
     server.answers.put(result(*ids, raw=np.array([1, 2, 3, 4], np.float32).tobytes()))
     values = [np.frombuffer(each.get(timeout=TIMEOUT_S).outputs[0].data, np.float32).tolist() for each in outcomes]
     assert values == [[1, 2], [3, 4]]
+
+
+def test_a_transport_that_nobody_holds_ends_its_stream_without_the_garbage_collector(server: ScriptedServer) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+    submit(transport, outcomes)
+    server.answers.put(result(*sent(server)))
+    outcomes.get(timeout=TIMEOUT_S)
+    gone = weakref.ref(transport)
+    gc.disable()
+    try:
+        del transport
+        assert gone() is None
+        assert server.ended.get(timeout=TIMEOUT_S) == "session-1"
+    finally:
+        gc.enable()
 
 
 def test_an_error_of_one_execution_is_its_own(server: ScriptedServer, transport: GrpcTransport) -> None:

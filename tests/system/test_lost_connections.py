@@ -118,6 +118,8 @@ def test_a_draining_server_answers_what_it_has_and_refuses_what_is_new(port: int
         compiled = core.compile_model(slow, "CPU", {"NUM_STREAMS": 1})
         running, late = compiled.create_infer_request(), compiled.create_infer_request()
         running.start_async(np.ones(1, np.float32))
+        # The stream keeps its order: once this is answered, the server has what was sent before it.
+        core.served_model("digits_mlp")(ROW)
         server.process.send_signal(signal.SIGTERM)
         refused = refusal_of(late)
         assert isinstance(refused, ov.ShuttingDown | ov.ServerUnavailable)

@@ -10,18 +10,15 @@ import itertools
 import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TypeVar
 
 import grpc
-from google.protobuf.message import Message
 
-from inferwire.errors import InferwireError, SessionLost, TooLarge
+from inferwire.errors import InferwireError
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
-from inferwire.transport.compiled_models import LOST, CompiledModels
+from inferwire.transport.caller import Caller
+from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Connection, Link, Patience
-from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.protocol import (
     Blobs,
     CompiledDescription,
@@ -39,14 +36,13 @@ from inferwire.transport.protocol import (
     WireBytes,
 )
 from inferwire.transport.releases import Released, Releases
+from inferwire.transport.sender import Sender
 from inferwire.transport.submission import Retries, Submission
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1 import devices_pb2, models_pb2, states_pb2
 from inferwire_proto.properties import PropertyValue, from_wire, map_from_wire, map_to_wire
 
 CHUNK_BYTES = 1 << 20
-
-T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -57,10 +53,12 @@ class GrpcTransport:
     def __init__(self, address: Address, patience: Patience = Patience()) -> None:  # noqa: B008 - immutable
         self._address = str(address)
         self._connection = Connection(address, patience)
-        self._headers: weakref.WeakKeyDictionary[ExecutionHeader, tuple[str, bytes]] = weakref.WeakKeyDictionary()
         self._sequence_ids = itertools.count(1)
+        self._caller = Caller(self._connection, self._address)
         self._compiled = CompiledModels()
-        self._retries = Retries(self._send, self._connection.replace)
+        self._sender = Sender(self._address, self._compiled)
+        # None of what is made here leads back to the transport: without it, the connection ends at once.
+        self._retries = Retries(self._sender.send, self._connection.replace)
         connection, compiled, text = self._connection, self._compiled, self._address
         self._releases = Releases(lambda names: _release(connection, compiled, text, names))
         weakref.finalize(self, self._connection.finish)
@@ -82,7 +80,7 @@ class GrpcTransport:
     ) -> Execution:
         """Send an execution on the stream or, where it is large, as a call of its own."""
         submission = Submission(header, inputs, deliver, self._retries)
-        submission.send(self._send, self._connection.open())
+        submission.send(self._sender.send, self._connection.open())
         return submission
 
     def is_ready(self, header: ExecutionHeader) -> bool:
@@ -93,19 +91,19 @@ class GrpcTransport:
     def served_model(self, name: str, version: str) -> ModelDescription:
         """Describe a model of the server's repository."""
         request = models_pb2.GetModelRequest(name=name, version=version)
-        response = self._call("ModelService.GetModel", request, models_pb2.GetModelResponse)
+        response = self._caller.call("ModelService.GetModel", request, models_pb2.GetModelResponse)
         return codec.decode_model(response.model)
 
     def upload(self, blobs: Mapping[bytes, WireBytes]) -> None:
         """Upload the blobs that the session has not uploaded yet."""
-        self._repeat_if_lost(lambda link: self._upload_missing(link, blobs))
+        self._caller.repeat_if_lost(lambda link: self._upload_missing(link, blobs))
 
     def read(self, source: ModelSource) -> ModelDescription:
         """Read uploaded blobs as a model, without compiling it."""
         request = models_pb2.ReadRequest(
             source=codec.encode_source(source), preprocessing=codec.encode_preprocessing(source)
         )
-        return codec.decode_model(self._call("ModelService.Read", request, models_pb2.ReadResponse).model)
+        return codec.decode_model(self._caller.call("ModelService.Read", request, models_pb2.ReadResponse).model)
 
     def compile(
         self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
@@ -120,10 +118,10 @@ class GrpcTransport:
 
         def compile_anew(link: Link) -> str:
             self._upload_missing(link, blobs())
-            return self._call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse).compiled_id
+            return self._caller.call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse).compiled_id
 
         link = self._connection.open()
-        response = self._call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse)
+        response = self._caller.call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse)
         self._compiled.add(link, response.compiled_id, compile_anew)
         self._releases.start()
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
@@ -136,7 +134,7 @@ class GrpcTransport:
             properties=map_to_wire(properties),
             preprocessing=codec.encode_preprocessing(source),
         )
-        return dict(self._call("ModelService.Query", request, models_pb2.QueryResponse).devices)
+        return dict(self._caller.call("ModelService.Query", request, models_pb2.QueryResponse).devices)
 
     def import_compiled(
         self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
@@ -146,10 +144,10 @@ class GrpcTransport:
 
         def import_anew(link: Link) -> str:
             self._upload_missing(link, blobs())
-            return self._call_on(link, "ModelService.Import", request, models_pb2.ImportResponse).compiled_id
+            return self._caller.call_on(link, "ModelService.Import", request, models_pb2.ImportResponse).compiled_id
 
         link = self._connection.open()
-        response = self._call_on(link, "ModelService.Import", request, models_pb2.ImportResponse)
+        response = self._caller.call_on(link, "ModelService.Import", request, models_pb2.ImportResponse)
         self._compiled.add(link, response.compiled_id, import_anew)
         self._releases.start()
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
@@ -157,7 +155,7 @@ class GrpcTransport:
     def export(self, target: Target) -> bytes:
         """Give a model that can run as a blob."""
         link = self._connection.open()
-        request = models_pb2.ExportRequest(target=codec.encode_target(self._target_on(link, target)))
+        request = models_pb2.ExportRequest(target=codec.encode_target(self._sender.target_on(link, target)))
         try:
             parts = rpc.call_for_stream(
                 link.channel, "ModelService.Export", request, models_pb2.ExportResponse, link.metadata
@@ -169,17 +167,17 @@ class GrpcTransport:
     def runtime_model(self, target: Target) -> RuntimeModelDescription:
         """Describe the graph that the device of a model runs."""
         request = models_pb2.GetRuntimeModelRequest(target=codec.encode_target(target))
-        response = self._call("ModelService.GetRuntimeModel", request, models_pb2.GetRuntimeModelResponse)
+        response = self._caller.call("ModelService.GetRuntimeModel", request, models_pb2.GetRuntimeModelResponse)
         return codec.decode_runtime_model(response)
 
     def layers(self, target: Target) -> Sequence[LayerTime]:
         """List the layers of a model that can run."""
 
         def ask(link: Link) -> models_pb2.ListLayersResponse:
-            request = models_pb2.ListLayersRequest(target=codec.encode_target(self._target_on(link, target)))
-            return self._call_on(link, "ModelService.ListLayers", request, models_pb2.ListLayersResponse)
+            request = models_pb2.ListLayersRequest(target=codec.encode_target(self._sender.target_on(link, target)))
+            return self._caller.call_on(link, "ModelService.ListLayers", request, models_pb2.ListLayersResponse)
 
-        return codec.decode_layers(self._repeat_if_lost(ask).layers)
+        return codec.decode_layers(self._caller.repeat_if_lost(ask).layers)
 
     def release(self, compiled_id: str) -> None:
         """Free a compiled model some time soon."""
@@ -194,11 +192,11 @@ class GrpcTransport:
         """Read states of a sequence."""
         link = self._connection.open()
         request = states_pb2.GetStatesRequest(
-            target=codec.encode_target(self._target_on(link, target, sequence)),
+            target=codec.encode_target(self._sender.target_on(link, target, sequence)),
             sequence=codec.encode_sequence(sequence),
             names=names,
         )
-        data = self._call_raw(link, "StateService.GetStates", request.SerializeToString())
+        data = self._caller.call_raw(link, "StateService.GetStates", request.SerializeToString())
         try:
             response, raw = framing.split(states_pb2.GetStatesResponse, data, framing.RAW_FIELD)
             return codec.decode_states(response.states, raw)
@@ -209,23 +207,23 @@ class GrpcTransport:
         """Replace states of a sequence."""
         link = self._connection.open()
         request = states_pb2.SetStatesRequest(
-            target=codec.encode_target(self._target_on(link, target, sequence)),
+            target=codec.encode_target(self._sender.target_on(link, target, sequence)),
             sequence=codec.encode_sequence(sequence),
             states=codec.encode_states(states),
         )
         buffers = [state.data for state in states]
         message = framing.join(request.SerializeToString(), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
-        self._call_raw(link, "StateService.SetStates", message)
+        self._caller.call_raw(link, "StateService.SetStates", message)
 
     def reset_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
         """Make states of a sequence fresh."""
         link = self._connection.open()
         request = states_pb2.ResetStatesRequest(
-            target=codec.encode_target(self._target_on(link, target, sequence)),
+            target=codec.encode_target(self._sender.target_on(link, target, sequence)),
             sequence=codec.encode_sequence(sequence),
             names=names,
         )
-        self._call_on(link, "StateService.ResetStates", request, states_pb2.ResetStatesResponse)
+        self._caller.call_on(link, "StateService.ResetStates", request, states_pb2.ResetStatesResponse)
 
     def release_sequence(self, sequence_id: int) -> None:
         """Free what the server keeps for a sequence some time soon."""
@@ -234,103 +232,40 @@ class GrpcTransport:
     def devices(self) -> tuple[str, ...]:
         """List the server's devices."""
         request = devices_pb2.ListDevicesRequest()
-        response = self._call("DeviceService.ListDevices", request, devices_pb2.ListDevicesResponse)
+        response = self._caller.call("DeviceService.ListDevices", request, devices_pb2.ListDevicesResponse)
         return tuple(device.name for device in response.devices)
 
     def device_property(self, device: str, name: str) -> PropertyValue:
         """Read a property of a device, or of the runtime where `device` is empty."""
         request = devices_pb2.GetPropertyRequest(device=device, name=name)
-        response = self._call("DeviceService.GetProperty", request, devices_pb2.GetPropertyResponse)
+        response = self._caller.call("DeviceService.GetProperty", request, devices_pb2.GetPropertyResponse)
         return from_wire(response.value)
 
     def check_properties(self, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, PropertyValue]:
         """Give properties as a device would take them."""
         request = devices_pb2.CheckPropertiesRequest(device=device, properties=map_to_wire(properties))
-        response = self._call("DeviceService.CheckProperties", request, devices_pb2.CheckPropertiesResponse)
+        response = self._caller.call("DeviceService.CheckProperties", request, devices_pb2.CheckPropertiesResponse)
         return map_from_wire(response.properties)
 
     def extensions(self) -> tuple[str, ...]:
         """List the libraries of operations that the server has loaded."""
         request = devices_pb2.ListExtensionsRequest()
-        return tuple(self._call("DeviceService.ListExtensions", request, devices_pb2.ListExtensionsResponse).names)
+        response = self._caller.call("DeviceService.ListExtensions", request, devices_pb2.ListExtensionsResponse)
+        return tuple(response.names)
 
     def plugin_versions(self, device: str) -> Mapping[str, PluginVersion]:
         """Read the versions of a device's plugins."""
         request = devices_pb2.GetVersionsRequest(device=device)
-        response = self._call("DeviceService.GetVersions", request, devices_pb2.GetVersionsResponse)
+        response = self._caller.call("DeviceService.GetVersions", request, devices_pb2.GetVersionsResponse)
         return {name: PluginVersion(each.description, each.build_number) for name, each in response.versions.items()}
 
     def close(self) -> None:
         """End what is in flight and close the connection."""
         self._connection.close()
 
-    def _send(
-        self,
-        link: Link,
-        header: ExecutionHeader,
-        inputs: Sequence[WireBytes],
-        deliver: Callable[[Outcome], None],
-    ) -> Execution:
-        """Send an execution on one link."""
-        encoded = self._encoded(link, header)
-        byte_size = sum(map(len, inputs))
-        if byte_size < link.stream.large_bytes:
-            return link.stream.submit(encoded, inputs, deliver)
-        if byte_size > link.stream.most_bytes:
-            raise too_large(byte_size, link.stream.most_bytes, self._address)
-        execution = LargeExecution(link.channel, self._address, link.metadata, deliver)
-        execution.start(encoded, inputs)
-        return execution
-
-    def _encoded(self, link: Link, header: ExecutionHeader) -> bytes:
-        """Serialise a header for a link's session, once for as long as the model has the same name there."""
-        target = self._target_on(link, header.target, header.sequence)
-        known = self._headers.get(header)
-        if known is not None and known[0] == target.name:
-            return known[1]
-        encoded = codec.encode_header(replace(header, target=target))
-        self._headers[header] = (target.name, encoded)
-        return encoded
-
-    def _target_on(self, link: Link, target: Target, sequence: SequenceMark | None = None) -> Target:
-        """Name a model as the link's session knows it."""
-        if target.is_served or self._compiled.is_known_on(target.name, link):
-            return target
-        if sequence is not None and not sequence.is_start and not self._compiled.is_on(target.name, link):
-            raise SessionLost(
-                f"the session at {self._address} that kept the states of the request is gone;"
-                " reset them with reset_state() and begin the sequence again"
-            )
-        return replace(target, name=self._compiled.id_on(target.name, link))
-
-    def _call(self, method: str, request: Message, response_type: type[rpc.R]) -> rpc.R:
-        return self._repeat_if_lost(lambda link: self._call_on(link, method, request, response_type))
-
-    def _repeat_if_lost(self, action: Callable[[Link], T]) -> T:
-        """Do what may as well be done twice, on a new link where the first was lost meanwhile."""
-        link = self._connection.open()
-        try:
-            return action(link)
-        except LOST:
-            return action(self._connection.replace(link))
-
-    def _call_on(self, link: Link, method: str, request: Message, response_type: type[rpc.R]) -> rpc.R:
-        try:
-            return rpc.call(link.channel, method, request, response_type, link.metadata)
-        except grpc.RpcError as error:
-            raise rpc.error_from(error, self._address) from None
-        except ValueError as error:
-            raise rpc.unavailable(self._address, str(error)) from None
-
-    def _call_raw(self, link: Link, method: str, request: bytes) -> bytes:
-        try:
-            return rpc.call_raw(link.channel, method, request, link.metadata)
-        except grpc.RpcError as error:
-            raise rpc.error_from(error, self._address) from None
-
     def _upload_missing(self, link: Link, blobs: Mapping[bytes, WireBytes]) -> None:
         request = models_pb2.HasBlobsRequest(sha256=list(blobs))
-        response = self._call_on(link, "ModelService.HasBlobs", request, models_pb2.HasBlobsResponse)
+        response = self._caller.call_on(link, "ModelService.HasBlobs", request, models_pb2.HasBlobsResponse)
         for (sha256, content), is_present in zip(blobs.items(), response.present, strict=True):
             if not is_present:
                 self._upload(link, sha256, content)
@@ -341,14 +276,6 @@ class GrpcTransport:
             rpc.call_with_stream(link.channel, "ModelService.Upload", chunks, models_pb2.UploadResponse, link.metadata)
         except grpc.RpcError as error:
             raise rpc.error_from(error, self._address) from None
-
-
-def too_large(byte_size: int, limit: int, address: str) -> TooLarge:
-    """Refuse what the server would not take."""
-    return TooLarge(
-        f"the inputs have {byte_size} bytes, at most {limit} fit in a message to the server at {address}; "
-        "start it with a larger --max-grpc-message-mb"
-    )
 
 
 def _chunks(sha256: bytes, content: WireBytes, chunk_bytes: int) -> Iterator[models_pb2.UploadRequest]:

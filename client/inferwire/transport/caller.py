@@ -1,0 +1,59 @@
+"""Calls of one answer on the connection of the moment.
+
+Owns what becomes of a call that fails: an exception of the client's, or one more attempt on a new connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from inferwire.transport import rpc
+from inferwire.transport.compiled_models import LOST
+from inferwire.transport.connection import Connection, Link
+
+T = TypeVar("T")
+
+
+class Caller:
+    """Makes calls of one server."""
+
+    def __init__(self, connection: Connection, address: str) -> None:
+        self.connection = connection
+        self.address = address
+
+    def __repr__(self) -> str:
+        return f"<Caller over {self.connection!r}>"
+
+    def call(self, method: str, request: Message, response_type: type[rpc.R]) -> rpc.R:
+        """Make a call that may as well be made twice."""
+        return self.repeat_if_lost(lambda link: self.call_on(link, method, request, response_type))
+
+    def repeat_if_lost(self, action: Callable[[Link], T]) -> T:
+        """Do what may as well be done twice, on a new link where the first was lost meanwhile."""
+        link = self.connection.open()
+        try:
+            return action(link)
+        except LOST:
+            return action(self.connection.replace(link))
+
+    def call_on(self, link: Link, method: str, request: Message, response_type: type[rpc.R]) -> rpc.R:
+        """Make a call on one link."""
+        try:
+            return rpc.call(link.channel, method, request, response_type, link.metadata)
+        except grpc.RpcError as error:
+            raise rpc.error_from(error, self.address) from None
+        except ValueError as error:
+            raise rpc.unavailable(self.address, str(error)) from None
+
+    def call_raw(self, link: Link, method: str, request: bytes) -> bytes:
+        """Make a call on one link whose messages hold tensors."""
+        try:
+            return rpc.call_raw(link.channel, method, request, link.metadata)
+        except grpc.RpcError as error:
+            raise rpc.error_from(error, self.address) from None
+        except ValueError as error:
+            raise rpc.unavailable(self.address, str(error)) from None

@@ -1,0 +1,79 @@
+"""Sends executions on a link: on its stream or, where they are large, as calls of their own.
+
+Owns what an execution's header is on the wire, made once for as long as the model has the same name there.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from inferwire.errors import SessionLost, TooLarge
+from inferwire.transport import codec
+from inferwire.transport.compiled_models import CompiledModels
+from inferwire.transport.connection import Link
+from inferwire.transport.large_execution import LargeExecution
+from inferwire.transport.protocol import Execution, ExecutionHeader, Outcome, SequenceMark, Target, WireBytes
+
+
+class Sender:
+    """Sends executions to one server; knows under which names its models are known there."""
+
+    def __init__(self, address: str, compiled: CompiledModels) -> None:
+        self._address = address
+        self._compiled = compiled
+        self._headers: weakref.WeakKeyDictionary[ExecutionHeader, tuple[str, bytes]] = weakref.WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        return f"<Sender to {self._address}: {len(self._headers)} headers>"
+
+    def send(
+        self,
+        link: Link,
+        header: ExecutionHeader,
+        inputs: Sequence[WireBytes],
+        deliver: Callable[[Outcome], None],
+    ) -> Execution:
+        """Send an execution on one link."""
+        encoded = self._encoded(link, header)
+        byte_size = sum(map(len, inputs))
+        if byte_size < link.stream.large_bytes:
+            return link.stream.submit(encoded, inputs, deliver)
+        if byte_size > link.stream.most_bytes:
+            raise too_large(byte_size, link.stream.most_bytes, self._address)
+        execution = LargeExecution(link.channel, self._address, link.metadata, deliver)
+        execution.start(encoded, inputs)
+        return execution
+
+    def target_on(self, link: Link, target: Target, sequence: SequenceMark | None = None) -> Target:
+        """Name a model as the link's session knows it, compiling it there where it does not.
+
+        Raises:
+            SessionLost: If it cannot be compiled again, or the session that kept the sequence's states is gone.
+        """
+        if target.is_served or self._compiled.is_known_on(target.name, link):
+            return target
+        if sequence is not None and not sequence.is_start and not self._compiled.is_on(target.name, link):
+            raise SessionLost(
+                f"the session at {self._address} that kept the states of the request is gone;"
+                " reset them with reset_state() and begin the sequence again"
+            )
+        return replace(target, name=self._compiled.id_on(target.name, link))
+
+    def _encoded(self, link: Link, header: ExecutionHeader) -> bytes:
+        target = self.target_on(link, header.target, header.sequence)
+        known = self._headers.get(header)
+        if known is not None and known[0] == target.name:
+            return known[1]
+        encoded = codec.encode_header(replace(header, target=target))
+        self._headers[header] = (target.name, encoded)
+        return encoded
+
+
+def too_large(byte_size: int, limit: int, address: str) -> TooLarge:
+    """Refuse what the server would not take."""
+    return TooLarge(
+        f"the inputs have {byte_size} bytes, at most {limit} fit in a message to the server at {address}; "
+        "start it with a larger --max-grpc-message-mb"
+    )
