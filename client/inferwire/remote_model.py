@@ -72,4 +72,13 @@ class RemoteModel:
     def _make_header(self, shapes: tuple[tuple[int, ...], ...], sequence: SequenceMark | None) -> ExecutionHeader:
         ports = zip(self.ports.inputs, shapes, strict=True)
         inputs = tuple(TensorSpec(port.index, port.row, shape) for port, shape in ports)
-        return ExecutionHeader(self.target, inputs, sequence, self.is_profiled)
+        is_alone = sequence is not None or self.is_profiled
+        most_stacked = 1 if is_alone else self._most_stacked(shapes)
+        return ExecutionHeader(self.target, inputs, sequence, self.is_profiled, most_stacked)
+
+    def _most_stacked(self, shapes: tuple[tuple[int, ...], ...]) -> int:
+        """How many executions with these shapes the server runs as one, each with as many rows in every input."""
+        rows = {shape[0] if shape else 0 for shape in shapes}
+        if len(rows) != 1 or 0 in rows:
+            return 1
+        return max(1, self.description.max_batch_rows // rows.pop())

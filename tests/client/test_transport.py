@@ -157,6 +157,41 @@ def test_a_transport_that_nobody_holds_ends_its_stream_without_the_garbage_colle
         gc.enable()
 
 
+def test_what_piled_up_goes_out_as_a_stack_and_is_sent_again_as_one(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    header = ExecutionHeader(HEADER.target, HEADER.inputs, most_stacked=3)
+    first, outcomes = SimpleQueue[Outcome](), [SimpleQueue[Outcome]() for _ in range(6)]
+    transport.submit(header, [DATA], first.put)
+    sent(server)
+    for number, queue in enumerate(outcomes):
+        transport.submit(header, [np.array([number, -number], np.float32).tobytes()], queue.put)
+    found = dict(stacked_inputs(server, 6))
+    assert sorted(found.values()) == [[number, -number] for number in range(6)]
+    # The connection is lost with all of them under way.
+    server.answers.put(None)
+    again = dict(stacked_inputs(server, 7))
+    assert sorted(again.values()) == sorted([[1, 2], *found.values()])
+    ids = list(again)
+    server.answers.put(result(*ids, raw=np.array([again[id_] for id_ in ids], np.float32).tobytes()))
+    answers = [np.frombuffer(each.get(timeout=TIMEOUT_S).outputs[0].data, np.float32).tolist() for each in outcomes]
+    assert answers == [[number, -number] for number in range(6)]
+    assert first.get(timeout=TIMEOUT_S).error is None
+
+
+def stacked_inputs(server: ScriptedServer, number: int) -> Iterator[tuple[int, list[float]]]:
+    """Read what so many executions got, by id, however they were stacked."""
+    seen = 0
+    while seen < number:
+        message = server.received.get(timeout=TIMEOUT_S)
+        assert len(message.raw) == len(message.executions)
+        for execution, raw in zip(message.executions, message.raw, strict=True):
+            assert len(execution.ids) <= 3
+            values = np.frombuffer(raw, np.float32).reshape(len(execution.ids), 2).tolist()
+            yield from zip(execution.ids, values, strict=True)
+            seen += len(execution.ids)
+
+
 def test_an_error_of_one_execution_is_its_own(server: ScriptedServer, transport: GrpcTransport) -> None:
     outcomes: list[SimpleQueue[Outcome]] = [SimpleQueue(), SimpleQueue()]
     for queue in outcomes:

@@ -140,6 +140,7 @@ def decode_model(info: models_pb2.ModelInfo) -> ModelDescription:
         signature=info.signature,
         optimal_number_of_infer_requests=info.optimal_number_of_infer_requests,
         properties=properties.map_from_wire(info.properties),
+        max_batch_rows=info.max_batch_rows,
     )
 
 

@@ -69,12 +69,14 @@ class ExecutionHeader:
         inputs: The inputs in the model's order.
         sequence: The sequence whose states it changes, if it does.
         is_profiled: Whether the time of each layer is wanted.
+        most_stacked: How many executions of this header may travel as one; 1 for each by itself.
     """
 
     target: Target
     inputs: tuple[TensorSpec, ...]
     sequence: SequenceMark | None = None
     is_profiled: bool = False
+    most_stacked: int = 1
 
     @property
     def is_retryable(self) -> bool:
@@ -171,6 +173,7 @@ class ModelDescription:
         signature: Equal for models whose ports are equal.
         optimal_number_of_infer_requests: How many of its inferences the server runs at once.
         properties: The compiled model's properties, by name.
+        max_batch_rows: How many rows one of its inferences runs at the most where executions may run together; else 0.
     """
 
     name: str
@@ -181,6 +184,7 @@ class ModelDescription:
     signature: int
     optimal_number_of_infer_requests: int
     properties: Mapping[str, PropertyValue]
+    max_batch_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
