@@ -26,6 +26,7 @@ from inferwire.errors import (
     SessionExpired,
     SessionLost,
     ShuttingDown,
+    TensorLost,
     TooLarge,
     Unauthenticated,
     Unimplemented,
@@ -41,6 +42,8 @@ from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, Input, Node
 from inferwire.profiling import ProfilingInfo
 from inferwire.readable_model import Output
+from inferwire.remote_context import RemoteContext
+from inferwire.remote_tensor import RemoteTensor
 from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor import Tensor
 from inferwire.tensor_vector import TensorVector
@@ -78,6 +81,8 @@ __all__ = [
     "PermissionDenied",
     "ProfilingInfo",
     "QueueFull",
+    "RemoteContext",
+    "RemoteTensor",
     "ServerUnavailable",
     "SessionExpired",
     "SessionLost",
@@ -86,6 +91,7 @@ __all__ = [
     "Strides",
     "Symbol",
     "Tensor",
+    "TensorLost",
     "TensorVector",
     "Timings",
     "TooLarge",

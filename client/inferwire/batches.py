@@ -38,7 +38,7 @@ class Batch:
     def joined(self) -> Memory:
         """Copy the tensors into one."""
         row = self._tensors[0].memory.row
-        elements = np.concatenate([tensor.memory.array for tensor in self._tensors])
+        elements = np.concatenate([tensor.memory.read() for tensor in self._tensors])
         return Dense(row, self.shape, elements.reshape(prod(self.shape)), own=True)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from inferwire.arguments import incompatible
 from inferwire.compiled_blobs import read_blob
@@ -19,8 +19,9 @@ from inferwire.extensions import add_extension
 from inferwire.local_models import serialized
 from inferwire.model import Model
 from inferwire.model_files import Weights, is_path, read_files, sha256_of
-from inferwire.not_offered import PartlyMirrored, refuse
+from inferwire.not_offered import PartlyMirrored
 from inferwire.property_values import from_contract, map_to_contract
+from inferwire.remote_context import RemoteContext, context_of
 from inferwire.remote_model import RemoteModel
 from inferwire.transport.address import parse_address
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -31,6 +32,7 @@ DEFAULT_DEVICE = "AUTO"
 
 _COMPILE_SIGNATURES = (
     "(self: Core, model: Model | path | bytes, device_name: str, properties: Mapping[str, object])",
+    "(self: Core, model: Model | path | bytes, context: RemoteContext, properties: Mapping[str, object])",
     "(self: Core, model: Model | path | bytes, properties: Mapping[str, object])",
 )
 
@@ -71,8 +73,8 @@ class Core(PartlyMirrored):
     Connects with the first call that needs the server, and again after the connection was lost.
 
     Differs from OpenVINO: the first argument is the server's address; `served_model` gives models of
-    the server's repository; extensions are those the server has loaded;
-    plugins and remote contexts are not offered yet.
+    the server's repository; extensions are those the server has loaded; every device has a
+    context; plugins are the server's business.
 
     Example:
         >>> core = Core("localhost:8001")
@@ -156,7 +158,7 @@ class Core(PartlyMirrored):
     def compile_model(
         self,
         model: Any,
-        device_name: str | None = None,
+        device_name: str | RemoteContext | None = None,
         config: Config = None,
         *,
         weights: Weights = None,
@@ -165,7 +167,7 @@ class Core(PartlyMirrored):
 
         Args:
             model: What `read_model` gave, or what it takes.
-            device_name: A device as openvino names it, "AUTO" unless set.
+            device_name: A device as openvino names it, or a context of one; "AUTO" unless set.
             config: Properties, added to those of `set_property`.
             weights: As in `read_model`.
 
@@ -173,7 +175,8 @@ class Core(PartlyMirrored):
             RuntimeError: If the model, the device or a property is not known, or the server does not
                 allow uploads; OpenVINO's own text where it refused.
         """
-        device = DEFAULT_DEVICE if device_name is None else device_name
+        device = device_name.get_device_name() if isinstance(device_name, RemoteContext) else device_name
+        device = DEFAULT_DEVICE if device is None else device
         if not (isinstance(device, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise incompatible("compile_model", *_COMPILE_SIGNATURES, invoked=(self, model, device_name, config))
         properties = map_to_contract(self._properties.for_compile(device, config))
@@ -279,15 +282,33 @@ class Core(PartlyMirrored):
         """
         add_extension(self, self._transport, extensions)
 
-    def create_context(self, device_name: str, properties: Mapping[str, Any] | None = None) -> NoReturn:
-        """Make a context for tensors on the server; not offered yet."""
-        del device_name, properties
-        refuse("create_context()")
+    def create_context(self, device_name: str, properties: Mapping[str, Any] | None = None) -> RemoteContext:
+        """Give what makes tensors on the server. Mirrors `openvino.Core.create_context`.
 
-    def get_default_context(self, device_name: str) -> NoReturn:
-        """Give a device's own context for tensors on the server; not offered yet."""
-        del device_name
-        refuse("get_default_context()")
+        Differs from OpenVINO: CPU has a context too, and none takes properties.
+
+        Raises:
+            TypeError: For other arguments.
+            RuntimeError: If the server has no such device, for properties, or if no server answers.
+        """
+        if not (isinstance(device_name, str) and isinstance(properties, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            signature = "(self: Core, device_name: str, properties: Mapping[str, object])"
+            raise incompatible("create_context", signature, invoked=(self, device_name, properties))
+        return context_of(self._transport, device_name, properties)
+
+    def get_default_context(self, device_name: str) -> RemoteContext:
+        """Give what makes tensors on the server. Mirrors `openvino.Core.get_default_context`.
+
+        Differs from OpenVINO: CPU has a context too.
+
+        Raises:
+            TypeError: For other arguments.
+            RuntimeError: If the server has no such device, or no server answers.
+        """
+        if not isinstance(device_name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            signature = "(self: Core, device_name: str)"
+            raise incompatible("get_default_context", signature, invoked=(self, device_name))
+        return context_of(self._transport, device_name)
 
     def close(self) -> None:
         """End what is in flight and close the connection; the next call opens it again. Not in openvino."""

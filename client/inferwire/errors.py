@@ -88,6 +88,12 @@ class SessionLost(InferwireError):
     code = Code.SEQUENCE_NOT_FOUND
 
 
+class TensorLost(SessionLost):
+    """A tensor that the server kept for this client is gone; make it anew, or run again what gave it."""
+
+    code = Code.TENSOR_NOT_FOUND
+
+
 class QueueFull(InferwireError):
     """The device's queue is full; `retry_after_s` says when to try again, where the server knows."""
 
@@ -137,7 +143,9 @@ class InternalError(InferwireError):
 
 
 _BY_CODE: dict[Code, type[InferwireError]] = {
-    kind.code: kind for kind in InferwireError.__subclasses__() if kind.code is not None
+    kind.code: kind
+    for kind in (*InferwireError.__subclasses__(), *SessionLost.__subclasses__())
+    if kind.code is not None
 }
 
 if _BY_CODE.keys() != set(Code):
@@ -148,3 +156,11 @@ def error_of(code: Code | None, message: str, retry_after_s: float | None = None
     """Make the exception of a code."""
     kind = InferwireError if code is None else _BY_CODE[code]
     return kind(message, retry_after_s)
+
+
+def tensor_lost(address: str, error: TensorLost) -> TensorLost:
+    """Say what to do where the server at an address does not have a tensor any more."""
+    return TensorLost(
+        f"the server at {address} has lost a tensor that it kept for this client ({error}), as when it has restarted;"
+        " make the remote tensor anew, or run the inference again whose output it was"
+    )

@@ -20,7 +20,8 @@ import numpy as np
 from inferwire.arguments import as_integer, incompatible
 from inferwire.awaiting import Ending
 from inferwire.callbacks import CALLBACK_THREADS
-from inferwire.errors import InferwireError
+from inferwire.element_arrays import Array
+from inferwire.errors import InferwireError, TensorLost, tensor_lost
 from inferwire.inputs import bring_in
 from inferwire.names_of_2023 import shares_inputs
 from inferwire.ov_dict import OVDict
@@ -29,6 +30,7 @@ from inferwire.profiling import ProfilingInfo
 from inferwire.remote_model import RemoteModel
 from inferwire.request_state import Phase, Run
 from inferwire.request_states import RequestStates
+from inferwire.request_tensors import KeptOutputs
 from inferwire.tensor_access import TensorAccess
 from inferwire.transport.protocol import ExecutionHeader, LayerTime, Outcome, Timings
 from inferwire.variable_state import VariableState
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from inferwire.compiled_model import CompiledModel
 
 _MISSING: Any = object()
+_NOT_FETCHED = np.empty(0)
 
 
 class InferRequest(TensorAccess):
@@ -70,6 +73,7 @@ class InferRequest(TensorAccess):
         self._userdata: Any = None
         self._timings = Timings()
         self._profile: Sequence[LayerTime] = ()
+        self._postpone_outputs = False
         self._weak_deliver = weakref.WeakMethod[Callable[[Run, Outcome], None]](self._deliver)
 
     def __repr__(self) -> str:
@@ -142,7 +146,7 @@ class InferRequest(TensorAccess):
                 the connection fails; `inferwire.InferwireError` where the server or network says so.
         """
         run = Run(is_awaited=True)
-        self._send(self._prepare(inputs, shares_inputs(share_inputs, shared_memory), None), run)
+        self._send(self._prepare(inputs, shares_inputs(share_inputs, shared_memory), None, run), run)
         self._receive(run)
         run.raise_error()
         return self._collect(share=share_outputs, decode_strings=decode_strings)
@@ -168,7 +172,7 @@ class InferRequest(TensorAccess):
         """
         ended = Ending()
         run = Run(ended=ended.tell)
-        header = self._prepare(inputs, share_inputs, None)
+        header = self._prepare(inputs, share_inputs, None, run)
         self._state.begin(run)
         try:
             if self._model.transport.is_ready(header):
@@ -202,8 +206,10 @@ class InferRequest(TensorAccess):
             TypeError: As `infer`.
             RuntimeError: If inputs do not fit, the request is busy or no server answers.
         """
-        header = self._prepare(inputs, shares_inputs(share_inputs, shared_memory), userdata)
-        self._send(header, Run(callback=self._bound_callback()))
+        run = Run()
+        header = self._prepare(inputs, shares_inputs(share_inputs, shared_memory), userdata, run)
+        run.callback = self._bound_callback()
+        self._send(header, run)
 
     def wait(self) -> None:
         """Wait until the execution that runs has ended and its callback returned.
@@ -315,18 +321,35 @@ class InferRequest(TensorAccess):
         """
         return self.profiling_info
 
+    @property
+    def postpone_outputs(self) -> bool:
+        """Whether outputs stay on the server until somebody reads them; not in openvino.
+
+        Set it for models with outputs that are seldom looked at. Each is fetched by the first look at it, and sent
+        with every answer from then on. Outputs that another request of the same server reads do so in any case.
+        """
+        return self._postpone_outputs
+
+    @postpone_outputs.setter
+    def postpone_outputs(self, postpone: bool) -> None:
+        self._postpone_outputs = postpone
+
     def start_in_pool(self, inputs: Any, share_inputs: bool, run: Run) -> None:
         """Start an execution that a pool has prepared; for the SDK's own use, not in openvino."""
-        self._send(self._prepare(inputs, share_inputs, None), run)
+        self._send(self._prepare(inputs, share_inputs, None, run), run)
 
-    def _prepare(self, inputs: Any, share_inputs: bool, userdata: Any) -> ExecutionHeader:
+    def _prepare(self, inputs: Any, share_inputs: bool, userdata: Any, run: Run) -> ExecutionHeader:
         """Make the request busy and bring the inputs in; what fails leaves it idle."""
         self._state.claim()
         try:
-            bring_in(inputs, self._tensors, share=share_inputs)
+            tensors, transport = self._tensors, self._model.transport
+            bring_in(inputs, tensors, share=share_inputs)
             self._take_userdata(userdata)
+            shapes = tensors.shapes_to_send()
             mark = None if self._states is None else self._states.mark()
-            return self._model.header(self._tensors.shapes_to_send(), mark)
+            run.reads = reads = tensors.kept_inputs(transport)
+            run.keeps = keeps = tensors.reserve(transport, postpone=self._postpone_outputs)
+            return self._model.header(shapes, mark, reads, keeps)
         except BaseException:
             self._state.abandon()
             raise
@@ -339,7 +362,7 @@ class InferRequest(TensorAccess):
         """Hand an execution that has begun to the transport; what fails ends it."""
         deliver = partial(_deliver, self._weak_deliver, run)
         try:
-            execution = self._model.transport.submit(header, self._tensors.bytes_to_send(), deliver)
+            execution = self._model.transport.submit(header, self._tensors.bytes_to_send(run.reads), deliver)
         except BaseException as error:
             self._state.end(run, error if isinstance(error, RuntimeError) else None)
             run.done.set()
@@ -368,22 +391,25 @@ class InferRequest(TensorAccess):
 
     def _finish(self, run: Run) -> None:
         """Store what was answered and make the request idle; then its callback, then the end."""
-        error = self._store(run.outcome or Outcome())
+        error = self._store(run.outcome or Outcome(), run.keeps)
         self._state.end(run, error)
         if error is None and run.callback is not None:
             CALLBACK_THREADS.run(partial(self._call_back, run, run.callback))
         else:
             run.conclude()
 
-    def _store(self, outcome: Outcome) -> RuntimeError | None:
+    def _store(self, outcome: Outcome, keeps: KeptOutputs) -> RuntimeError | None:
         self._profile = outcome.profile or self._profile
-        if outcome.error is not None:
-            return outcome.error if self._states is None else self._states.failed(outcome.error)
+        error = outcome.error
+        if error is not None:
+            if isinstance(error, TensorLost):
+                return tensor_lost(self._model.transport.address, error)
+            return error if self._states is None else self._states.failed(error)
         if self._states is not None:
             self._states.succeeded()
         self._timings = outcome.timings
         try:
-            self._tensors.store(outcome.outputs)
+            self._tensors.store(outcome.outputs, keeps)
         except RuntimeError as error:
             return error
         except ValueError as error:
@@ -420,14 +446,17 @@ class InferRequest(TensorAccess):
 
     def _collect(self, *, share: bool, decode_strings: bool) -> OVDict:
         ports, tensors = self._model.ports.output_ports, self._tensors.outputs
-        results: dict[ConstOutput, np.ndarray[Any, Any]] = {}
+        results: dict[ConstOutput, Array] = {}
+        later: dict[ConstOutput, Callable[[], Array]] = {}
         for port, tensor in zip(ports, tensors, strict=True):
-            array = tensor.memory.array
-            if tensor.memory.row.is_string:
+            memory = tensor.memory
+            if memory.row.is_string:
                 results[port] = tensor.str_data if decode_strings else tensor.bytes_data
+            elif (fetch := memory.later(share=share)) is not None:
+                results[port], later[port] = _NOT_FETCHED, fetch
             else:
-                results[port] = array.view() if share else array.copy()
-        return OVDict(results)
+                results[port] = memory.array.view() if share else memory.read().copy()
+        return OVDict(results, later)
 
 
 def _deliver(method: weakref.WeakMethod[Callable[[Run, Outcome], None]], run: Run, outcome: Outcome) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeGuard, cast
 import numpy as np
 
 from inferwire.arguments import is_list, is_list_or_tuple, openvinos
+from inferwire.memory import OverMemory
 from inferwire.ov_dict import OVDict
 from inferwire.ports import ConstOutput, as_port
 from inferwire.request_tensors import RequestTensors
@@ -63,8 +64,8 @@ def _items(inputs: object, *, is_single: bool) -> list[tuple[Any, Any]] | None:
 
 
 def _known(value: Any) -> Any:
-    """Give what stands for a tensor of openvino's."""
-    return as_tensor(value) or value if openvinos(value) else value
+    """Give what stands for a remote tensor, or one of openvino's."""
+    return as_tensor(value) or value if isinstance(value, OverMemory) or openvinos(value) else value
 
 
 def _is_plain(items: list[Any]) -> bool:
@@ -124,7 +125,7 @@ def _write(array: _Array, tensors: RequestTensors, key: Key) -> None:
     if memory.row.is_string:
         tensor.bytes_data = array
     else:
-        memory.array[...] = array
+        memory.write(array)
 
 
 def _tensor_of(value: object, tensors: RequestTensors, key: Key, *, share: bool) -> Tensor:
@@ -165,7 +166,7 @@ def _tensor_of_array(array: _Array, target: Tensor, *, share: bool) -> Tensor:
 def _filled(target: Tensor, shape: tuple[int, ...], content: _Array) -> Tensor:
     """Make a tensor of the target's type and copy the content into it."""
     tensor = Tensor(type_of(target.memory.row), shape)
-    tensor.memory.array[...] = content
+    tensor.memory.write(content)
     return tensor
 
 

@@ -1,23 +1,23 @@
 """The memory behind tensors: elements of one type under a shape that may change.
 
-Owns how bytes are laid out, when they move and how they look on the wire. Users meet it as
-`inferwire.Tensor`, which adds OpenVINO's interface and no storage of its own.
+Owns how bytes are laid out, when they move, and whether they are here or still on the server. Users meet it
+as `inferwire.Tensor`, which adds OpenVINO's interface and no storage of its own.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from inferwire_proto import strings
+from inferwire.element_arrays import Array, array_from_wire, array_to_wire, new_buffer, shape_text, shaped, units_of
+from inferwire.kept_tensors import KeptElements, KeptNames, KeptPart, KeptTensor
+from inferwire.transport.protocol import StoredBox, Transport
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.strings import Buffer
-
-_MOST_BYTES = 2**63
 
 
 class Memory(ABC):
@@ -26,16 +26,29 @@ class Memory(ABC):
     Attributes:
         row: What the elements are.
         shape: The current shape, in elements.
-        array: The elements now. Packed types show a flat run of bytes, strings an array of bytes
-            objects, all others their shape. Writing to it writes to the tensor.
     """
 
-    __slots__ = ("array", "row", "shape")
+    __slots__ = ("row", "shape")
 
-    def __init__(self, row: ElementType, shape: tuple[int, ...], array: np.ndarray[Any, Any]) -> None:
+    def __init__(self, row: ElementType, shape: tuple[int, ...]) -> None:
         self.row = row
         self.shape = shape
-        self.array = array
+
+    @property
+    @abstractmethod
+    def array(self) -> Array:
+        """The elements, for somebody who may keep this and write to it, which writes to the tensor.
+
+        Packed types show a flat run of bytes, strings an array of bytes objects, all others their shape.
+        """
+
+    @abstractmethod
+    def read(self) -> Array:
+        """Give the elements as `array` does, to be read at once."""
+
+    @abstractmethod
+    def write(self, elements: Array) -> None:
+        """Set all elements, of the present shape."""
 
     @abstractmethod
     def set_shape(self, shape: tuple[int, ...]) -> None:
@@ -50,12 +63,18 @@ class Memory(ABC):
     def strides(self) -> tuple[int, ...]:
         """How many bytes apart neighbours along each axis are, strings taking 32 bytes each."""
 
+    @property
+    @abstractmethod
+    def is_continuous(self) -> bool:
+        """Whether the elements lie without gaps."""
+
+    @abstractmethod
+    def region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Memory:
+        """Share a box that lies in it; see `region` below."""
+
     def wire_data(self) -> Buffer:
         """Give the elements as inferwire's wire carries them; copy only what is not contiguous."""
-        if self.row.is_string:
-            return strings.pack(self.array.flat)
-        dense = np.ascontiguousarray(self.array)
-        return dense.reshape(-1).view(np.uint8).data.toreadonly()
+        return array_to_wire(self.row, self.read())
 
     def load_wire(self, shape: tuple[int, ...], data: Buffer) -> None:
         """Take the shape and the elements of a message.
@@ -64,75 +83,260 @@ class Memory(ABC):
             ValueError: Where the data does not have the bytes the shape needs.
             RuntimeError: As `set_shape` does.
         """
-        source = array_from_wire(self.row, shape, data)
+        self.load(array_from_wire(self.row, shape, data), shape)
+
+    def load(self, elements: Array, shape: tuple[int, ...]) -> None:
+        """Take a shape and the elements.
+
+        Raises:
+            RuntimeError: As `set_shape` does.
+        """
         self.set_shape(shape)
-        np.copyto(self.array, source)
+        self.write(elements)
+
+    @abstractmethod
+    def feed(self) -> None:
+        """Hear that a request reads its input here: elements that only the server needs need not come here."""
+
+    def kept_by(self, transport: Transport) -> KeptPart | None:
+        """Where the server of a transport has these very elements, if it does."""
+        del transport
+        return None
+
+    def reserve(self, transport: Transport, *, postpone: bool) -> KeptTensor | None:
+        """Give the name under which a server is to keep the output that lands here next; None to have it sent.
+
+        Args:
+            transport: Calls the server that is about to make the output.
+            postpone: Whether an output that nobody has ever read is to stay there.
+        """
+        del transport, postpone
+        return None
+
+    def keep(self, elements: KeptElements) -> None:
+        """Take elements that the server kept under the reserved name."""
+        raise RuntimeError(f"the server kept {elements}, which was to be sent; this is a bug")
+
+    def later(self, *, share: bool) -> Callable[[], Array] | None:
+        """Give what fetches the elements for a result, where they are not here.
+
+        Args:
+            share: Whether the result is a view of the memory, and not a copy of what is there now.
+        """
+        del share
+        return None
+
+
+class OverMemory:
+    """What users hold that shows memory."""
+
+    __slots__ = ("_memory",)
+
+    _memory: Memory
+
+    @property
+    def memory(self) -> Memory:
+        """What holds the elements; for the SDK's own use, not in openvino."""
+        return self._memory
 
 
 class Dense(Memory):
-    """Memory without gaps: a tensor's own, which grows, or shared with an array, which does not."""
+    """Memory without gaps: a tensor's own, which grows, or shared with an array, which does not.
 
-    __slots__ = ("_buffer", "_capacity")
+    The elements of memory of its own may be on the server until somebody reads them. They never are once somebody
+    has: a view that is held must see what the next inference leaves, and what was read once is likely to be again.
+    """
 
-    def __init__(self, row: ElementType, shape: tuple[int, ...], buffer: np.ndarray[Any, Any], *, own: bool) -> None:
-        super().__init__(row, shape, _shaped(row, shape, buffer))
+    __slots__ = ("_array", "_buffer", "_capacity", "_kept", "_may_stay", "_names")
+
+    def __init__(self, row: ElementType, shape: tuple[int, ...], buffer: Array, *, own: bool) -> None:
+        super().__init__(row, shape)
+        self._array = shaped(row, shape, buffer)
         self._buffer = buffer
         self._capacity = None if own else prod(shape)
+        self._kept: KeptElements | None = None
+        self._names: KeptNames | None = None
+        # None where neither has anybody read it here nor does a request elsewhere.
+        self._may_stay: bool | None = None if own and not row.is_string else False
+
+    @property
+    def array(self) -> Array:
+        """The elements, here from now on."""
+        return self.pin()
+
+    def pin(self) -> Array:
+        """Have the elements here from now on."""
+        self._may_stay = False
+        return self.read()
+
+    def read(self) -> Array:
+        """Give the elements, fetching them where only the server has them."""
+        if self._kept is not None:
+            elements = self._kept.fetch()
+            self._may_stay = False
+            np.copyto(self._array, elements)
+            self._kept = None
+        return self._array
+
+    def write(self, elements: Array) -> None:
+        """Set all elements."""
+        self._kept = None
+        self._array[...] = elements
 
     @property
     def strides(self) -> tuple[int, ...]:
         """How far apart neighbours are, as OpenVINO counts it for empty tensors too."""
-        stride = self.array.itemsize * _spread(self.row)
+        stride = self._array.itemsize * _spread(self.row)
         steps: list[int] = []
         for size in reversed(self.shape):
             steps.append(stride if steps or size else 0)
             stride = steps[-1] * size
         return tuple(reversed(steps))
 
+    @property
+    def is_continuous(self) -> bool:
+        """Always."""
+        return True
+
     def set_shape(self, shape: tuple[int, ...]) -> None:
         """Take another shape; memory of its own grows, shared memory refuses to."""
+        if shape != self.shape:
+            self.read()
+            self._reshape(shape)
+
+    def load(self, elements: Array, shape: tuple[int, ...]) -> None:
+        """Take a shape and the elements; what there was before is not fetched for that."""
+        self._kept = None
+        self._reshape(shape)
+        np.copyto(self._array, elements)
+
+    def feed(self) -> None:
+        """Let what comes next stay on the server, if nobody has ever read it here."""
+        if self._may_stay is None:
+            self._may_stay = True
+
+    def kept_by(self, transport: Transport) -> KeptPart | None:
+        """Where the server has the elements that nobody has read here."""
+        kept = self._kept
+        if kept is None or kept.tensor.transport is not transport:
+            return None
+        return KeptPart(kept.tensor, StoredBox(kept.tensor.id))
+
+    def reserve(self, transport: Transport, *, postpone: bool) -> KeptTensor | None:
+        """Name the next output if it may stay; what this one had is given up for it."""
+        if self._may_stay is False or not (self._may_stay or postpone):
+            return None
+        self._kept = None
+        if self._names is None:
+            self._names = KeptNames()
+        return self._names.next(transport)
+
+    def keep(self, elements: KeptElements) -> None:
+        """Take elements that stay on the server."""
+        self._reshape(elements.shape)
+        self._kept = elements
+
+    def later(self, *, share: bool) -> Callable[[], Array] | None:
+        """Fetch them when somebody looks; whatever the server keeps afterwards, a copy is of these."""
+        if self._kept is None:
+            return None
+        return self.pin if share else partial(self._copy, self._kept)
+
+    def region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Region:
+        """Share a box of it."""
+        box = tuple(map(slice, begin, end))
+        return Region(self, begin, self._array[box] if box else self._array)
+
+    def _copy(self, elements: KeptElements) -> Array:
+        self._may_stay = False
+        return elements.fetch().copy()
+
+    def _reshape(self, shape: tuple[int, ...]) -> None:
         if shape == self.shape:
             return
         if self._capacity is not None and prod(shape) > self._capacity:
             raise RuntimeError(
                 "Check 'shape_size(new_shape) <= ov::shape_size(m_capacity)' failed: "
-                f"Could set new shape: {_text(shape)}: the tensor shares memory of {self._capacity} elements"
+                f"Could set new shape: {shape_text(shape)}: the tensor shares memory of {self._capacity} elements"
             )
-        if _units(self.row, shape) > self._buffer.size:
-            self._buffer = _buffer(self.row, shape)
-        self.array = _shaped(self.row, shape, self._buffer)
+        if units_of(self.row, shape) > self._buffer.size:
+            self._buffer = new_buffer(self.row, shape)
+        self._array = shaped(self.row, shape, self._buffer)
         self.shape = shape
 
 
 class Region(Memory):
     """A box inside another tensor's memory, with that tensor's strides."""
 
-    __slots__ = ("_whole",)
+    __slots__ = ("_array", "_begin", "_root", "_root_shape", "_whole")
 
-    def __init__(self, row: ElementType, whole: np.ndarray[Any, Any]) -> None:
-        super().__init__(row, whole.shape, whole)
+    def __init__(self, root: Dense, begin: tuple[int, ...], whole: Array) -> None:
+        super().__init__(root.row, whole.shape)
+        self._root = root
+        self._root_shape = root.shape
+        self._begin = begin
         self._whole = whole
+        self._array = whole
+
+    @property
+    def array(self) -> Array:
+        """The elements in the box. Whoever holds a view of them holds one of the whole."""
+        self._root.pin()
+        return self._array
+
+    def read(self) -> Array:
+        """Give the elements in the box; the whole is fetched where only the server has it."""
+        self._root.read()
+        return self._array
+
+    def write(self, elements: Array) -> None:
+        """Set the elements in the box; those around it stay."""
+        self._root.read()
+        self._array[...] = elements
 
     @property
     def strides(self) -> tuple[int, ...]:
         """How far apart neighbours are in the tensor that this is a region of."""
         return tuple(stride * _spread(self.row) for stride in self._whole.strides)
 
+    @property
+    def is_continuous(self) -> bool:
+        """Whether the box happens to have no gaps."""
+        return bool(self._array.flags.c_contiguous)
+
     def set_shape(self, shape: tuple[int, ...]) -> None:
         """Take a shape of the same rank that lies within the region."""
         if len(shape) != self._whole.ndim:
             raise RuntimeError(
                 f"Check 'new_shape.size() >= m_shape.size()' failed: "
-                f"Cannot set new shape: {_text(shape)} for ROI tensor of rank {self._whole.ndim}!"
+                f"Cannot set new shape: {shape_text(shape)} for ROI tensor of rank {self._whole.ndim}!"
             )
         for index, (size, limit) in enumerate(zip(shape, self._whole.shape, strict=True)):
             if size > limit:
                 raise RuntimeError(
-                    f"Cannot set new shape: {_text(shape)} for ROI tensor! "
+                    f"Cannot set new shape: {shape_text(shape)} for ROI tensor! "
                     f"New dimension at index: {index} is not compatible."
                 )
-        self.array = self._whole[tuple(map(slice, shape))] if shape else self._whole
+        self._array = self._whole[tuple(map(slice, shape))] if shape else self._whole
         self.shape = shape
+
+    def feed(self) -> None:
+        """Let the whole stay on the server."""
+        self._root.feed()
+
+    def kept_by(self, transport: Transport) -> KeptPart | None:
+        """Where the server has the box, as long as the whole is what it was made in."""
+        whole = self._root.kept_by(transport)
+        if whole is None or self._root.shape != self._root_shape:
+            return None
+        end = tuple(start + size for start, size in zip(self._begin, self.shape, strict=True))
+        return KeptPart(whole.tensor, StoredBox(whole.tensor.id, self._begin, end))
+
+    def region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Region:
+        """Share a box of the box."""
+        box = tuple(map(slice, begin, end))
+        inside = tuple(start + offset for start, offset in zip(self._begin, begin, strict=True))
+        return Region(self._root, inside, self._array[box] if box else self._array)
 
 
 def allocate(row: ElementType, shape: tuple[int, ...]) -> Dense:
@@ -141,10 +345,10 @@ def allocate(row: ElementType, shape: tuple[int, ...]) -> Dense:
     Raises:
         RuntimeError: Where there is not that much memory.
     """
-    return Dense(row, shape, _buffer(row, shape), own=True)
+    return Dense(row, shape, new_buffer(row, shape), own=True)
 
 
-def region(memory: Memory, begin: tuple[int, ...], end: tuple[int, ...]) -> Region:
+def region(memory: Memory, begin: tuple[int, ...], end: tuple[int, ...]) -> Memory:
     """Share the box from `begin` up to, not with, `end`.
 
     Raises:
@@ -162,8 +366,7 @@ def region(memory: Memory, begin: tuple[int, ...], end: tuple[int, ...]) -> Regi
     for start, stop, size in zip(begin, end, memory.shape, strict=True):
         _check_interval(start, stop, size)
     refuse_packed(memory.row)
-    box = tuple(map(slice, begin, end))
-    return Region(memory.row, memory.array[box] if box else memory.array)
+    return memory.region(begin, end)
 
 
 def refuse_packed(row: ElementType) -> None:
@@ -174,29 +377,6 @@ def refuse_packed(row: ElementType) -> None:
     """
     if row.is_packed:
         raise RuntimeError(f"Could not get strides for types with bitwidths less then 8 bit. Tensor type: {row.name}")
-
-
-def array_from_wire(row: ElementType, shape: Sequence[int], data: Buffer) -> np.ndarray[Any, Any]:
-    """View the elements of a message without copying, as `Memory.array` would show them.
-
-    Raises:
-        ValueError: Where the data does not have the bytes the shape needs.
-    """
-    if row.is_string:
-        return objects(strings.unpack(data, prod(shape))).reshape(tuple(shape))
-    if len(data) != row.byte_size(shape):
-        raise ValueError(
-            f"a tensor of type {row.name} and shape {_text(shape)} has {len(data)} bytes, "
-            f"expected {row.byte_size(shape)}"
-        )
-    return _shaped(row, tuple(shape), np.frombuffer(data, row.storage_dtype))
-
-
-def objects(items: Sequence[bytes]) -> np.ndarray[Any, Any]:
-    """Put byte strings into an array that keeps them as they are, trailing zeros included."""
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array
 
 
 def _check_interval(start: int, stop: int, size: int) -> None:
@@ -211,26 +391,3 @@ def _check_interval(start: int, stop: int, size: int) -> None:
 def _spread(row: ElementType) -> int:
     """How many of OpenVINO's bytes one byte of ours stands for: its string objects are larger."""
     return 32 // np.dtype(object).itemsize if row.is_string else 1
-
-
-def _units(row: ElementType, shape: Sequence[int]) -> int:
-    return row.byte_size(shape) if row.is_packed else prod(shape)
-
-
-def _buffer(row: ElementType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    units = _units(row, shape)
-    if units * max(row.bits // 8, 1) >= _MOST_BYTES:
-        raise RuntimeError(f"Cannot allocate memory for type: {row.name} and shape: {_text(shape)}")
-    try:
-        return np.full(units, b"", dtype=object) if row.is_string else np.empty(units, row.storage_dtype)
-    except MemoryError as error:
-        raise RuntimeError(f"std::bad_alloc: no memory for type: {row.name} and shape: {_text(shape)}") from error
-
-
-def _shaped(row: ElementType, shape: tuple[int, ...], buffer: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    used = buffer[: _units(row, shape)]
-    return used if row.is_packed else used.reshape(shape)
-
-
-def _text(shape: Sequence[int]) -> str:
-    return f"[{','.join(map(str, shape))}]"

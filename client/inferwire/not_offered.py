@@ -30,8 +30,6 @@ TOP_LEVEL = frozenset(
         "Op",
         "OpExtension",
         "RTMap",
-        "RemoteContext",
-        "RemoteTensor",
         "VAContext",
         "VASurfaceTensor",
         "convert_model",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import Any
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 
-import numpy as np
-
+from inferwire.element_arrays import Array
 from inferwire.ports import ConstOutput
 
 
-class OVDict(Mapping["ConstOutput | str | int", np.ndarray[Any, Any]]):
+class OVDict(Mapping["ConstOutput | str | int", Array]):
     """Results of an inference. Mirrors `openvino.utils.data_helpers.OVDict`.
 
     Reads by the output's port, one of its names, or its position, from the end where negative. It
@@ -26,10 +24,12 @@ class OVDict(Mapping["ConstOutput | str | int", np.ndarray[Any, Any]]):
         TypeError: For a key that is none of the three.
     """
 
-    __slots__ = ("_by_name", "_dict", "_ports")
+    __slots__ = ("_by_name", "_dict", "_later", "_ports")
 
-    def __init__(self, results: dict[ConstOutput, np.ndarray[Any, Any]]) -> None:
+    def __init__(self, results: dict[ConstOutput, Array], later: dict[ConstOutput, Callable[[], Array]] | None = None):
+        """Hold results. Those of `later`, which are on the server still, are fetched when somebody looks at them."""
         self._dict = results
+        self._later = later or {}
         self._ports: tuple[ConstOutput, ...] | None = None
         self._by_name: dict[str, ConstOutput] | None = None
 
@@ -40,34 +40,45 @@ class OVDict(Mapping["ConstOutput | str | int", np.ndarray[Any, Any]]):
         return len(self._dict)
 
     def __repr__(self) -> str:
-        return repr(self._dict)
+        return repr(self.to_dict())
 
-    def __getitem__(self, key: ConstOutput | str | int) -> np.ndarray[Any, Any]:
-        return self._dict[self._port(key)]
+    def __getitem__(self, key: ConstOutput | str | int) -> Array:
+        port = self._port(key)
+        if port in self._later:
+            self._fetch(port)
+        return self._dict[port]
 
     def keys(self) -> KeysView[ConstOutput]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Give the ports in the model's order."""
         return self._dict.keys()
 
-    def values(self) -> ValuesView[np.ndarray[Any, Any]]:
+    def values(self) -> ValuesView[Array]:
         """Give the arrays in the model's order."""
-        return self._dict.values()
+        return self.to_dict().values()
 
-    def items(self) -> ItemsView[ConstOutput, np.ndarray[Any, Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def items(self) -> ItemsView[ConstOutput, Array]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Give ports with their arrays in the model's order."""
-        return self._dict.items()
+        return self.to_dict().items()
 
     def names(self) -> tuple[set[str], ...]:
         """Give the names of each output, in the model's order."""
         return tuple(port.names for port in self._dict)
 
-    def to_dict(self) -> dict[ConstOutput, np.ndarray[Any, Any]]:
+    def to_dict(self) -> dict[ConstOutput, Array]:
         """Give the dict inside, not a copy of it."""
+        for port in tuple(self._later):
+            self._fetch(port)
         return self._dict
 
-    def to_tuple(self) -> tuple[np.ndarray[Any, Any], ...]:
+    def to_tuple(self) -> tuple[Array, ...]:
         """Give the arrays in the model's order."""
-        return tuple(self._dict.values())
+        return tuple(self.to_dict().values())
+
+    def _fetch(self, port: ConstOutput) -> None:
+        fetch = self._later.get(port)
+        if fetch is not None:
+            self._dict[port] = fetch()
+            self._later.pop(port, None)
 
     def _port(self, key: object) -> ConstOutput:
         if isinstance(key, ConstOutput):

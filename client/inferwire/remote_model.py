@@ -7,21 +7,31 @@ once nothing here uses it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from inferwire.model_ports import ModelPorts
+from inferwire.request_tensors import KeptInputs, KeptOutputs
 from inferwire.transport.protocol import (
     ExecutionHeader,
     LayerTime,
     ModelDescription,
     SequenceMark,
+    StoredBox,
     Target,
     TensorSpec,
     Transport,
 )
 from inferwire_proto.properties import Properties, PropertyValue
 
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+Boxes: TypeAlias = tuple[tuple[int, StoredBox], ...]
+Keeps: TypeAlias = tuple[tuple[int, int], ...]
+
+_HeaderKey: TypeAlias = tuple[Shapes, SequenceMark | None, Boxes, Keeps]
+
 _MOST_HEADERS = 64
+_NOTHING: Mapping[int, Any] = {}
 
 
 class RemoteModel:
@@ -40,7 +50,7 @@ class RemoteModel:
         self.ports = ModelPorts(description.inputs, description.outputs)
         self._properties: dict[str, PropertyValue] = {**(properties or {}), **description.properties}
         self._layers: Sequence[LayerTime] | None = None
-        self._headers: dict[tuple[tuple[tuple[int, ...], ...], SequenceMark | None], ExecutionHeader] = {}
+        self._headers: dict[_HeaderKey, ExecutionHeader] = {}
         if not target.is_served:
             weakref.finalize(self, transport.release, target.name).atexit = False
 
@@ -60,23 +70,44 @@ class RemoteModel:
             self._layers = self.transport.layers(self.target)
         return self._layers
 
-    def header(self, shapes: tuple[tuple[int, ...], ...], sequence: SequenceMark | None = None) -> ExecutionHeader:
-        """Give the header of executions with inputs of these shapes, for a sequence if it belongs to one."""
-        header = self._headers.get((shapes, sequence))
+    def header(
+        self,
+        shapes: Shapes,
+        sequence: SequenceMark | None = None,
+        kept_inputs: KeptInputs = _NOTHING,
+        kept_outputs: KeptOutputs = _NOTHING,
+    ) -> ExecutionHeader:
+        """Give the header of executions with inputs of these shapes.
+
+        Args:
+            shapes: The shape of each input.
+            sequence: The sequence that they belong to, if they do.
+            kept_inputs: The inputs that the server has already.
+            kept_outputs: Where it is to keep outputs.
+        """
+        boxes = tuple((at, part.box) for at, part in kept_inputs.items()) if kept_inputs else ()
+        keeps = tuple((at, name.id) for at, name in kept_outputs.items()) if kept_outputs else ()
+        key = (shapes, sequence, boxes, keeps)
+        header = self._headers.get(key)
         if header is None:
             if len(self._headers) >= _MOST_HEADERS:
                 self._headers.clear()
-            header = self._headers[shapes, sequence] = self._make_header(shapes, sequence)
+            header = self._headers[key] = self._make_header(*key)
         return header
 
-    def _make_header(self, shapes: tuple[tuple[int, ...], ...], sequence: SequenceMark | None) -> ExecutionHeader:
-        ports = zip(self.ports.inputs, shapes, strict=True)
-        inputs = tuple(TensorSpec(port.index, port.row, shape) for port, shape in ports)
-        is_alone = sequence is not None or self.is_profiled
+    def _make_header(
+        self, shapes: Shapes, sequence: SequenceMark | None, boxes: Boxes, keeps: Keeps
+    ) -> ExecutionHeader:
+        stored = dict(boxes)
+        inputs = tuple(
+            TensorSpec(port.index, port.row, shape, stored.get(port.index))
+            for port, shape in zip(self.ports.inputs, shapes, strict=True)
+        )
+        is_alone = sequence is not None or self.is_profiled or boxes or keeps
         most_stacked = 1 if is_alone else self._most_stacked(shapes)
-        return ExecutionHeader(self.target, inputs, sequence, self.is_profiled, most_stacked)
+        return ExecutionHeader(self.target, inputs, sequence, self.is_profiled, keeps, most_stacked)
 
-    def _most_stacked(self, shapes: tuple[tuple[int, ...], ...]) -> int:
+    def _most_stacked(self, shapes: Shapes) -> int:
         """How many executions with these shapes the server runs as one, each with as many rows in every input."""
         rows = {shape[0] if shape else 0 for shape in shapes}
         if len(rows) != 1 or 0 in rows:

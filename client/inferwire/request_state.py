@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from enum import Enum, auto
+from typing import Any
 
 from inferwire.errors import Cancelled
+from inferwire.kept_tensors import KeptTensor
 from inferwire.transport.protocol import Execution, Outcome
 
 BUSY = "Infer Request is busy"
@@ -22,6 +24,8 @@ FORKED = (
     "the inference was started by the process that forked this one, and only that process gets its answer; "
     "create requests and queues of your own after the fork"
 )
+
+_NONE: Mapping[int, Any] = {}
 
 
 class Phase(Enum):
@@ -47,6 +51,8 @@ class Run:
         done: Set at the very end, after the callback.
         callback_thread: The thread that runs the callback now.
         pid: The process that began it.
+        reads: What the server keeps and the execution reads, which must stay there until it has ended.
+        keeps: Where outputs stay on the server, by position.
     """
 
     __slots__ = (
@@ -58,9 +64,11 @@ class Run:
         "error",
         "execution",
         "is_awaited",
+        "keeps",
         "outcome",
         "phase",
         "pid",
+        "reads",
     )
 
     def __init__(
@@ -80,6 +88,8 @@ class Run:
         self.done = threading.Event()
         self.callback_thread: int | None = None
         self.pid = os.getpid()
+        self.reads: Mapping[int, object] = _NONE
+        self.keeps: Mapping[int, KeptTensor] = _NONE
         self._answered = threading.Lock()
         self._answered.acquire()
 
@@ -104,7 +114,8 @@ class Run:
             raise RuntimeError(FORKED)
 
     def conclude(self) -> None:
-        """Let go of everybody who waits for the end."""
+        """Let go of everybody who waits for the end, and of what the execution needed."""
+        self.reads = self.keeps = _NONE
         self.done.set()
         if self.ended is not None:
             self.ended(self)

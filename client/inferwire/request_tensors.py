@@ -6,16 +6,25 @@ has made sure that none is running.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import prod
-from typing import cast
+from typing import TypeAlias, cast
+
+import numpy as np
 
 from inferwire.batches import Batch
-from inferwire.memory import Dense, allocate
+from inferwire.kept_tensors import KeptPart, KeptTensor
+from inferwire.memory import Dense, Memory, allocate
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.ports import ConstOutput
+from inferwire.remote_memory import RemoteMemory
 from inferwire.tensor import Tensor
-from inferwire.transport.protocol import OutputValue, WireBytes
+from inferwire.transport.protocol import OutputValue, Transport, WireBytes
+
+KeptInputs: TypeAlias = Mapping[int, KeptPart]
+KeptOutputs: TypeAlias = Mapping[int, KeptTensor]
+
+_NOTHING_KEPT: KeptOutputs = {}
 
 
 class RequestTensors:
@@ -71,6 +80,7 @@ class RequestTensors:
         tensor = _as_row_of_one(port, tensor)
         if port.is_input:
             _check_input(port, tensor)
+            tensor.memory.feed()
             self._inputs[port.index] = tensor
             self._batches.pop(port.index, None)
         else:
@@ -126,16 +136,46 @@ class RequestTensors:
                 _refuse_to_send(port, shape)
         return shapes
 
-    def bytes_to_send(self) -> list[WireBytes]:
-        """Give the inputs' bytes in wire form: views of the tensors' memory wherever possible; batches are joined."""
+    def kept_inputs(self, transport: Transport) -> KeptInputs:
+        """Give the inputs that the server of a transport has already, by position."""
+        kept: dict[int, KeptPart] = {}
+        for at, tensor in enumerate(self._inputs):
+            part = tensor.memory.kept_by(transport)
+            if part is not None and at not in self._batches:
+                kept[at] = part
+        return kept
+
+    def bytes_to_send(self, kept: Container[int] = ()) -> list[WireBytes]:
+        """Give the bytes of the inputs that the server does not have in wire form.
+
+        They are views of the tensors' memory wherever possible; batches are joined.
+        """
         memories = [
             self._batches[at].joined() if at in self._batches else tensor.memory
             for at, tensor in enumerate(self._inputs)
+            if at not in kept
         ]
         return [cast("WireBytes", memory.wire_data()) for memory in memories]
 
-    def store(self, outputs: Sequence[OutputValue]) -> None:
-        """Load the outputs of an execution into the tensors.
+    def reserve(self, transport: Transport, *, postpone: bool) -> KeptOutputs:
+        """Give what the server is to keep of the next execution's outputs, by position.
+
+        Args:
+            transport: Calls the server.
+            postpone: Whether outputs that nobody has ever read are to stay there.
+
+        Raises:
+            RuntimeError: If a remote tensor cannot be an output.
+        """
+        reserved: dict[int, KeptTensor] = {}
+        for at, tensor in enumerate(self._outputs):
+            name = tensor.memory.reserve(transport, postpone=postpone)
+            if name is not None:
+                reserved[at] = name
+        return reserved
+
+    def store(self, outputs: Sequence[OutputValue], kept: KeptOutputs = _NOTHING_KEPT) -> None:
+        """Load the outputs of an execution into the tensors; those that the server kept stay there.
 
         Raises:
             RuntimeError: If a tensor is too small and not its own memory, or was made for a model
@@ -144,25 +184,40 @@ class RequestTensors:
         if len(outputs) != len(self._outputs):
             raise RuntimeError(f"the server gave {len(outputs)} outputs, expected {len(self._outputs)}")
         for tensor, output in zip(self._outputs, outputs, strict=True):
-            if tensor.memory.row != output.element_type:
+            memory = tensor.memory
+            if memory.row != output.element_type:
                 raise RuntimeError(
-                    f"the server gave output {output.index} as {output.element_type.name}, "
-                    f"expected {tensor.memory.row.name}"
+                    f"the server gave output {output.index} as {output.element_type.name}, expected {memory.row.name}"
                 )
-            tensor.memory.load_wire(output.shape, output.data)
+            if output.data is not None:
+                _refuse_remote(memory, output)
+                memory.load_wire(output.shape, output.data)
+            elif output.index in kept:
+                memory.keep(kept[output.index].take(memory.row, output.shape))
+            else:
+                raise RuntimeError(f"the server kept output {output.index}, which it was to send")
+
+
+def _refuse_remote(memory: Memory, output: OutputValue) -> None:
+    if isinstance(memory, RemoteMemory):
+        raise RuntimeError(
+            f"output {output.index} has {output.element_type.byte_size(output.shape)} bytes, which the server cannot "
+            "keep for this client beside what it keeps already; free some remote tensors, or start the server with a "
+            "larger --max-session-tensors-mb"
+        )
 
 
 def _first_tensor(port: ModelPort) -> Tensor:
     memory = allocate(port.row, port.first_shape)
     if not port.row.is_string:
-        memory.array.fill(0)
+        memory.write(np.zeros((), memory.row.storage_dtype))
     return Tensor.over(memory)
 
 
 def _as_row_of_one(port: ModelPort, tensor: Tensor) -> Tensor:
     """Give a scalar the shape of a port whose every dimension is 1; it keeps its memory."""
     memory = tensor.memory
-    if memory.shape or not port.is_static or prod(port.first_shape) != 1:
+    if memory.shape or not isinstance(memory, Dense) or not port.is_static or prod(port.first_shape) != 1:
         return tensor
     return Tensor.over(Dense(memory.row, port.first_shape, memory.array.reshape(-1), own=False))
 

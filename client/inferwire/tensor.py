@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from inferwire.arguments import Unpicklable, as_sizes, incompatible, is_array, is_list, openvinos
-from inferwire.memory import Dense, Memory, allocate, refuse_packed
+from inferwire.element_arrays import Array
+from inferwire.memory import Memory, OverMemory, allocate, refuse_packed
 from inferwire.ports import ConstOutput, as_port
 from inferwire.shapes import Coordinate, Shape, Strides
-from inferwire.tensor_sources import Array, memory_from, string_objects
+from inferwire.tensor_sources import memory_from, string_objects
 from inferwire.types import Type, as_type, type_of
 from inferwire_proto.strings import Buffer
 
 
-class Tensor(Unpicklable):
+class Tensor(OverMemory, Unpicklable):
     """Elements of one type under a shape. Mirrors `openvino.Tensor`.
 
     Made from an array (a copy, or its own memory where `shared_memory`), from an array, a shape
@@ -47,7 +48,7 @@ class Tensor(Unpicklable):
         ValueError: For read-only arrays with `shared_memory`.
     """
 
-    __slots__ = ("_memory",)
+    __slots__ = ()
 
     @overload
     def __init__(self, array: Array, shared_memory: bool = False) -> None: ...
@@ -79,17 +80,12 @@ class Tensor(Unpicklable):
         tensor._memory = memory
         return tensor
 
-    @property
-    def memory(self) -> Memory:
-        """What holds the elements; for the SDK's own use, not in openvino."""
-        return self._memory
-
     def __copy__(self) -> Tensor:
         return Tensor.over(self._memory)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         copied = allocate(self._memory.row, self._memory.shape)
-        np.copyto(copied.array, self._memory.array)
+        copied.write(self._memory.read())
         return Tensor.over(copied)
 
     def __repr__(self) -> str:
@@ -189,8 +185,8 @@ class Tensor(Unpicklable):
             raise incompatible("set_shape", "(self: Tensor, shape: Shape | Sequence[int])", invoked=(self, shape))
         self._memory.set_shape(sizes)
 
-    def copy_from(self, source: Tensor | Array | list[Any]) -> None:
-        """Take the shape and the elements of a tensor, an array or a list.
+    def copy_from(self, source: Tensor | OverMemory | Array | list[Any]) -> None:
+        """Take the shape and the elements of a tensor, a remote one too, an array or a list.
 
         Raises:
             TypeError: For anything else.
@@ -200,8 +196,8 @@ class Tensor(Unpicklable):
         signature = "(self: Tensor, source: Tensor | numpy.ndarray | list)"
         _copy(_memory_of("copy_from", signature, self, given), self._memory)
 
-    def copy_to(self, target_tensor: Tensor) -> None:
-        """Give shape and elements to another tensor.
+    def copy_to(self, target_tensor: Tensor | OverMemory) -> None:
+        """Give shape and elements to another tensor, or a remote one.
 
         Raises:
             TypeError: For what is no tensor.
@@ -212,7 +208,7 @@ class Tensor(Unpicklable):
 
     def is_continuous(self) -> bool:
         """Tell whether the elements lie without gaps; false for most regions."""
-        return isinstance(self._memory, Dense) or bool(self._memory.array.flags.c_contiguous)
+        return self._memory.is_continuous
 
     def get_element_type(self) -> Type:
         """Give `element_type`."""
@@ -256,7 +252,7 @@ class Tensor(Unpicklable):
     def _strings(self) -> list[bytes]:
         if not self._memory.row.is_string:
             raise RuntimeError("Tensor's type must be a string!")
-        return self._memory.array.reshape(-1).tolist()
+        return self._memory.read().reshape(-1).tolist()
 
     def _set_strings(self, strings: object) -> None:
         given = np.array(strings) if is_list(strings) else strings
@@ -269,16 +265,18 @@ class Tensor(Unpicklable):
         row = self._memory.row
         if not row.is_string:
             raise RuntimeError(f"Tensor data with element type {row.name}, is not representable as pointer to string")
-        self._memory.array[...] = string_objects(given).reshape(self._memory.shape)
+        self._memory.write(string_objects(given).reshape(self._memory.shape))
 
 
 def as_tensor(value: object) -> Tensor | None:
-    """Take a tensor, ours or one of openvino's over the same memory; None for anything else.
+    """Take a tensor, ours, a remote one or one of openvino's over the same memory; None for anything else.
 
     Strings, and regions with gaps, are copied.
     """
     if isinstance(value, Tensor):
         return value
+    if isinstance(value, OverMemory):
+        return Tensor.over(value.memory)
     if openvinos(value) != "Tensor":
         return None
     theirs = cast("Any", value)
@@ -306,6 +304,4 @@ def _memory_of(function: str, signature: str, owner: Tensor, other: object) -> M
 def _copy(source: Memory, target: Memory) -> None:
     if source.row != target.row:
         raise RuntimeError(f"Tensor element types are not equal. (src: {source.row.name} != dst: {target.row.name})")
-    elements = source.array
-    target.set_shape(source.shape)
-    np.copyto(target.array, elements)
+    target.load(source.read(), source.shape)

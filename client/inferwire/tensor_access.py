@@ -13,6 +13,7 @@ from inferwire.arguments import as_size, incompatible, is_list
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.names_of_2023 import warn_of
 from inferwire.ports import ConstOutput, as_port
+from inferwire.remote_tensor import RemoteTensor
 from inferwire.request_state import RequestState
 from inferwire.request_tensors import RequestTensors
 from inferwire.tensor import Tensor, as_tensor
@@ -107,7 +108,7 @@ class TensorAccess:
         with self._state.idle():
             return Tensor.over(self._tensors.get(self._tensors.output_port(index)).memory)
 
-    def set_tensor(self, port: str | ConstOutput, tensor: Tensor) -> None:
+    def set_tensor(self, port: str | ConstOutput, tensor: Tensor | RemoteTensor) -> None:
         """Make a tensor that of an input or output: its memory is read and written from now on.
 
         Mirrors `openvino.InferRequest.set_tensor`.
@@ -122,9 +123,9 @@ class TensorAccess:
             self._tensors.place(key, self._checked_tensor("set_tensor", tensor, port, tensor))
 
     @overload
-    def set_input_tensor(self, index: int, tensor: Tensor) -> None: ...
+    def set_input_tensor(self, index: int, tensor: Tensor | RemoteTensor) -> None: ...
     @overload
-    def set_input_tensor(self, tensor: Tensor) -> None: ...
+    def set_input_tensor(self, tensor: Tensor | RemoteTensor) -> None: ...
     def set_input_tensor(self, *args: Any, **kwargs: Any) -> None:
         """Make a tensor that of an input, by its position, or of the only one without.
 
@@ -140,9 +141,9 @@ class TensorAccess:
             self._tensors.place(index, tensor)
 
     @overload
-    def set_output_tensor(self, index: int, tensor: Tensor) -> None: ...
+    def set_output_tensor(self, index: int, tensor: Tensor | RemoteTensor) -> None: ...
     @overload
-    def set_output_tensor(self, tensor: Tensor) -> None: ...
+    def set_output_tensor(self, tensor: Tensor | RemoteTensor) -> None: ...
     def set_output_tensor(self, *args: Any, **kwargs: Any) -> None:
         """Make a tensor that of an output: the next inferences write into its memory.
 
@@ -161,7 +162,7 @@ class TensorAccess:
             self._tensors.place_output(index, tensor)
 
     @overload
-    def set_tensors(self, inputs: Mapping[str | int | ConstOutput, Tensor]) -> None: ...
+    def set_tensors(self, inputs: Mapping[str | int | ConstOutput, Tensor | RemoteTensor]) -> None: ...
     @overload
     def set_tensors(self, port: str | ConstOutput, tensors: list[Tensor] | TensorVector) -> None: ...
     def set_tensors(self, *args: Any, **kwargs: Any) -> None:
@@ -185,7 +186,7 @@ class TensorAccess:
             self._tensors.set_batch(self._input_of_batch(self._checked_key("set_tensors", key, tensors)), tensors)
 
     @overload
-    def set_input_tensors(self, inputs: Mapping[int, Tensor]) -> None: ...
+    def set_input_tensors(self, inputs: Mapping[int, Tensor | RemoteTensor]) -> None: ...
     @overload
     def set_input_tensors(self, tensors: list[Tensor] | TensorVector) -> None: ...
     @overload
@@ -216,7 +217,7 @@ class TensorAccess:
         with self._state.idle():
             self._tensors.set_batch(self._only_input(index), tensors)
 
-    def set_output_tensors(self, outputs: Mapping[int, Tensor]) -> None:
+    def set_output_tensors(self, outputs: Mapping[int, Tensor | RemoteTensor]) -> None:
         """Set the tensors of several outputs, by position.
 
         Mirrors `openvino.InferRequest.set_output_tensors`.

@@ -9,17 +9,16 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from inferwire.arguments import as_sizes, incompatible, is_array, is_list
-from inferwire.memory import Dense, Memory, allocate, objects, region
+from inferwire.element_arrays import Array, objects
+from inferwire.memory import Dense, Memory, allocate, region
 from inferwire.ports import ConstOutput
 from inferwire.types import Type, element_type_of
 from inferwire_proto.element_types import ElementType
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 _NOT_SHARED = "SHARED MEMORY MODE FOR THIS TENSOR IS NOT APPLICABLE!"
 

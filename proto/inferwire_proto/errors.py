@@ -52,6 +52,7 @@ class Code(Enum):
     SHUTTING_DOWN = Meaning(16, "UNAVAILABLE", 503, Retry.YES)
     INTERNAL = Meaning(17, "INTERNAL", 500)
     SEQUENCE_NOT_FOUND = Meaning(18, "INVALID_ARGUMENT", 400)
+    TENSOR_NOT_FOUND = Meaning(19, "NOT_FOUND", 404)
 
     @property
     def wire(self) -> int:

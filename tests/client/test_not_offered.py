@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import openvino
@@ -10,19 +9,6 @@ import pytest
 
 import inferwire
 from inferwire.not_offered import MEMBERS, TOP_LEVEL
-
-CALLS: dict[str, Callable[[Any, Any], object]] = {
-    "create_context()": lambda core, compiled: core.create_context("GPU", {}),
-    "get_default_context()": lambda core, compiled: core.get_default_context("GPU"),
-}
-
-
-@pytest.mark.parametrize("member", CALLS)
-def test_a_member_that_is_not_there_yet_says_so(member: str, transport: Any) -> None:
-    core = inferwire.Core(transport=transport)
-    with pytest.raises(RuntimeError) as caught:
-        CALLS[member](core, core.served_model("double"))
-    assert str(caught.value) == f"{member} is not offered by this version of inferwire"
 
 
 @pytest.mark.parametrize("name", sorted(TOP_LEVEL))

@@ -102,8 +102,18 @@ def result(*ids: int, raw: bytes = DATA) -> pb.SessionResponse:
     return pb.SessionResponse(results=[answered], raw=[raw])
 
 
+def values_of(outcome: Outcome) -> list[float]:
+    return np.frombuffer(bytes(outcome.outputs[0].data or b""), np.float32).tolist()
+
+
 def submit(transport: GrpcTransport, outcomes: SimpleQueue[Outcome]) -> Any:
     return transport.submit(HEADER, [DATA], outcomes.put)
+
+
+def content(outcome: Outcome) -> bytes:
+    data = outcome.outputs[0].data
+    assert data is not None
+    return bytes(data)
 
 
 def sent(server: ScriptedServer, count: int = 1) -> list[int]:
@@ -125,7 +135,7 @@ def test_an_execution_goes_out_and_its_outputs_come_back(server: ScriptedServer,
     assert list(message.raw) == [DATA]
     server.answers.put(result(*execution.ids))
     outcome = outcomes.get(timeout=TIMEOUT_S)
-    assert bytes(outcome.outputs[0].data) == DATA
+    assert content(outcome) == DATA
     assert outcome.outputs[0].shape == (2,)
     assert outcome.timings.inference_ms == 2.0
     assert outcome.timings.wire_ms >= 0
@@ -137,7 +147,7 @@ def test_a_stack_of_results_is_cut_into_those_of_each(server: ScriptedServer, tr
         submit(transport, queue)
     ids = sent(server, 2)
     server.answers.put(result(*ids, raw=np.array([1, 2, 3, 4], np.float32).tobytes()))
-    values = [np.frombuffer(each.get(timeout=TIMEOUT_S).outputs[0].data, np.float32).tolist() for each in outcomes]
+    values = [np.frombuffer(content(each.get(timeout=TIMEOUT_S)), np.float32).tolist() for each in outcomes]
     assert values == [[1, 2], [3, 4]]
 
 
@@ -174,7 +184,7 @@ def test_what_piled_up_goes_out_as_a_stack_and_is_sent_again_as_one(
     assert sorted(again.values()) == sorted([[1, 2], *found.values()])
     ids = list(again)
     server.answers.put(result(*ids, raw=np.array([again[id_] for id_ in ids], np.float32).tobytes()))
-    answers = [np.frombuffer(each.get(timeout=TIMEOUT_S).outputs[0].data, np.float32).tolist() for each in outcomes]
+    answers = [values_of(each.get(timeout=TIMEOUT_S)) for each in outcomes]
     assert answers == [[number, -number] for number in range(6)]
     assert first.get(timeout=TIMEOUT_S).error is None
 
@@ -267,9 +277,7 @@ def test_what_changes_states_is_not_sent_again(server: ScriptedServer, transport
     transport.submit(header, [DATA], outcomes.put)
     sent(server)
     server.answers.put(None)
-    lost = outcomes.get(timeout=TIMEOUT_S).error
-    assert isinstance(lost, ov.SessionLost)
-    assert "reset_state()" in str(lost)
+    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.ServerUnavailable)
     assert len(server.hellos) == 1
 
 
@@ -396,7 +404,7 @@ def test_a_large_execution_goes_as_a_call_of_its_own(server: ScriptedServer, tra
     server.unary["Infer"] = infer
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     transport.submit(HEADER, [DATA + bytes(LARGE_BYTES)], outcomes.put)
-    assert bytes(outcomes.get(timeout=TIMEOUT_S).outputs[0].data) == DATA
+    assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
 
 
 def test_a_large_execution_that_fails_says_why(server: ScriptedServer, transport: GrpcTransport) -> None:

@@ -50,11 +50,12 @@ MORE: Mapping[str, frozenset[str]] = {
     "CompiledModel": frozenset({"max_batch_rows", "optimal_number_of_infer_requests"}),
     "ConstOutput": frozenset({"description"}),
     "Core": frozenset({"close", "served_model"}),
-    "InferRequest": frozenset({"infer_async", "inputs", "outputs", "start_in_pool", "timings"}),
+    "InferRequest": frozenset({"infer_async", "inputs", "outputs", "postpone_outputs", "start_in_pool", "timings"}),
     "Model": frozenset({"blobs", "build_in", "source"}),
     "Node": frozenset({"follow", "get_layout", "layout", "set_layout"}),
     "ProfilingInfo": frozenset({"of"}),
     "Output": frozenset({"description", "follow"}),
+    "RemoteTensor": frozenset({"memory", "over"}),
     "Tensor": frozenset({"load_wire", "memory", "over", "wire_data"}),
     "TensorVector": frozenset({"count", "index", "remove", "reverse"}),
 }

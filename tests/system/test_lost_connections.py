@@ -112,6 +112,26 @@ def test_what_a_killed_server_had_in_flight_is_run_by_its_successor(port: int, s
             request.wait()
 
 
+def test_tensors_that_a_restarted_server_has_lost_say_what_to_do(port: int) -> None:
+    core = ov.Core(f"{HOST}:{port}")
+    with serving(port):
+        tensor = core.get_default_context("CPU").create_tensor(ov.Type.f32, [1, 64], {})
+        compiled = core.served_model("digits_mlp")
+        first, second = compiled.create_infer_request(), compiled.create_infer_request()
+        first.set_input_tensor(tensor)
+        expected = first.infer()[0]
+        first.set_output_tensor(core.get_default_context("CPU").create_tensor(ov.Type.f32, [1, 10], {}))
+        unread = first.infer()
+    with serving(port):
+        with pytest.raises(ov.SessionLost, match=r"lost a tensor that it kept for .*make the remote tensor"):
+            first.infer()
+        with pytest.raises(ov.TensorLost, match="run the inference again"):
+            unread.to_tuple()
+        with pytest.raises(ov.TensorLost):
+            tensor.copy_from(ov.Tensor(ROW))
+        np.testing.assert_array_equal(second.infer(ROW)[0], expected)
+
+
 def test_a_draining_server_answers_what_it_has_and_refuses_what_is_new(port: int, slow: Path) -> None:
     core = ov.Core(f"{HOST}:{port}")
     with serving(port, "--allow-uploads") as server:

@@ -24,12 +24,15 @@ from inferwire.transport.protocol import (
     RuntimeNode,
     SequenceMark,
     StateValue,
+    StoredBox,
     Target,
+    TensorSpec,
     Timings,
     WireBytes,
 )
 from inferwire.types import Type, type_of
 from inferwire_proto import element_types, errors, properties, strings
+from inferwire_proto.element_types import ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
 from inferwire_proto.preprocessing import calls_to_wire
 
@@ -42,15 +45,12 @@ _LAYER_STATES: Mapping[int, str] = {
 
 def encode_header(header: ExecutionHeader) -> bytes:
     """Serialise an execution without its ids."""
-    inputs = [
-        types_pb2.TensorHeader(
-            index=spec.index,
-            element_type=types_pb2.ElementType.ValueType(spec.element_type.wire),
-            shape=spec.shape,
-        )
-        for spec in header.inputs
-    ]
-    execution = inference_pb2.Execution(target=encode_target(header.target), inputs=inputs, profile=header.is_profiled)
+    execution = inference_pb2.Execution(
+        target=encode_target(header.target),
+        inputs=[_encode_input(spec) for spec in header.inputs],
+        profile=header.is_profiled,
+        keeps=[inference_pb2.Keep(output=output, tensor_id=tensor_id) for output, tensor_id in header.keeps],
+    )
     if header.sequence is not None:
         execution.sequence.CopyFrom(encode_sequence(header.sequence))
     return execution.SerializeToString()
@@ -66,6 +66,18 @@ def encode_target(target: Target) -> inference_pb2.Target:
 def encode_sequence(sequence: SequenceMark) -> inference_pb2.Sequence:
     """Write which sequence a call belongs to."""
     return inference_pb2.Sequence(id=sequence.id, start=sequence.is_start)
+
+
+def encode_stored(box: StoredBox, element_type: ElementType, shape: Sequence[int]) -> types_pb2.TensorHeader:
+    """Write what a tensor that the server keeps looks like, or a box in it."""
+    return types_pb2.TensorHeader(
+        element_type=types_pb2.ElementType.ValueType(element_type.wire), shape=shape, stored=encode_box(box)
+    )
+
+
+def encode_box(box: StoredBox) -> types_pb2.StoredTensor:
+    """Write which tensor of those that the server keeps is meant, and which part of it."""
+    return types_pb2.StoredTensor(id=box.id, begin=box.begin, end=box.end)
 
 
 def encode_states(states: Sequence[StateValue]) -> list[types_pb2.TensorHeader]:
@@ -93,11 +105,34 @@ def decode_result(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes
     timings = _timings(result.timings, elapsed_ms)
     if result.HasField("error"):
         return Outcome(timings=timings, error=decode_error(result.error), profile=decode_layers(result.profile))
+    if len(raw) != count_sent(result):
+        raise ValueError(f"the result of {count_sent(result)} outputs has bytes of {len(raw)}")
+    buffers = iter(raw)
     outputs = [
-        OutputValue(index, element_types.BY_WIRE[header.element_type], tuple(header.shape), data)
-        for index, (header, data) in enumerate(zip(result.outputs, raw, strict=True))
+        OutputValue(
+            index,
+            element_types.BY_WIRE[header.element_type],
+            tuple(header.shape),
+            None if header.HasField("stored") else next(buffers),
+        )
+        for index, header in enumerate(result.outputs)
     ]
     return Outcome(outputs, timings, profile=decode_layers(result.profile) if result.profile else ())
+
+
+def decode_results(
+    result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes], elapsed_ms: Sequence[float]
+) -> list[Outcome]:
+    """Read the result of a stack of executions, each of which took so long, or of a single one."""
+    count = len(elapsed_ms)
+    if count == 1 or result.HasField("error"):
+        return [decode_result(result, raw, each) for each in elapsed_ms]
+    columns = [
+        _column(index, header, data, count)
+        for index, (header, data) in enumerate(zip(result.outputs, raw, strict=True))
+    ]
+    rows = zip(*columns, strict=True) if columns else [()] * count
+    return [Outcome(outputs, _timings(result.timings, each)) for outputs, each in zip(rows, elapsed_ms, strict=True)]
 
 
 def decode_layers(layers: Iterable[types_pb2.LayerTime]) -> list[LayerTime]:
@@ -115,13 +150,9 @@ def decode_layers(layers: Iterable[types_pb2.LayerTime]) -> list[LayerTime]:
     ]
 
 
-def unstack(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes]) -> Iterable[Sequence[WireBytes]]:
-    """Cut the outputs of a stack of executions into those of each."""
-    count = len(result.ids)
-    if count == 1:
-        return (raw,)
-    columns = [_cut(header, memoryview(data), count) for header, data in zip(result.outputs, raw, strict=True)]
-    return zip(*columns, strict=True) if columns else [()] * count
+def count_sent(result: inference_pb2.ExecutionResult) -> int:
+    """How many of a result's outputs have their bytes in the message."""
+    return sum(not header.HasField("stored") for header in result.outputs)
 
 
 def decode_error(error: types_pb2.Error) -> InferwireError:
@@ -172,11 +203,24 @@ def encode_preprocessing(source: ModelSource) -> list[models_pb2.Preprocessing]:
     ]
 
 
-def _cut(header: types_pb2.TensorHeader, data: memoryview, count: int) -> list[memoryview]:
-    if element_types.BY_WIRE[header.element_type].is_string:
-        return strings.cut(data, prod(header.shape), count)
-    size = data.nbytes // count
-    return [data[at * size : (at + 1) * size] for at in range(count)]
+def _encode_input(spec: TensorSpec) -> types_pb2.TensorHeader:
+    return types_pb2.TensorHeader(
+        index=spec.index,
+        element_type=types_pb2.ElementType.ValueType(spec.element_type.wire),
+        shape=spec.shape,
+        stored=None if spec.stored is None else encode_box(spec.stored),
+    )
+
+
+def _column(index: int, header: types_pb2.TensorHeader, data: WireBytes, count: int) -> list[OutputValue]:
+    """Cut the bytes of one output of a stack into those of each execution."""
+    element_type, shape, view = element_types.BY_WIRE[header.element_type], tuple(header.shape), memoryview(data)
+    if element_type.is_string:
+        parts = strings.cut(view, prod(shape), count)
+    else:
+        size = view.nbytes // count
+        parts = [view[at * size : (at + 1) * size] for at in range(count)]
+    return [OutputValue(index, element_type, shape, part) for part in parts]
 
 
 def _timings(timings: types_pb2.Timings, elapsed_ms: float) -> Timings:

@@ -23,10 +23,12 @@ from inferwire.transport.protocol import (
     RuntimeModelDescription,
     SequenceMark,
     StateValue,
+    StoredBox,
     Target,
     Timings,
     WireBytes,
 )
+from inferwire_proto.element_types import ElementType
 from inferwire_proto.properties import PropertyValue
 
 
@@ -59,6 +61,44 @@ class FakeExecution:
 
 
 @dataclass(slots=True)
+class FakeTensors:
+    """A `TensorStore` in a dict.
+
+    Attributes:
+        contents: The bytes of each tensor, by its id.
+        gets: What was read, in order.
+        released: The ids of released tensors.
+    """
+
+    contents: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    gets: list[StoredBox] = field(default_factory=list[StoredBox])
+    released: list[int] = field(default_factory=list[int])
+    _ids: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def new_id(self) -> int:
+        """Give the next id."""
+        return next(self._ids)
+
+    def create(self, tensor_id: int, element_type: ElementType, shape: tuple[int, ...]) -> None:
+        """Keep zeros."""
+        self.contents[tensor_id] = bytes(element_type.byte_size(shape))
+
+    def put(self, box: StoredBox, element_type: ElementType, shape: tuple[int, ...], data: WireBytes) -> None:
+        """Keep the bytes of a whole tensor."""
+        del element_type, shape
+        self.contents[box.id] = bytes(data)
+
+    def get(self, box: StoredBox) -> bytes:
+        """Give the bytes of a whole tensor."""
+        self.gets.append(box)
+        return self.contents[box.id]
+
+    def release(self, tensor_id: int) -> None:
+        """Note the release."""
+        self.released.append(tensor_id)
+
+
+@dataclass(slots=True)
 class FakeTransport:
     """Keeps what it is given and answers what it was told.
 
@@ -77,6 +117,7 @@ class FakeTransport:
         properties: What `device_property` knows, by device and name.
         is_connected: Whether `submit` sends at once.
         is_closed: Whether it was closed.
+        tensors: The tensors it keeps.
     """
 
     model: ModelDescription
@@ -97,6 +138,7 @@ class FakeTransport:
     properties: dict[tuple[str, str], PropertyValue] = field(default_factory=dict[tuple[str, str], PropertyValue])
     is_connected: bool = True
     is_closed: bool = False
+    tensors: FakeTensors = field(default_factory=FakeTensors)
     _sequence_ids: Iterator[int] = field(default_factory=lambda: count(1))
 
     @property

@@ -19,6 +19,7 @@ from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Connection, Link, Patience
+from inferwire.transport.grpc_tensors import GrpcTensors
 from inferwire.transport.protocol import (
     Blobs,
     CompiledDescription,
@@ -61,6 +62,7 @@ class GrpcTransport:
         self._retries = Retries(self._sender.send, self._connection.replace)
         connection, compiled, text = self._connection, self._compiled, self._address
         self._releases = Releases(lambda names: _release(connection, compiled, text, names))
+        self._tensors = GrpcTensors(self._caller, self._releases)
         weakref.finalize(self, self._connection.finish)
         weakref.finalize(self, self._releases.stop)
 
@@ -71,6 +73,11 @@ class GrpcTransport:
     def address(self) -> str:
         """Where the server is."""
         return self._address
+
+    @property
+    def tensors(self) -> GrpcTensors:
+        """The tensors that the server keeps."""
+        return self._tensors
 
     def submit(
         self,
@@ -181,7 +188,7 @@ class GrpcTransport:
 
     def release(self, compiled_id: str) -> None:
         """Free a compiled model some time soon."""
-        self._releases.put(compiled_id)
+        self._releases.put(Released(compiled_id=compiled_id))
 
     def open_sequence(self) -> int:
         """Give an id for a sequence."""
@@ -227,7 +234,7 @@ class GrpcTransport:
 
     def release_sequence(self, sequence_id: int) -> None:
         """Free what the server keeps for a sequence some time soon."""
-        self._releases.put(sequence_id)
+        self._releases.put(Released(sequence=sequence_id))
 
     def devices(self) -> tuple[str, ...]:
         """List the server's devices."""
@@ -286,14 +293,15 @@ def _chunks(sha256: bytes, content: WireBytes, chunk_bytes: int) -> Iterator[mod
 
 
 def _release(connection: Connection, compiled: CompiledModels, address: str, released: Sequence[Released]) -> None:
-    """Free models and sequences in the session that has them; one that is gone has freed them."""
+    """Free what is the session's in the session that has it; one that is gone has freed it."""
     link = connection.current
-    found = [compiled.remove(each) for each in released if isinstance(each, str)]
+    found = [compiled.remove(each.compiled_id) for each in released if each.compiled_id]
     if link is None:
         return
     request = models_pb2.ReleaseRequest(
         compiled_ids=[entry[1] for entry in found if entry is not None and entry[0] == link.session_id],
-        sequences=[each for each in released if isinstance(each, int)],
+        sequences=[each.sequence for each in released if each.sequence],
+        tensors=[each.tensor for each in released if each.tensor],
     )
     try:
         rpc.call(link.channel, "ModelService.Release", request, models_pb2.ReleaseResponse, link.metadata)

@@ -42,12 +42,28 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredBox:
+    """A tensor that the server keeps for this client, or a box in it.
+
+    Attributes:
+        id: Its name, which no other of this client's tensors has.
+        begin: Where the box begins along each axis; empty for the whole tensor.
+        end: Where it ends, itself not in it.
+    """
+
+    id: int
+    begin: tuple[int, ...] = ()
+    end: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """A tensor without its bytes, by its port's position."""
+    """A tensor without its bytes, by its port's position; they are sent unless the server keeps them."""
 
     index: int
     element_type: ElementType
     shape: tuple[int, ...]
+    stored: StoredBox | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +85,7 @@ class ExecutionHeader:
         inputs: The inputs in the model's order.
         sequence: The sequence whose states it changes, if it does.
         is_profiled: Whether the time of each layer is wanted.
+        keeps: The outputs that the server is to keep instead of sending them: positions, and the tensors' ids.
         most_stacked: How many executions of this header may travel as one; 1 for each by itself.
     """
 
@@ -76,6 +93,7 @@ class ExecutionHeader:
     inputs: tuple[TensorSpec, ...]
     sequence: SequenceMark | None = None
     is_profiled: bool = False
+    keeps: tuple[tuple[int, int], ...] = ()
     most_stacked: int = 1
 
     @property
@@ -103,12 +121,15 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class OutputValue:
-    """An output as it came: bytes in wire form that stay valid as long as somebody holds them."""
+    """An output as it came: bytes in wire form that stay valid as long as somebody holds them.
+
+    There are no bytes of one that the server keeps.
+    """
 
     index: int
     element_type: ElementType
     shape: tuple[int, ...]
-    data: WireBytes
+    data: WireBytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +283,33 @@ class PluginVersion:
     build_number: str
 
 
+class TensorStore(Protocol):
+    """Tensors that the server keeps for this client until they are released or its session has ended.
+
+    Every method but `release` raises `InferwireError`: `TensorLost` for a tensor that is not there any more.
+    """
+
+    def new_id(self) -> int:
+        """Give an id that no other tensor of this client has. The server hears of it with its first use."""
+        ...
+
+    def create(self, tensor_id: int, element_type: ElementType, shape: tuple[int, ...]) -> None:
+        """Make a tensor of zeros, or of empty strings."""
+        ...
+
+    def put(self, box: StoredBox, element_type: ElementType, shape: tuple[int, ...], data: WireBytes) -> None:
+        """Write a tensor, which then has this shape, or a box in it, which has it already."""
+        ...
+
+    def get(self, box: StoredBox) -> WireBytes:
+        """Read a tensor, or a box in it."""
+        ...
+
+    def release(self, tensor_id: int) -> None:
+        """Free a tensor some time soon. Safe to call from a destructor; never raises."""
+        ...
+
+
 class Transport(Protocol):
     """The calls of a server that the client uses. All but `submit` and `release` block.
 
@@ -271,6 +319,11 @@ class Transport(Protocol):
     @property
     def address(self) -> str:
         """Where the server is, for messages to people."""
+        ...
+
+    @property
+    def tensors(self) -> TensorStore:
+        """The tensors that the server keeps. It does not keep the transport alive: whoever has tensors holds both."""
         ...
 
     def submit(

@@ -1,6 +1,6 @@
 """Frees what the garbage collector found unused, in batches and away from the destructors.
 
-Owns one queue and one daemon thread. Ids of compiled models are texts, those of sequences are numbers.
+Owns one queue and one daemon thread.
 """
 
 from __future__ import annotations
@@ -8,9 +8,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import TypeAlias
+from typing import NamedTuple
 
-Released: TypeAlias = str | int
+
+class Released(NamedTuple):
+    """One thing that nobody uses any more: a compiled model, a sequence or a kept tensor, by its id."""
+
+    compiled_id: str = ""
+    sequence: int = 0
+    tensor: int = 0
 
 
 class Releases:

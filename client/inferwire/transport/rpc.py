@@ -14,11 +14,11 @@ from google.protobuf.message import Message
 
 from inferwire.errors import DeadlineExceeded, InferwireError, ServerUnavailable, TooLarge, error_of
 from inferwire_proto.errors import CODE_METADATA, Code
-from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2
+from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
 
 _SERVICES = {
     name: service
-    for module in (devices_pb2, inference_pb2, models_pb2, states_pb2)
+    for module in (devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2)
     for name, service in module.DESCRIPTOR.services_by_name.items()
 }
 

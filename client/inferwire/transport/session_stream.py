@@ -143,22 +143,19 @@ class SessionStream:
             self._welcomed.set()
         taken = 0
         for result in message.results:
-            buffers = raw[taken : taken + len(result.outputs)]
-            taken += len(result.outputs)
+            buffers = raw[taken : taken + codec.count_sent(result)]
+            taken += len(buffers)
             self._answer(result, buffers)
         self._outgoing.answers_came()
 
     def _answer(self, result: ExecutionResult, raw: Sequence[WireBytes]) -> None:
         """Deliver a result to each of its executions. Until it can be read, they stay where the end finds them."""
         now = perf_counter()
-        answered: list[tuple[StreamExecution, Outcome]] = []
-        for id_, outputs in zip(result.ids, codec.unstack(result, raw), strict=True):
-            execution = self._pending.get(id_)
-            if execution is not None:
-                outcome = codec.decode_result(result, outputs, (now - execution.started) * 1000)
-                answered.append((execution, outcome))
-        for execution, outcome in answered:
-            if self._pending.pop(execution.id, None):
+        executions = [self._pending.get(id_) for id_ in result.ids]
+        elapsed_ms = [0.0 if each is None else (now - each.started) * 1000 for each in executions]
+        outcomes = codec.decode_results(result, raw, elapsed_ms)
+        for execution, outcome in zip(executions, outcomes, strict=True):
+            if execution is not None and self._pending.pop(execution.id, None):
                 execution.answered(outcome.timings, now)
                 execution.deliver(outcome)
 

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from inferwire.errors import InferwireError, SessionLost
+from inferwire.errors import InferwireError
 from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
 from inferwire.transport.protocol import Execution, ExecutionHeader, Outcome, WireBytes
@@ -76,10 +76,8 @@ class Submission:
         elif self._retries is not None:
             retries, self._retries = self._retries, None
             retries.put(self)
-        elif self.header.is_retryable:
-            self._end(outcome)
         else:
-            self.fail(_lost_with_states(outcome.error))
+            self._end(outcome)
 
     def _end(self, outcome: Outcome) -> None:
         deliver, self._deliver = self._deliver, None
@@ -154,10 +152,3 @@ class Retries:
             submission.fail(error)
         except Exception as error:  # noqa: BLE001 - whoever waits for the execution must hear of it
             submission.fail(InferwireError(f"sending the execution again failed: {error!r}; this is a bug"))
-
-
-def _lost_with_states(error: InferwireError) -> SessionLost:
-    return SessionLost(
-        f"the connection was lost while an inference that changes states was in flight, and whether it ran is not"
-        f" known: {error}; reset the states with reset_state() and begin the sequence again"
-    )

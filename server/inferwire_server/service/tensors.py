@@ -56,7 +56,7 @@ class TensorService:
         """Write a tensor that is kept, or a box of it.
 
         Raises:
-            ServingError: INVALID_INPUT if there is none or it has another type or rank; TOO_LARGE.
+            ServingError: TENSOR_NOT_FOUND; INVALID_INPUT if it has another type or rank; TOO_LARGE.
         """
         kept = self._kept(stored)
         if stored.box is not None:
@@ -76,7 +76,7 @@ class TensorService:
         """Give a tensor that is kept, or a copy of a box of it.
 
         Raises:
-            ServingError: INVALID_INPUT if there is none.
+            ServingError: TENSOR_NOT_FOUND.
         """
         kept = self._kept(stored)
         return kept if stored.box is None else cut(kept, stored.box)
@@ -85,7 +85,7 @@ class TensorService:
         """Give inputs with those that are kept in their places.
 
         Raises:
-            ServingError: INVALID_INPUT if one is not there.
+            ServingError: TENSOR_NOT_FOUND if one is not there.
         """
         return [(key, self.get(given) if isinstance(given, StoredTensor) else given) for key, given in inputs]
 
@@ -118,7 +118,10 @@ class TensorService:
         shelf = self._shelves.get(stored.session)
         tensor = None if shelf is None else shelf.tensors.get(stored.id)
         if tensor is None:
-            raise invalid_input(f"tensor {stored.id} is not kept in this session: it never was, or has been released")
+            raise ServingError(
+                Code.TENSOR_NOT_FOUND,
+                f"tensor {stored.id} is not kept in this session: it never was, or has been released",
+            )
         return tensor
 
     def _keep(self, stored: StoredTensor, tensor: Tensor) -> None:

@@ -182,6 +182,8 @@ class _ErrorCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorCode.V
     """A bug in the server; the message has an id that its log explains."""
     ERROR_CODE_SEQUENCE_NOT_FOUND: _ErrorCode.ValueType  # 18
     """The sequence is not under way: it never started, has ended, or was idle for too long. Start it anew."""
+    ERROR_CODE_TENSOR_NOT_FOUND: _ErrorCode.ValueType  # 19
+    """The session keeps no tensor of this name: it never did, it was released, or the session is another."""
 
 class ErrorCode(_ErrorCode, metaclass=_ErrorCodeEnumTypeWrapper):
     """What went wrong, as a program sees it. `inferwire_proto/errors.py` maps each to its statuses."""
@@ -224,6 +226,8 @@ ERROR_CODE_INTERNAL: ErrorCode.ValueType  # 17
 """A bug in the server; the message has an id that its log explains."""
 ERROR_CODE_SEQUENCE_NOT_FOUND: ErrorCode.ValueType  # 18
 """The sequence is not under way: it never started, has ended, or was idle for too long. Start it anew."""
+ERROR_CODE_TENSOR_NOT_FOUND: ErrorCode.ValueType  # 19
+"""The session keeps no tensor of this name: it never did, it was released, or the session is another."""
 Global___ErrorCode: _TypeAlias = ErrorCode  # noqa: Y015
 
 class _LayerStatus:
