@@ -30,6 +30,9 @@ Keeps: TypeAlias = tuple[tuple[int, int], ...]
 
 _HeaderKey: TypeAlias = tuple[Shapes, SequenceMark | None, Boxes, Keeps]
 
+MOST_STACKED = 64
+"""How many executions of equal shapes travel as one where the server runs each by itself all the same."""
+
 _MOST_HEADERS = 64
 _NOTHING: Mapping[int, Any] = {}
 
@@ -108,8 +111,7 @@ class RemoteModel:
         return ExecutionHeader(self.target, inputs, sequence, self.is_profiled, keeps, most_stacked)
 
     def _most_stacked(self, shapes: Shapes) -> int:
-        """How many executions with these shapes the server runs as one, each with as many rows in every input."""
-        rows = {shape[0] if shape else 0 for shape in shapes}
-        if len(rows) != 1 or 0 in rows:
-            return 1
-        return max(1, self.description.max_batch_rows // rows.pop())
+        """How many executions with these shapes may travel as one: no more than the server runs as one, if it does."""
+        rows = max((shape[0] for shape in shapes if shape), default=0)
+        most_rows = self.description.max_batch_rows
+        return max(1, most_rows // rows) if rows and most_rows else MOST_STACKED

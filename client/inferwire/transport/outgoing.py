@@ -1,10 +1,9 @@
 """What a stream has to send: executions gathered into as few messages, and stacks, as the traffic allows.
 
 Owns the queue between whoever submits and the one thread that writes. What piles up while a message is
-being written goes out together in the next. A message costs as much as many tiny executions, so those of
-a model that runs a stack as one inference wait until there are as many of them as are under way: one half
-of what a client has in flight travels while the other runs, and a lone one never waits. Knows neither
-messages nor the wire.
+being written goes out together in the next. A message costs as much as many tiny executions, so executions
+that are alike wait until there are as many of them as are under way: one half of what a client has in
+flight travels while the other runs, and a lone one never waits. Knows neither messages nor the wire.
 """
 
 from __future__ import annotations
