@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Batching
-from inferwire_server.core.job import Apart, Job, JobState, Result, Work
-from inferwire_server.core.stacks import DROPPED, ends, executions, is_whole, may_be_one_job, results
+from inferwire_server.core.job import Apart, Job, JobState, Result, Timings, Work
+from inferwire_server.core.stacks import DROPPED, cut, ends, executions, is_whole, results, together
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 
@@ -43,39 +46,83 @@ def values(result: Result) -> list[int] | ServingError:
     return result if isinstance(result, ServingError) else [value for output in result for value in bytes(output.data)]
 
 
-@given(st.integers(1, 5), st.integers(1, 3))
-def test_the_executions_of_work_have_its_rows_in_their_order(count: int, rows: int) -> None:
-    works = executions(a_stack(count, rows))
-    assert [work.inputs[0].shape for work in works] == [(rows, 2)] * count
-    assert b"".join(bytes(work.inputs[0].data) for work in works) == bytes(range(2 * count * rows))
-    assert {work.count for work in works} == {1}
+KINDS = tuple(BY_NAME[name] for name in ("u8", "u4", "u1", "string"))
 
 
-def test_work_of_one_execution_is_that_execution() -> None:
-    work = a_stack(1)
-    assert executions(work) == [work]
+@st.composite
+def works(draw: st.DrawFn) -> list[Work]:
+    """Draw single executions of equal shapes, of whole bytes each."""
+    kind, rows, width = draw(st.sampled_from(KINDS)), draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    shape = (rows, width, 8) if kind.is_packed else (rows, width)
+    texts = st.lists(st.binary(max_size=3), min_size=rows * width, max_size=rows * width).map(strings.pack)
+    size = 0 if kind.is_string else kind.byte_size(shape)
+    data = texts if kind.is_string else st.binary(min_size=size, max_size=size)
+    return [Work((Tensor(kind, shape, each),), (0,)) for each in draw(st.lists(data, min_size=1, max_size=6))]
+
+
+def stacked(singles: Sequence[Work]) -> Work:
+    """Put executions together, as a client does."""
+    (first,) = singles[0].inputs
+    data = b"".join(bytes(work.inputs[0].data) for work in singles)
+    shape = (first.shape[0] * len(singles), *first.shape[1:])
+    return Work((Tensor(first.element_type, shape, data),), (0,), count=len(singles))
+
+
+def plain(work: Work) -> tuple[tuple[int, ...], bytes, int]:
+    (tensor,) = work.inputs
+    return tensor.shape, bytes(tensor.data), work.count
+
+
+@given(works(), st.integers(1, 7))
+def test_a_stack_comes_apart_as_it_was_put_together(singles: list[Work], size: int) -> None:
+    whole = stacked(singles)
+    assert [plain(work) for work in executions(whole)] == [plain(work) for work in singles]
+    expected = [stacked(singles[start : start + size]) for start in range(0, len(singles), size)]
+    assert [plain(work) for work in cut(whole, size)] == [plain(work) for work in expected]
+
+
+@given(works())
+def test_what_each_gave_is_put_together_and_told_apart_again(singles: list[Work]) -> None:
+    outcome = together([work.inputs for work in singles])
+    assert isinstance(outcome, tuple)
+    job = ended(len(singles), outcome)
+    assert is_whole(job)
+    assert [values(result) for result in results(job)] == [values(work.inputs) for work in singles]
+
+
+def test_rows_that_share_bytes_come_apart_where_executions_do_not() -> None:
+    u4 = BY_NAME["u4"]
+    whole = Work((Tensor(u4, (4, 3), bytes(range(6))),), (0,), count=2)
+    assert [plain(work) for work in executions(whole)] == [((2, 3), b"\0\1\2", 1), ((2, 3), b"\3\4\5", 1)]
 
 
 @pytest.mark.parametrize(
-    ("work", "batching", "may"),
+    "given",
     [
-        (a_stack(4), Batching(4), True),
-        (a_stack(4), Batching(3), False),
-        (a_stack(2, rows=2), Batching(3), False),
-        (a_stack(4), None, False),
-        (Work(a_stack(4).inputs, (0,), is_profiled=True, count=4), Batching(4), False),
-        (Work((Tensor(U8, (0, 2), b""),), (0,), count=4), Batching(4), False),
-        (Work((), (0,), count=4), Batching(4), False),
+        (FAILURE, (tensor(1, rows=1),)),
+        ((tensor(1, rows=1),), (tensor(1, 2, rows=2),)),
+        ((Tensor(U8, (), b"1"),), (Tensor(U8, (), b"2"),)),
+        ((Tensor(BY_NAME["u4"], (1, 3), b"12"),), (Tensor(BY_NAME["u4"], (1, 3), b"34"),)),
     ],
 )
-def test_a_stack_is_one_job_where_the_model_runs_so_many_rows_together(
-    work: Work, batching: Batching | None, may: bool
-) -> None:
-    assert may_be_one_job(work, batching) is may
+def test_what_cannot_be_put_together_stays_apart(given: tuple[Result, ...]) -> None:
+    assert together(given) == Apart(given)
+
+
+def test_a_lone_execution_gives_what_it_gave() -> None:
+    assert together([FAILURE]) is FAILURE
+    assert together([(), ()]) == ()
+
+
+def test_executions_that_ran_one_by_one_waited_for_those_before_them() -> None:
+    job = Job("m", replace(a_stack(4), one_by_one=True), submitted_at=1.0)
+    job.start(2.0)
+    job.finish((), 4.0)
+    assert job.timings == Timings(queue_s=2.5, inference_s=0.5, total_s=3.0)
 
 
 def test_outputs_of_all_are_each_one_s_rows() -> None:
-    job = ended(3, (tensor(1, 2, 3, rows=3), tensor(*range(6), rows=3)))
+    job = ended(3, (tensor(1, 2, 3, rows=3), tensor(*range(6), rows=6)))
     assert is_whole(job)
     assert [values(result) for result in results(job)] == [[1, 0, 1], [2, 2, 3], [3, 4, 5]]
     assert ends(job) == {JobState.FINISHED: 3}

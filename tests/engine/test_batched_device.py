@@ -42,12 +42,12 @@ def a_work(tag: int, rows: int = 1, width: int = 2, *, is_bad: bool = False, ele
     return Work((Tensor(element_type, (rows, elements), written(values, element_type)),), (0,))
 
 
-def stacked(works: Sequence[Work]) -> Work:
+def stacked(works: Sequence[Work], *, one_by_one: bool = False) -> Work:
     """Put executions of equal shapes together, as a client does."""
     (first,) = works[0].inputs
     data = b"".join(bytes(work.inputs[0].data) for work in works)
     shape = (first.shape[0] * len(works), *first.shape[1:])
-    return Work((Tensor(first.element_type, shape, data),), (0,), count=len(works))
+    return Work((Tensor(first.element_type, shape, data),), (0,), count=len(works), one_by_one=one_by_one)
 
 
 def data_of(result: Result) -> bytes:
@@ -136,7 +136,7 @@ class Caller(NamedTuple):
 
 @asynccontextmanager
 async def a_rig(
-    batching: Batching, slots: int = 1, *, is_open: bool = False, can_cancel: bool = True
+    batching: Batching | None, slots: int = 1, *, is_open: bool = False, can_cancel: bool = True
 ) -> AsyncGenerator[Rig, None]:
     model = FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), can_cancel=can_cancel)
     device = Device("CPU", Scheduler(1000), Silent(), asyncio.get_running_loop().time)
@@ -287,6 +287,42 @@ async def test_a_stack_that_is_dropped_is_stopped_with_its_last_execution() -> N
         assert rig.runs == []
 
 
+async def test_a_stack_that_runs_one_by_one_ends_as_one() -> None:
+    async with a_rig(None) as rig:
+        works = [a_work(tag, rows=2) for tag in range(3)]
+        job, end = rig.submit(stacked(works, one_by_one=True))
+        await rig.held(1)
+        assert rig.device.load.queued == 0
+        rig.model.gate.open()
+        assert await end is job
+        assert is_whole(job)
+        assert [data_of(result) for result in results(job)] == [answer_of(work) for work in works]
+        assert rig.runs == [(2, 2)] * 3
+
+
+async def test_what_is_dropped_of_a_stack_that_runs_one_by_one_does_not_run() -> None:
+    async with a_rig(None) as rig:
+        works = [a_work(0), a_work(1, is_bad=True), a_work(2), a_work(3)]
+        job, end = rig.submit(stacked(works, one_by_one=True))
+        await rig.held(1)
+        rig.device.drop(job, 2, "not wanted")
+        rig.model.gate.open()
+        first, bad, gone, last = results(await end)
+        assert [state_of(result) for result in (bad, gone)] == [JobState.FAILED, JobState.CANCELLED]
+        assert [data_of(first), data_of(last)] == [answer_of(works[0]), answer_of(works[3])]
+        assert len(rig.runs) == 3
+
+
+async def test_a_stack_that_is_cancelled_runs_no_further() -> None:
+    async with a_rig(None) as rig:
+        job, end = rig.submit(stacked([a_work(tag) for tag in range(4)], one_by_one=True))
+        await rig.held(1)
+        rig.device.cancel(job, "not wanted")
+        assert end.done()
+        await rig.held(0)
+        assert rig.runs == []
+
+
 actions = st.lists(
     st.tuples(
         st.integers(1, 5),
@@ -301,18 +337,21 @@ actions = st.lists(
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(actions, st.integers(1, 3), st.sampled_from([0.0, 0.001]), st.booleans(), st.sampled_from(KINDS))
+@given(actions, st.integers(1, 3), st.sampled_from([0.0, 0.001, None]), st.booleans(), st.sampled_from(KINDS))
 def test_a_result_never_reaches_the_wrong_caller(
-    plan: list[tuple[int, int, list[str]]], slots: int, delay_s: float, can_cancel: bool, kind: ElementType
+    plan: list[tuple[int, int, list[str]]], slots: int, delay_s: float | None, can_cancel: bool, kind: ElementType
 ) -> None:
+    """Without a delay nothing runs together, and stacks run one by one."""
+    batching = None if delay_s is None else Batching(4, delay_s)
+
     async def play() -> None:
-        async with a_rig(Batching(4, delay_s), slots, can_cancel=can_cancel) as rig:
+        async with a_rig(batching, slots, can_cancel=can_cancel) as rig:
             tags = count()
             callers: list[Caller] = []
             for rows, width, fates in plan:
                 works = [a_work(next(tags), rows, width, is_bad=fate == "bad", element_type=kind) for fate in fates]
                 expected = [answer_of(work) for work in works]
-                job, end = rig.submit(stacked(works))
+                job, end = rig.submit(stacked(works, one_by_one=batching is None))
                 callers += [Caller(job, end, at, expected[at], fate) for at, fate in enumerate(fates)]
             for caller in callers:
                 if caller.fate == "cancel soon":

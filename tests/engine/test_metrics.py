@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -126,6 +127,17 @@ async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
     assert (counted.values["batch_jobs_sum"], counted.values["batch_jobs_count"]) == (6, 2)
     assert counted.values["queue_seconds_count"] == 6
     assert counted.values["wire_seconds_count"] == 0
+
+
+async def test_executions_of_a_stack_that_run_one_by_one_are_inferences_each() -> None:
+    metrics, fake = Metrics(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
+    async with Engine(FakeBackend({"m": fake}), QueueOptions(), metrics, asyncio.get_running_loop().time) as engine:
+        model = await engine.load(Source(Path("m.xml")), ModelOptions("m"), "1")
+        client = Client(engine, model)
+        client.submit(replace(stacked(GOOD, BAD, GOOD), one_by_one=True))
+        await asyncio.gather(*client.ends)
+        values = Scrape(metrics).values
+    assert (values["batch_jobs_sum"], values["batch_jobs_count"], values["inference_seconds_count"]) == (3, 3, 2)
 
 
 async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -57,6 +57,7 @@ class Work:
     Attributes:
         count: How many executions of equal shapes it is, the rows of one behind those of the other. More than
             one make a stack: see `core.stacks`.
+        one_by_one: Whether each execution of a stack is an inference of its own.
     """
 
     inputs: tuple[Tensor, ...]
@@ -64,6 +65,7 @@ class Work:
     states: StateAccess | None = None
     is_profiled: bool = False
     count: int = 1
+    one_by_one: bool = False
 
 
 Result: TypeAlias = tuple[Tensor, ...] | ServingError
@@ -153,7 +155,11 @@ class Job:
         total = self.ended_at - self.submitted_at
         if self.started_at is None:
             return Timings(total, 0.0, total)
-        return Timings(self.started_at - self.submitted_at, self.ended_at - self.started_at, total)
+        inference = self.ended_at - self.started_at
+        if self.work.one_by_one:
+            # Each waited for those before it.
+            inference /= self.count
+        return Timings(total - inference, inference, total)
 
     def result(self) -> tuple[Tensor, ...]:
         """Give the outputs of an ended job.
@@ -174,7 +180,7 @@ class Job:
     def _close(self, now: float) -> None:
         """Let the inputs go: an ended job may be kept for a while, and they may be large."""
         self.ended_at = now
-        self.work = Work((), self.work.outputs, count=self.count)
+        self.work = replace(self.work, inputs=())
 
     def _move(self, state: JobState) -> None:
         if state not in _SUCCESSORS.get(self.state, ()):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from inferwire_server.core.batching import Batching, Group, rows_of
@@ -16,6 +16,7 @@ from inferwire_server.core.bindings import Binding, Bindings, BindingTerms
 from inferwire_server.core.fairness import Share
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.queue import JobQueue
+from inferwire_server.core.stacks import cut, executions
 
 ModelKey: TypeAlias = Hashable
 
@@ -37,6 +38,12 @@ class Terms:
 
 DEFAULT_TERMS = Terms()
 
+LONGEST_TURN_S = 0.005
+"""How long a slot may be given to executions of one stack that it runs one by one."""
+
+_SMOOTHING = 1 / 8
+"""How much the latest run counts in the pace."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -53,6 +60,9 @@ class Lane:
 
     Each group of jobs that may run together has a queue, and so has each binding; under None wait the rest.
     The slots of bindings come after the `slots` that the others share.
+
+    Attributes:
+        pace_s: How long an execution takes by itself; None before the first.
     """
 
     model: ModelKey
@@ -64,6 +74,7 @@ class Lane:
     queues: dict[Group | None, JobQueue] = field(default_factory=dict[Group | None, JobQueue])
     running: dict[int, Run] = field(default_factory=dict[int, Run])
     is_draining: bool = False
+    pace_s: float | None = None
 
     @classmethod
     def of(cls, model: ModelKey, slots: int, terms: Terms) -> Lane:
@@ -75,6 +86,23 @@ class Lane:
     def queued(self) -> int:
         """How many executions wait."""
         return sum(queue.executions for queue in self.queues.values())
+
+    def stacks(self, work: Work) -> list[Work]:
+        """Take a stack apart into what is one job: what runs together, or what a slot has soon run one by one."""
+        batching = self.terms.batching
+        if work.is_profiled:
+            return executions(work)
+        if batching is not None:
+            found = cut(work, batching.most_stacked(work))
+            return found if batching.group(found[0]) is not None else executions(work)
+        most = 1 if self.pace_s is None else max(1, int(LONGEST_TURN_S / self.pace_s))
+        return cut(replace(work, one_by_one=True), most)
+
+    def learn(self, run: Run, took_s: float) -> None:
+        """Take note of how long a run took."""
+        if self.terms.batching is None:
+            pace_s = took_s / sum([job.count for job in run.jobs])
+            self.pace_s = pace_s if self.pace_s is None else self.pace_s + (pace_s - self.pace_s) * _SMOOTHING
 
     def push(self, job: Job, arrivals: Iterator[int]) -> None:
         """Let a job wait with those that it may run with."""

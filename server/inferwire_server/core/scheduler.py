@@ -19,6 +19,7 @@ from inferwire_server.core.bindings import Binding
 from inferwire_server.core.fairness import FairShares
 from inferwire_server.core.job import Job, JobState, Outcome, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
+from inferwire_server.core.stacks import executions
 from inferwire_server.errors import ServingError, bug
 
 
@@ -212,10 +213,12 @@ class Scheduler:
         self._set_slots(lane, slots)
         return self.wake(now)
 
-    def has_room(self, model: ModelKey, work: Work) -> bool:
-        """Whether `submit` would not find the queue too full for a job that does this work."""
+    def stacks(self, model: ModelKey, work: Work) -> list[Work]:
+        """Take a stack apart into what is to be one job; into executions where the queue is too full for all of it."""
         lane = self._lanes.get(model)
-        return lane is None or self._has_room(lane, work, None)
+        found = [work] if lane is None else lane.stacks(work)
+        is_alone = len(found) == 1 and lane is not None and self._has_room(lane, work, None)
+        return found if is_alone or self._queued + work.count <= self._capacity else executions(work)
 
     def submit(self, job: Job, now: float) -> list[Effect]:
         """Admit a job.
@@ -276,6 +279,7 @@ class Scheduler:
         lane.free_slot(slot)
         self._running -= 1
         self._shares.end(lane.share, run.charged_s, now - run.began_at)
+        lane.learn(run, now - run.began_at)
         effects: list[Effect] = []
         for job, outcome in zip(run.jobs, outcomes, strict=True):
             if not job.state.is_terminal:

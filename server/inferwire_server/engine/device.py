@@ -142,9 +142,9 @@ class Device:
         """End the jobs of a model that wait."""
         self._apply(self._scheduler.end_waiting(model, error, self._clock()))
 
-    def has_room(self, model: ModelKey, work: Work) -> bool:
-        """Whether `submit` would not find the queue too full for a job that does this work."""
-        return self._scheduler.has_room(model, work)
+    def stacks(self, model: ModelKey, work: Work) -> list[Work]:
+        """Take a stack apart into what is to be one job."""
+        return self._scheduler.stacks(model, work)
 
     def submit(self, job: Job) -> None:
         """Admit a job.
@@ -251,7 +251,9 @@ class Device:
 
     def _start(self, jobs: tuple[Job, ...], slot: int) -> None:
         model = jobs[0].model
-        self._observer.inference_started(self.name, model, sum([job.count for job in jobs]))
+        count = sum([job.count for job in jobs])
+        for _ in range(count if jobs[0].work.one_by_one else 1):
+            self._observer.inference_started(self.name, model, 1 if jobs[0].work.one_by_one else count)
         run = SlotRun(self._slots[model][slot], jobs)
 
         def work() -> None:

@@ -18,7 +18,6 @@ from inferwire_server.core.lane import Terms
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
-from inferwire_server.core.stacks import may_be_one_job
 from inferwire_server.core.warm_up import zeros
 from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
 from inferwire_server.engine.batch_properties import read_batching
@@ -226,9 +225,9 @@ class Engine:
             idleness.use()
         return job
 
-    def takes(self, model: Model, stack: Work) -> bool:
-        """Whether a stack of executions may be one job, and `submit` would not find the queue too full for it."""
-        return may_be_one_job(stack, model.batching) and model.device.has_room(model, stack)
+    def stacks(self, model: Model, submission: Submission) -> list[Submission]:
+        """Take a stack apart into what is to be one job."""
+        return [replace(submission, work=work) for work in model.device.stacks(model, submission.work)]
 
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import join, rows_of, split
-from inferwire_server.core.job import Apart, Job, Outcome, Result, Work
-from inferwire_server.core.stacks import DROPPED, executions
+from inferwire_server.core.job import Job, Outcome, Result, Work
+from inferwire_server.core.stacks import DROPPED, executions, together
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
@@ -31,20 +31,20 @@ class SlotRun:
     def __call__(self) -> list[Outcome]:
         """Give each job its outcome. Jobs that were cancelled on the way here have nothing left to run."""
         wanted = [index for index, job in enumerate(self._jobs) if job.error is None]
-        is_several = len(wanted) > 1 or any(self._works[index].count > 1 for index in wanted)
-        together = self._run_together(wanted) if is_several else None
-        if together is None:
+        works = [self._works[index] for index in wanted]
+        is_one_run = sum([work.count for work in works]) > 1 and not works[0].one_by_one
+        found = self._run_together(wanted) if is_one_run else None
+        if found is None:
             return [self._run_apart(index) for index in range(len(self._jobs))]
         outcomes: list[Outcome] = [job.error or () for job in self._jobs]
-        for index, outcome in zip(wanted, together, strict=True):
+        for index, outcome in zip(wanted, found, strict=True):
             outcomes[index] = outcome
         return outcomes
 
     def _run_apart(self, index: int) -> Outcome:
         """Run each execution of a job alone."""
         works = executions(self._works[index])
-        results = [self._run_alone(index, position, work) for position, work in enumerate(works)]
-        return results[0] if len(results) == 1 else Apart(tuple(results))
+        return together([self._run_alone(index, position, work) for position, work in enumerate(works)])
 
     def _run_alone(self, index: int, position: int, work: Work) -> Result:
         job = self._jobs[index]

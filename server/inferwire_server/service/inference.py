@@ -28,6 +28,19 @@ class NamedJob:
     end: asyncio.Future[None]
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Executions that are checked and become one job when they are submitted."""
+
+    model: Model
+    submission: Submission
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return self.submission.work.count
+
+
 class InferenceService:
     """Admits inferences, and keeps the jobs that callers name."""
 
@@ -71,25 +84,23 @@ class InferenceService:
             on_end = self._keeping(inference.keeps, on_end)
         return self._submit(model, submission, inference.sequence, on_end)
 
-    def submit_stack(
-        self, stack: Inference, on_end: Callable[[Job], Any], received_at: float | None = None
-    ) -> Job | None:
-        """Queue several executions as one job; None where each is to be submitted by itself.
-
-        That is where the model does not batch, they are more than it or the queue takes at once, or something is
-        wrong with one of them: by itself it hears of it, and the others run.
+    def prepare_stack(self, stack: Inference, received_at: float | None = None) -> list[Prepared]:
+        """Check several executions at once, and take them apart into what is to be one job.
 
         Raises:
-            ServingError: MODEL_NOT_READY, for all of them.
+            ServingError: If something is wrong with one of them, who knows which: `submit` would say it of each.
         """
-        try:
-            self._require_open()
-            model, submission = self._prepared(stack, received_at)
-        except ServingError:
-            return None
-        if not self._engine.takes(model, submission.work):
-            return None
-        return self._submit(model, submission, None, on_end)
+        self._require_open()
+        model, submission = self._prepared(stack, received_at)
+        return [Prepared(model, each) for each in self._engine.stacks(model, submission)]
+
+    def submit_prepared(self, prepared: Prepared, on_end: Callable[[Job], Any]) -> Job:
+        """Queue executions of a stack as one job. `on_end` is called on the loop, once, after this call has returned.
+
+        Raises:
+            ServingError: If the queue does not allow it.
+        """
+        return self._submit(prepared.model, prepared.submission, None, on_end)
 
     async def access_states(self, target: Target, sequence: SequenceCall, states: StateAccess) -> Job:
         """Read, write or reset the states of a sequence, behind what was submitted to it before; give the ended job.
@@ -213,7 +224,7 @@ class InferenceService:
                 f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
                 "expected a caller that has read the model's description again"
             )
-        inputs = spec.bind(self._tensors.bring_in(inference.inputs))
+        inputs = spec.bind(self._tensors.bring_in(inference.inputs), inference.count)
         outputs = spec.select(inference.outputs)
         work = Work(inputs, outputs, is_profiled=inference.is_profiled, count=inference.count)
         return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
