@@ -66,7 +66,7 @@ bench: $(TOOLS) ## Measure against openvino in process; writes a table and a cha
 soak: $(TOOLS) ## Some minutes of mixed load and faults; nothing may be left after it (longer: ARGS='--minutes 60')
 	$(BIN)/python -m tests.soak $(ARGS)
 
-programs: $(TOOLS) ## Run programs from PyPI with openvino and with a server (downloads some 400 MB, once)
+programs: $(TOOLS) ## Run programs from PyPI against a server: openvino's and the protocol's (downloads some 1.2 GB, once)
 	$(BIN)/python -m tests.programs
 
 proto: $(TOOLS) ## Generate the stubs from the .proto files

@@ -225,9 +225,7 @@ class Core(PartlyMirrored):
         versions = self._transport.plugin_versions(device_name)
         return {name: Version(each.build_number, each.description) for name, each in versions.items()}
 
-    def import_model(
-        self, model_stream: Any, device_name: str, config: Mapping[str, Any] | None = None
-    ) -> CompiledModel:
+    def import_model(self, model_stream: Any, device_name: str, config: Config = None) -> CompiledModel:
         """Make a compiled model of what `CompiledModel.export_model` gave. Mirrors `openvino.Core.import_model`.
 
         Differs from OpenVINO: the server's operator has to allow it (`--allow-imports`).
@@ -253,7 +251,7 @@ class Core(PartlyMirrored):
             self._transport.import_compiled(digest, device_name, properties, lambda: blobs), properties
         )
 
-    def query_model(self, model: Any, device_name: str, config: Mapping[str, Any] | None = None) -> dict[str, str]:
+    def query_model(self, model: Any, device_name: str, config: Config = None) -> dict[str, str]:
         """Give the device that would run it for each node that can run, by friendly name.
 
         Mirrors `openvino.Core.query_model`. The server needs no more than to allow uploads.

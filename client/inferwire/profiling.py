@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from inferwire.transport.protocol import LayerTime
 
 
-class Status(Choice):
-    """What became of a layer in an inference."""
-
-    NOT_RUN = 0
-    OPTIMIZED_OUT = 1
-    EXECUTED = 2
-
-
 class ProfilingInfo(Unpicklable):
     """One layer's time in an inference. Mirrors `openvino.ProfilingInfo`.
 
@@ -32,7 +24,13 @@ class ProfilingInfo(Unpicklable):
         ...         print(row.node_name, row.exec_type, row.real_time)
     """
 
-    Status: ClassVar[type[Status]] = Status
+    class Status(Choice):
+        """What became of a layer in an inference."""
+
+        NOT_RUN = 0
+        OPTIMIZED_OUT = 1
+        EXECUTED = 2
+
     NOT_RUN: ClassVar[Status] = Status.NOT_RUN
     OPTIMIZED_OUT: ClassVar[Status] = Status.OPTIMIZED_OUT
     EXECUTED: ClassVar[Status] = Status.EXECUTED
@@ -41,7 +39,7 @@ class ProfilingInfo(Unpicklable):
 
     def __init__(self) -> None:
         self._node_name = self._node_type = self._exec_type = ""
-        self._status = Status.NOT_RUN
+        self._status = self.NOT_RUN
         self._real_time = self._cpu_time = timedelta()
 
     def __repr__(self) -> str:
@@ -52,7 +50,7 @@ class ProfilingInfo(Unpicklable):
         """Make the row of a layer; for the SDK's own use, not in openvino."""
         row = cls()
         row._node_name, row._node_type, row._exec_type = layer.node_name, layer.node_type, layer.exec_type
-        row._status = Status[layer.status]
+        row._status = cls.Status[layer.status]
         row._real_time = timedelta(microseconds=layer.real_time_us)
         row._cpu_time = timedelta(microseconds=layer.cpu_time_us)
         return row
@@ -117,7 +115,7 @@ class ProfilingInfo(Unpicklable):
         return value
 
     def _choice(self, value: object) -> Status:
-        if not isinstance(value, Status):
+        if not isinstance(value, self.Status):
             raise incompatible("", "(self: ProfilingInfo, arg0: ProfilingInfo.Status) -> None", invoked=(self, value))
         return value
 

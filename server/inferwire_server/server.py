@@ -24,6 +24,7 @@ from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Entry, Repository
+from inferwire_server.engine.shared_segments import SharedSegments
 from inferwire_server.engine.watch import changes_in, follow
 from inferwire_server.errors import invalid_input
 from inferwire_server.metrics import Metrics
@@ -34,6 +35,7 @@ from inferwire_server.service import (
     ModelService,
     Services,
     SessionService,
+    SharedMemoryService,
     TensorService,
     UploadService,
 )
@@ -156,6 +158,7 @@ async def compose(
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)
             reaper.cancel()
+            services.shared_memory.close()
     finally:
         if blobs is not None:
             blobs.close()
@@ -168,13 +171,16 @@ def _services(
     ledger: JobLedger[NamedJob] = JobLedger(new_id, settings.keep_jobs_s)
     sequences = Sequences(engine)
     tensors = TensorService(settings.max_session_tensors_mb * MEBIBYTE)
+    segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None
+    shared_memory = SharedMemoryService(segments)
     return Services(
         health=HealthService(identity, catalogue, is_strict=settings.strict_readiness),
-        inference=InferenceService(engine, models, sequences, tensors, ledger),
+        inference=InferenceService(engine, models, sequences, tensors, shared_memory, ledger),
         models=models,
         uploads=uploads,
         sessions=SessionService(Sessions(new_id, settings.session_grace_s), uploads, sequences, tensors),
         tensors=tensors,
+        shared_memory=shared_memory,
         devices=DeviceService(engine),
     )
 

@@ -164,6 +164,16 @@ class Settings:
         int,
         Parameter(group=_CLIENTS, validator=_NOT_NEGATIVE, help="Tensors that a session may keep here, in MiB."),
     ] = 1024
+    shared_memory: Annotated[
+        tuple[str, ...],
+        Parameter(
+            group=_CLIENTS,
+            negative=(),
+            show_default=False,
+            help="Let clients on this machine pass tensors in shared memory whose key begins with this (/ for any); "
+            "they are trusted not to cut it shorter while it is in use. May be repeated.",
+        ),
+    ] = ()
     allow_uploads: Annotated[
         bool,
         Parameter(group=_CLIENTS, help="Let clients upload models and compile them here."),

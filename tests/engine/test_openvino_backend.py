@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,10 @@ def f32(values: Any) -> Tensor:
     return Tensor(BY_NAME["f32"], array.shape, array.tobytes())
 
 
+def copied(tensor: Tensor) -> Tensor:
+    return replace(tensor, data=bytes(tensor.data))
+
+
 def compiled(backend: OpenVinoBackend, source: Source, device: str = "CPU") -> OpenVinoModel:
     return backend.compile(source, ModelOptions("m", device, EXACT))
 
@@ -95,10 +100,12 @@ def test_every_type_the_cpu_takes_comes_back_as_it_went(
     model = compiled(backend, identity(tmp_path, element_type))
     assert model.spec.inputs[0].element_type is model.spec.outputs[0].element_type is element_type
     data = some_bytes(element_type, shape)
-    (answer,) = model.create_slot().run([Tensor(element_type, shape, data)], [0])
+    slot = model.create_slot()
+    (answer,) = slot.run([Tensor(element_type, shape, data)], [0])
     assert (answer.element_type, answer.shape) == (element_type, shape)
     if prod(shape) % element_type.unit_elements == 0:
         assert bytes(answer.data) == data
+        assert slot.run([Tensor(element_type, shape, data)], [0], (copied,)) == (answer,)
     else:
         # The elements past the last one are nobody's.
         whole_bytes = prod(shape) * element_type.bits // 8
@@ -118,7 +125,8 @@ def test_a_type_the_cpu_does_not_take_fails_with_its_reason(
 def test_strings_come_back_as_they_went(backend: OpenVinoBackend, tmp_path: Path, values: list[bytes]) -> None:
     slot = compiled(backend, identity(tmp_path, BY_NAME["string"])).create_slot()
     sent = Tensor(BY_NAME["string"], (len(values),), memoryview(strings.pack(values)))
-    assert slot.run([sent], [0]) == (Tensor(BY_NAME["string"], (len(values),), strings.pack(values)),)
+    expected = Tensor(BY_NAME["string"], (len(values),), strings.pack(values))
+    assert slot.run([sent], [0]) == slot.run([sent], [0], (copied,)) == (expected,)
 
 
 @pytest.mark.parametrize("name", ["f32", "string"])
@@ -156,6 +164,33 @@ def test_an_answer_is_a_copy_that_the_next_run_leaves_alone(backend: OpenVinoBac
     first = slot.run([f32([1, 2])], [0])
     slot.run([f32([3, 4])], [0])
     assert first == (f32([1, 2]),)
+
+
+def test_a_finish_sees_an_output_where_it_lies(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    x = parameter(BY_NAME["f32"], (2,))
+    one: Any = ops.add(x, ops.constant(np.float32(1)))
+    slot = compiled(backend, saved(tmp_path, [("same", x), ("more", one)], [x])).create_slot()
+    seen: list[Tensor] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        seen.append(tensor)
+        return f32([7])
+
+    assert slot.run([f32([1, 2])], [0, 1], (None, note)) == (f32([1, 2]), f32([7]))
+    assert seen == [f32([2, 3])]
+    slot.run([f32([5, 6])], [1])
+    assert seen == [f32([6, 7])]
+
+
+def test_what_a_finish_raises_is_its_own_and_the_slot_runs_on(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    def refuse(_: Tensor) -> Tensor:
+        raise ServingError(Code.TOO_LARGE, "refused by the test")
+
+    slot = compiled(backend, identity(tmp_path, BY_NAME["f32"])).create_slot()
+    with pytest.raises(ServingError, match="refused by the test") as caught:
+        slot.run([f32([1])], [0], (refuse,))
+    assert caught.value.code is Code.TOO_LARGE
+    assert slot.run([f32([2])], [0]) == (f32([2]),)
 
 
 # --- outputs and names

@@ -1,51 +1,86 @@
-"""Runs each program twice, with openvino and with a server, and compares what they print.
+"""Runs programs from PyPI against this server, each in an environment of its own.
 
-Makes an environment of its own with the packages that the programs need, once; about 400 MB.
+Those written for openvino run twice, with openvino and with a server, and have to print the same. Those written for
+servers of the Open Inference Protocol have to get the answers that openvino gives. The example of cascades runs last.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-import venv
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from inferwire_cli.server_process import running_server
+import numpy as np
+import openvino
+from tests.programs.environments import FOLDER, ROOT, Environment
 
-ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = ROOT / "build/programs"
-PACKAGES = ("rapidocr==3.10.0", "openvino==2026.4.1", "opencv-python-headless<5", "scikit-image>=0.26")
-PROGRAMS = ("ocr.py",)
+from inferwire_cli.server_process import ServerProcess, running_server
+
+HERE = Path(__file__).parent
+MODELS = ROOT / "deploy/models"
+PHOTOS = (ROOT / "deploy/images/coffee.png", ROOT / "deploy/images/chelsea.png")
+EXAMPLE = ROOT / "client/examples/read_text"
+
+OPENVINO = "openvino==2026.4.1"
+OPENCV = "opencv-python-headless<5"
+OCR = Environment("ocr", ("rapidocr==3.10.0", OPENVINO, OPENCV, "scikit-image>=0.26"), has_client=True)
+MODEL_API = Environment(
+    "model_api", ("openvino-model-api==0.4.7", "tritonclient[http]>=2.60", OPENVINO, OPENCV), has_client=True
+)
+CLIENTS = {
+    "kserve_sdk.py": Environment("kserve", ("kserve==0.21.0",)),
+    "pytriton_client.py": Environment("pytriton", ("nvidia-pytriton==0.7.0",)),
+    "ovms_adapter.py": MODEL_API,
+}
 
 
-def python() -> Path:
-    """Give the Python that has the packages, and make it first where it is not there."""
-    interpreter = ENVIRONMENT / "bin/python"
-    if not (ENVIRONMENT / "complete").exists():
-        venv.create(ENVIRONMENT, with_pip=True, clear=True)
-        install = [interpreter, "-m", "pip", "install", "--quiet", *PACKAGES, "--editable", ROOT]
-        subprocess.run(install, check=True)
-        (ENVIRONMENT / "complete").touch()
-    return interpreter
+def compare(environment: Environment, server: ServerProcess, program: str, *arguments: Path | str) -> bool:
+    """Run a program with openvino and with the server; say whether it printed the same."""
+    path = HERE / "mirrored" / program
+    local = environment.run(path, *arguments)
+    remote = environment.run("-m", "inferwire", "--address", server.grpc_address, path, *arguments)
+    report(program, local == remote, f"{len(local.splitlines())} lines")
+    if local != remote:
+        print(local, remote, sep="\n--- with a server ---\n")
+    return local == remote
 
 
-def run(*command: Path | str) -> str:
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+def ask(environment: Environment, server: ServerProcess, program: str) -> bool:
+    """Run a client of the protocol; say whether each of its answers is openvino's."""
+    pixels = np.random.default_rng(0).uniform(0, 16, (2, 64)).astype(np.float32)
+    arguments = (server.http_address, server.grpc_address, json.dumps(pixels.tolist()))
+    environment.python()
+    answers: dict[str, Any] = json.loads(environment.run(HERE / "protocol" / program, *arguments))
+    expected = openvino.compile_model(MODELS / "digits_mlp/1/digits_mlp.xml", "CPU")(pixels)[0]
+    wrong = [way for way, answer in answers.items() if not np.allclose(answer, expected, atol=0.02)]
+    report(program, not wrong, ", ".join(wrong or answers))
+    return not wrong
+
+
+def report(program: str, is_right: bool, detail: str) -> None:
+    print(f"{program:20} {'right' if is_right else 'WRONG'}  {detail}", flush=True)
 
 
 def main() -> int:
-    interpreter, different = python(), 0
-    with TemporaryDirectory() as repository, running_server(Path(repository), "--allow-uploads") as server:
-        for name in PROGRAMS:
-            program = Path(__file__).with_name(name)
-            local = run(interpreter, program)
-            remote = run(interpreter, "-m", "inferwire", "--address", server.grpc_address, program)
-            different += local != remote
-            print(f"{name}: {'different' if local != remote else 'the same'}, {len(local.splitlines())} lines")
-            if local != remote:
-                print(local, remote, sep="\n--- with a server ---\n")
-    return 1 if different else 0
+    with TemporaryDirectory() as folder, running_server(MODELS, "--allow-uploads") as server:
+        OCR.python()
+        MODEL_API.python()
+        classifier = Path(folder) / "classifier.xml"
+        MODEL_API.run(
+            HERE / "mirrored/prepare_classifier.py", MODELS / "efficientnet_lite0/1/efficientnet_lite0.xml", classifier
+        )
+        right = [
+            compare(OCR, server, "ocr.py"),
+            compare(MODEL_API, server, "classify.py", classifier, *PHOTOS),
+            *(ask(environment, server, program) for program, environment in CLIENTS.items()),
+        ]
+        picture = FOLDER / "read_text.png"
+        command = [OCR.python(), EXAMPLE, "--address", server.grpc_address, "--output", picture]
+        right.append(subprocess.run(command, check=False).returncode == 0)
+    return 0 if all(right) else 1
 
 
 if __name__ == "__main__":

@@ -89,7 +89,8 @@ async def test_the_server_and_its_models_are_described(client: Any) -> None:
     assert not await client.is_model_ready("nope")
     server = await client.get_server_metadata()
     assert server.name == "inferwire"
-    assert list(server.extensions) == ["binary_tensor_data", "model_configuration", "model_repository", "sequence"]
+    offered = ["binary_tensor_data", "classification", "model_configuration", "model_repository", "sequence"]
+    assert list(server.extensions) == offered
     model = await client.get_model_metadata("echo")
     assert (model.name, list(model.versions), model.platform) == ("echo", ["1"], "openvino")
     assert (model.inputs[0].name, model.inputs[0].datatype, list(model.inputs[0].shape)) == ("x", "FP32", [-1, 4])
@@ -130,6 +131,24 @@ async def test_strings_travel_as_bytes(client: Any) -> None:
     words = np.array([b"caf\xc3\xa9", b""], object)
     result = await client.infer("string", [triton_input("x", words, "BYTES")])
     assert result.as_numpy("y").tolist() == [b"caf\xc3\xa9", b""]
+
+
+async def test_outputs_are_given_as_classes(client: Any) -> None:
+    rows = np.array([[0.5, 4, 0, 1], [1, 1, 1, 2]], np.float32)
+    outputs = [InferRequestedOutput("y", class_count=2)]
+    result = await client.infer("echo", [triton_input("x", rows, "FP32")], outputs=outputs)
+    assert result.as_numpy("y").tolist() == [[b"4.0:1", b"1.0:3"], [b"2.0:3", b"1.0:0"]]
+    assert result.get_output("y").datatype == "BYTES"
+
+
+@pytest.mark.parametrize(("type_name", "raw"), [("string", bytes(8)), ("boolean", bytes(2))])
+async def test_what_are_no_numbers_are_no_classes(channel: grpc.aio.Channel, type_name: str, raw: bytes) -> None:
+    message = pb.ModelInferRequest(model_name=type_name, raw_input_contents=[raw])
+    message.inputs.add(name="x", datatype=BY_NAME[type_name].oip, shape=[2])
+    message.outputs.add(name="y").parameters["classification"].int64_param = 1
+    code, details = await failure(infer(channel, message))
+    assert code == "INVALID_INPUT"
+    assert f"output 'y' of model '{type_name}' is asked for as classes, but has element type {type_name}" in details
 
 
 TYPED: list[tuple[str, dict[str, Any], bytes]] = [
@@ -175,9 +194,18 @@ def with_parameter(name: str, **value: Any) -> pb.ModelInferRequest:
     return request(parameters={name: pb.InferParameter(**value)})
 
 
-def in_shared_memory() -> pb.ModelInferRequest:
+def in_shared_memory(**byte_size: int) -> pb.ModelInferRequest:
     message = request()
     message.inputs[0].parameters["shared_memory_region"].string_param = "r"
+    for name, value in byte_size.items():
+        message.inputs[0].parameters[name].int64_param = value
+    return message
+
+
+def with_contents_in_shared_memory() -> pb.ModelInferRequest:
+    message = typed("echo", "FP32", (1, 4), fp32_contents=[1] * 4)
+    message.inputs[0].parameters["shared_memory_region"].string_param = "r"
+    message.inputs[0].parameters["shared_memory_byte_size"].int64_param = 16
     return message
 
 
@@ -230,13 +258,29 @@ BAD: list[tuple[pb.ModelInferRequest, str, str]] = [
     ),
     (request(outputs=[{"name": "z"}]), "INVALID_INPUT", "output 'z' of model 'echo' is not known"),
     (request(outputs=[{"name": "y"}, {"name": "y"}]), "INVALID_INPUT", "is asked for twice"),
-    (with_output_parameter("classification", int64_param=3), "UNIMPLEMENTED", "asked for as classes"),
+    (
+        with_output_parameter("classification", int64_param=-1),
+        "INVALID_INPUT",
+        "parameter 'classification' of output 'y' is -1, expected a whole number from 0 on",
+    ),
+    (
+        with_output_parameter("classification", bool_param=True),
+        "INVALID_INPUT",
+        "'classification' of output 'y' is True",
+    ),
+    (with_output_parameter("classification", double_param=2), "INVALID_INPUT", "'classification' of output 'y' is 2.0"),
     (
         with_output_parameter("shared_memory_region", string_param="r"),
-        "UNIMPLEMENTED",
-        "output 'y' is in shared memory",
+        "INVALID_INPUT",
+        "output 'y' is in shared memory region 'r', but has no parameter 'shared_memory_byte_size'",
     ),
-    (in_shared_memory(), "UNIMPLEMENTED", "input 'x' is in shared memory region 'r'"),
+    (in_shared_memory(), "INVALID_INPUT", "input 'x' is in shared memory region 'r', but has no parameter"),
+    (
+        in_shared_memory(shared_memory_byte_size=16),
+        "INVALID_INPUT",
+        "expected 0 entries in raw_input_contents for model 'echo', got 1",
+    ),
+    (with_contents_in_shared_memory(), "INVALID_INPUT", "input 'x' has both 'contents' and 'shared_memory_region'"),
     (with_parameter("triton_own", bool_param=True), "INVALID_INPUT", "'triton_own' starts with 'triton_'"),
     (with_parameter("sequence_id", bool_param=True), "INVALID_INPUT", "'sequence_id' is True, expected a whole number"),
     (with_parameter("sequence_id", int64_param=-1), "INVALID_INPUT", "'sequence_id' is -1, expected a whole number"),

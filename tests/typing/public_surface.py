@@ -91,3 +91,20 @@ def values() -> None:
     assert_type(ov.PartialShape([1, -1]).is_dynamic, bool)
     assert_type(ov.Type.f32, ov.Type)
     assert_type(ov.get_version(), str)
+
+
+def layers(request: ov.InferRequest) -> list[str]:
+    rows = request.profiling_info
+    assert_type(rows[0].status, ov.ProfilingInfo.Status)
+    return [row.node_name for row in rows if row.status == ov.ProfilingInfo.EXECUTED]
+
+
+def kept(core: ov.Core, request: ov.InferRequest) -> ov.RemoteTensor:
+    context = core.get_default_context("CPU")
+    tensor = context.create_tensor(ov.Type.u8, [1, 8, 8, 3], {})
+    assert_type(tensor, ov.RemoteTensor)
+    tensor.copy_from(ov.Tensor(np.zeros((1, 8, 8, 3), np.uint8)))
+    request.set_input_tensor(ov.RemoteTensor(tensor, [0, 0, 0, 0], [1, 4, 4, 3]))
+    request.set_tensor("image", tensor)
+    request.postpone_outputs = True
+    return tensor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -48,6 +48,14 @@ class Timings:
     total_s: float = 0.0
 
 
+Finish: TypeAlias = Callable[[Tensor], Tensor]
+"""Makes of an output what its caller gets. Called on the slot's thread, with a tensor that is there for no longer than
+the call; may raise a ServingError."""
+
+Finishes: TypeAlias = tuple[Finish | None, ...]
+"""For each output, None for one that is given as it is; empty where all are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a slot is to do: inputs in the model's order, the outputs to take, and whether to time each layer.
@@ -64,6 +72,7 @@ class Work:
     outputs: tuple[int, ...]
     states: StateAccess | None = None
     is_profiled: bool = False
+    finishes: Finishes = ()
     count: int = 1
     one_by_one: bool = False
 
@@ -180,7 +189,7 @@ class Job:
     def _close(self, now: float) -> None:
         """Let the inputs go: an ended job may be kept for a while, and they may be large."""
         self.ended_at = now
-        self.work = replace(self.work, inputs=())
+        self.work = Work((), self.work.outputs, count=self.work.count, one_by_one=self.work.one_by_one)
 
     def _move(self, state: JobState) -> None:
         if state not in _SUCCESSORS.get(self.state, ()):

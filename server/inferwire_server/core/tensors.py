@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from inferwire_proto.element_types import ElementType
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _EMPTY_STRING = bytes(4)
 """A string on the wire is its length in four bytes, and then its content."""
@@ -40,6 +45,14 @@ class Tensor:
 def describe(element_type: ElementType, shape: tuple[int, ...]) -> str:
     """Write a type and a shape as one reads them: f32[1,3,224,224]."""
     return f"{element_type.name}[{','.join(map(str, shape))}]"
+
+
+def numbers(tensor: Tensor) -> Array:
+    """Give the elements as numpy's numbers, flat: a view, but of bf16, which numpy has not. Not for strings."""
+    array: Array = np.frombuffer(tensor.data, tensor.element_type.storage_dtype)
+    if tensor.element_type.name == "bf16":
+        return (array.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return array
 
 
 def zero_tensor(element_type: ElementType, shape: tuple[int, ...]) -> Tensor:

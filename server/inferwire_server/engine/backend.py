@@ -11,6 +11,7 @@ from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batching import Batching
 from inferwire_server.core.bindings import BindingTerms
+from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerTime, RuntimeModel
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.core.states import StateAccess
@@ -95,11 +96,11 @@ class ModelOptions:
 class Slot(Protocol):
     """One inference at a time on a compiled model."""
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
-        """Run an inference and give the outputs asked for, in that order. Blocks.
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+        """Run an inference and give the outputs asked for, in that order, each as its finish makes it. Blocks.
 
         Raises:
-            ServingError: INFERENCE_FAILED or CANCELLED. The slot is usable again either way.
+            ServingError: INFERENCE_FAILED or CANCELLED, or what a finish raises. The slot is usable again either way.
         """
         ...
 

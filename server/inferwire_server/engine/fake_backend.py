@@ -10,6 +10,7 @@ from threading import Condition
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerStatus, LayerTime, RuntimeModel, RuntimeNode
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
@@ -138,7 +139,7 @@ class FakeSlot:
         self._states: dict[str, Tensor] = {}
         self.access(ResetStates())
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
         """Wait at the gate, then compute."""
         self._is_cancelled = False
         self._model.gate.pass_through(lambda: self._is_cancelled)
@@ -147,7 +148,11 @@ class FakeSlot:
         computed = self._model.compute(inputs)
         if self._keeps_states:
             self._states = {name: count_state(count_of(state) + 1) for name, state in self._states.items()}
-        return tuple(computed[index] for index in outputs)
+        finishing = finishes or [None] * len(outputs)
+        return tuple(
+            computed[index] if finish is None else finish(computed[index])
+            for index, finish in zip(outputs, finishing, strict=True)
+        )
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
         """Read, write or reset states."""

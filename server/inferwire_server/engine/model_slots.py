@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
@@ -59,9 +60,9 @@ class BoundSlot:
     def __repr__(self) -> str:
         return f"<BoundSlot: {'not used yet' if self._slot is None else repr(self._slot)}>"
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
         """Run an inference on its caller's states."""
-        return self._made().run(inputs, outputs)
+        return self._made().run(inputs, outputs, finishes)
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
         """Read, write or reset its caller's states."""

@@ -18,12 +18,14 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import EnumValue, Properties, PropertyValue, Scalar
+from inferwire_server.core.job import Finish, Finishes
 from inferwire_server.core.layers import LayerStatus, LayerTime, RuntimeModel, RuntimeNode
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
 from inferwire_server.engine.openvino_preprocessing import build_in
+from inferwire_server.engine.screening import refuse_unsafe
 from inferwire_server.engine.tokenizers import explained
 from inferwire_server.errors import ServingError, invalid_input
 
@@ -96,6 +98,7 @@ class OpenVinoBackend:
             imported = core.import_model(source.path.read_bytes(), options.device, config)
             return OpenVinoModel(imported, _imported_spec(options.name, imported))
         model = _read(self._core, source)
+        refuse_unsafe(model)
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
         compiled = self._core.compile_model(model, options.device, config)
@@ -143,9 +146,9 @@ class OpenVinoSlot:
         self._resets_states = resets_states
         self._own_inputs = [_own_input(request, index) for index in range(len(spec.inputs))]
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
-        """Run an inference and give copies of the outputs asked for."""
-        return _translate(Code.INFERENCE_FAILED, lambda: self._run(inputs, outputs))
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+        """Run an inference and give copies of the outputs asked for, or what their finishes make of them."""
+        return _translate(Code.INFERENCE_FAILED, lambda: self._run(inputs, outputs, finishes))
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
         """Read, write or reset states, and give copies of what was read."""
@@ -172,7 +175,7 @@ class OpenVinoSlot:
                     _named(variables, name).reset()
         return ()
 
-    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
+    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
         request = self._request
         views = [to_runtime(tensor) for tensor in inputs]
         try:
@@ -184,13 +187,15 @@ class OpenVinoSlot:
             # A completion callback would miss failures and cancels; wait() sees them all.
             request.start_async()
             request.wait()
-            return tuple(
-                from_runtime(request.get_output_tensor(index), self._spec.outputs[index].element_type)
-                for index in outputs
-            )
+            finishing = finishes or [None] * len(outputs)
+            return tuple(self._finished(index, finish) for index, finish in zip(outputs, finishing, strict=True))
         finally:
             for index, own in enumerate(self._own_inputs):
                 request.set_input_tensor(index, own)
+
+    def _finished(self, index: int, finish: Finish | None) -> Tensor:
+        tensor, element_type = self._request.get_output_tensor(index), self._spec.outputs[index].element_type
+        return from_runtime(tensor, element_type) if finish is None else finish(_view(tensor, element_type))
 
 
 def _named(variables: Mapping[str, Any], name: str) -> Any:
@@ -273,6 +278,13 @@ def from_runtime(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
     # numpy knows the shape far sooner than OpenVINO's Shape gives its items; packed types are flat there.
     shape = tuple(tensor.shape) if element_type.is_packed else array.shape
     return Tensor(element_type, shape, array.tobytes())
+
+
+def _view(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
+    """Show a tensor's bytes in OpenVINO's memory, where the next inference writes over them. Strings are copied."""
+    if element_type.is_string:
+        return from_runtime(tensor, element_type)
+    return Tensor(element_type, tuple(tensor.shape), tensor.data.reshape(-1).view(np.uint8).data.toreadonly())
 
 
 def _nested(values: list[bytes], shape: Sequence[int]) -> np.ndarray[Any, np.dtype[np.bytes_]]:

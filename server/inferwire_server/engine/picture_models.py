@@ -16,6 +16,7 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
+from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerTime, RuntimeModel
 from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.core.states import StateAccess
@@ -105,7 +106,7 @@ class PictureSlot:
         self._decoders = decoders
         self._is_cancelled = False
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> tuple[Tensor, ...]:
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
         """Decode the pictures and run the inference.
 
         Raises:
@@ -117,7 +118,7 @@ class PictureSlot:
             for index, tensor in enumerate(inputs)
         ]
         self.check_is_wanted()
-        return self._slot.run(decoded, outputs)
+        return self._slot.run(decoded, outputs, finishes)
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
         """Read, write or reset states."""

@@ -7,7 +7,6 @@ normalise over all of them. Such a model would answer one caller with another's 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,11 +17,9 @@ from inferwire_proto.properties import Properties
 from inferwire_server.core.batching import Batching, check_can_be_batched, join, split
 from inferwire_server.core.job import Work
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.tensors import Array, Tensor, numbers
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _TOLERANCES = {"f64": 1e-6, "f32": 1e-4, "f16": 1e-2, "bf16": 4e-2}
 """How far a value may be off by the precision of the inference, as a part of its row's largest."""
@@ -124,7 +121,8 @@ def _agree(expected: Sequence[Tensor], got: Sequence[Tensor], tolerance: float) 
     has_no_numbers = element_type.is_string or element_type.is_packed
     if has_no_numbers or (element_type.storage_dtype.kind != "f" and not element_type.name.startswith("f8")):
         return [bytes(tensor.data) for tensor in expected] == [bytes(tensor.data) for tensor in got]
-    rows = [(_numbers(row), _numbers(other)) for row, other in zip(expected, got, strict=True)]
+    pairs = zip(expected, got, strict=True)
+    rows = [(numbers(row).astype(np.float64), numbers(other).astype(np.float64)) for row, other in pairs]
     scales = [float(np.max(np.abs(row), initial=0.0, where=np.isfinite(row))) for row, _ in rows]
     # A row is measured by itself, but one that is all but zero not by its rounding errors alone.
     least = max(scales) * _LEAST_SCALE
@@ -132,13 +130,6 @@ def _agree(expected: Sequence[Tensor], got: Sequence[Tensor], tolerance: float) 
         np.allclose(other, row, rtol=0.0, atol=tolerance * max(scale, least), equal_nan=True)
         for (row, other), scale in zip(rows, scales, strict=True)
     )
-
-
-def _numbers(tensor: Tensor) -> Array:
-    stored = np.frombuffer(tensor.data, np.uint8).view(tensor.element_type.storage_dtype)
-    if tensor.element_type.name == "bf16":
-        return (stored.view("<u2").astype("<u4") << 16).view("<f4").astype(np.float64)
-    return stored.astype(np.float64)
 
 
 def _tolerance(properties: Properties) -> float:

@@ -7,11 +7,12 @@ not report would lose its slot.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import join, rows_of, split
-from inferwire_server.core.job import Job, Outcome, Result, Work
+from inferwire_server.core.job import Finish, Finishes, Job, Outcome, Result, Work
 from inferwire_server.core.stacks import DROPPED, executions, together
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
@@ -50,25 +51,43 @@ class SlotRun:
         job = self._jobs[index]
         if job.error is not None or position in job.dropped:
             return job.error or DROPPED
-        return _outcome(lambda: self._run(work, [index]))
+        return _outcome(lambda: self._run(work, [index], self._finishes(index)))
 
     def _run_together(self, wanted: Sequence[int]) -> Sequence[Result] | None:
         """Run several; None if that failed and each is to run alone, so that one bad input fails alone."""
         works = [self._works[index] for index in wanted]
         outcome = _outcome(lambda: split(self._run(join(works), wanted), [rows_of(work) for work in works]))
         if not isinstance(outcome, ServingError):
-            return outcome
+            return [self._finished(index, outputs) for index, outputs in zip(wanted, outcome, strict=True)]
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None
 
-    def _run(self, work: Work, indices: Sequence[int]) -> tuple[Tensor, ...]:
+    def _run(self, work: Work, indices: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
         if work.states is not None:
             return self._slot.access(work.states)
         try:
-            return self._slot.run(work.inputs, work.outputs)
+            return self._slot.run(work.inputs, work.outputs, finishes)
         finally:
             profiled = [self._jobs[index] for index in indices if self._works[index].is_profiled]
             if profiled:
                 self._profile(profiled)
+
+    def _finished(self, index: int, outputs: tuple[Tensor, ...]) -> Result:
+        """Make of a job's outputs of a run with others what its caller gets."""
+        finishes = self._finishes(index)
+        if not finishes:
+            return outputs
+        pairs = zip(finishes, outputs, strict=True)
+        return _outcome(lambda: tuple(tensor if finish is None else finish(tensor) for finish, tensor in pairs))
+
+    def _finishes(self, index: int) -> Finishes:
+        return tuple(finish and partial(self._finish, index, finish) for finish in self._works[index].finishes)
+
+    def _finish(self, index: int, finish: Finish, tensor: Tensor) -> Tensor:
+        """Finish an output, unless its job was cancelled: where it would go may be used for something else by now."""
+        error = self._jobs[index].error
+        if error is not None:
+            raise error
+        return finish(tensor)
 
     def _profile(self, jobs: Sequence[Job]) -> None:
         profile = self._slot.profile()

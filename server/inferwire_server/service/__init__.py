@@ -12,6 +12,7 @@ from inferwire_server.service.health import HealthService
 from inferwire_server.service.inference import InferenceService
 from inferwire_server.service.models import ModelService
 from inferwire_server.service.sessions import SessionService
+from inferwire_server.service.shared_memory import SharedMemoryService
 from inferwire_server.service.tensors import TensorService
 from inferwire_server.service.uploads import UploadService
 
@@ -26,4 +27,5 @@ class Services:
     uploads: UploadService
     sessions: SessionService
     tensors: TensorService
+    shared_memory: SharedMemoryService
     devices: DeviceService

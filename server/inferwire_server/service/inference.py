@@ -15,7 +15,9 @@ from inferwire_server.core.states import StateAccess
 from inferwire_server.engine.models import Engine, Model, Submission
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.models import ModelService
+from inferwire_server.service.output_forms import finishes
 from inferwire_server.service.sequences import Sequences
+from inferwire_server.service.shared_memory import SharedMemoryService
 from inferwire_server.service.tensors import TensorService
 from inferwire_server.service.values import Inference, SequenceCall, StoredTensor, Target
 
@@ -50,12 +52,14 @@ class InferenceService:
         models: ModelService,
         sequences: Sequences,
         tensors: TensorService,
+        shared_memory: SharedMemoryService,
         ledger: JobLedger[NamedJob],
     ) -> None:
         self._engine = engine
         self._models = models
         self._sequences = sequences
         self._tensors = tensors
+        self._shared_memory = shared_memory
         self._ledger = ledger
         self._in_flight: set[Job] = set()
         self._idle = asyncio.Event()
@@ -224,9 +228,10 @@ class InferenceService:
                 f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
                 "expected a caller that has read the model's description again"
             )
-        inputs = spec.bind(self._tensors.bring_in(inference.inputs), inference.count)
-        outputs = spec.select(inference.outputs)
-        work = Work(inputs, outputs, is_profiled=inference.is_profiled, count=inference.count)
+        inputs = spec.bind(self._tensors.bring_in(self._shared_memory.bring_in(inference.inputs)), inference.count)
+        wanted = spec.select(inference.outputs)
+        forms = finishes(model, wanted, inference.forms, self._shared_memory) if inference.forms else ()
+        work = Work(inputs, wanted, is_profiled=inference.is_profiled, finishes=forms, count=inference.count)
         return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
 
     def _submit(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from inferwire_proto.element_types import ElementType
 from inferwire_server.core.boxes import Box
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.specs import PortKey
@@ -41,6 +42,45 @@ class StoredTensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Region:
+    """A part of the shared memory of a key, under a name that callers use for it."""
+
+    name: str
+    key: str
+    offset: int
+    byte_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPlace:
+    """Where a tensor lies in a region: so many bytes of an input; for an output, at most so many."""
+
+    region: str
+    offset: int
+    byte_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTensor:
+    """A tensor whose bytes are in shared memory."""
+
+    element_type: ElementType
+    shape: tuple[int, ...]
+    place: SharedPlace
+
+
+@dataclass(frozen=True, slots=True)
+class TopClasses:
+    """An output as its largest values, with their labels: so many of each row."""
+
+    count: int
+
+
+OutputForm: TypeAlias = TopClasses | SharedPlace
+"""How an output is given where not as it is: as classes, or written to shared memory."""
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceCall:
     """Which of a caller's sequences an inference belongs to.
 
@@ -71,11 +111,12 @@ class Inference:
         keeps: Where outputs are to be kept, by their positions; they are then not part of the result.
         sequence: Whose states it runs on. Without, on fresh ones; for a model without states it means nothing.
         is_profiled: Whether the time of each layer is wanted as well.
+        forms: How wanted outputs are given, by their place among `outputs`, where not as they are.
         count: How many executions of equal shapes it is: each input has their rows, those of one behind the other's.
     """
 
     target: Target
-    inputs: tuple[tuple[PortKey, Tensor | StoredTensor], ...]
+    inputs: tuple[tuple[PortKey, Tensor | StoredTensor | SharedTensor], ...]
     outputs: tuple[PortKey, ...] = ()
     priority: int = 0
     timeout_s: float | None = None
@@ -83,4 +124,5 @@ class Inference:
     sequence: SequenceCall | None = None
     keeps: Mapping[int, StoredTensor] = field(default_factory=dict[int, StoredTensor])
     is_profiled: bool = False
+    forms: Mapping[int, OutputForm] = field(default_factory=dict[int, OutputForm])
     count: int = 1

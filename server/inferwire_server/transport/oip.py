@@ -12,21 +12,29 @@ from math import prod
 from typing import TypeAlias
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP, ElementType
-from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job
 from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
-from inferwire_server.service.values import Inference, SequenceCall, ServedModel
+from inferwire_server.service.values import (
+    Inference,
+    OutputForm,
+    SequenceCall,
+    ServedModel,
+    SharedPlace,
+    SharedTensor,
+    TopClasses,
+)
+from inferwire_server.transport.oip_shared_memory import beside_region, place_of
 
 Parameter: TypeAlias = bool | int | float | str
 Parameters: TypeAlias = Mapping[str, Parameter]
 
 PLATFORM = "openvino"
 
-EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "sequence")
-"""The extensions this server offers; a client may call only what is listed."""
+EXTENSIONS = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "sequence")
+"""The extensions that every server offers."""
 
 FINAL_RESPONSE = "triton_final_response"
 """The parameter that says whether an answer on a stream is its request's last."""
@@ -41,9 +49,10 @@ class OipCall:
 
     model_name: str
     model_version: str
-    inputs: tuple[tuple[str, Tensor], ...]
+    inputs: tuple[tuple[str, Tensor | SharedTensor], ...]
     outputs: tuple[str, ...] = ()
     parameters: Parameters = field(default_factory=dict[str, Parameter])
+    forms: Mapping[int, OutputForm] = field(default_factory=dict[int, OutputForm])
 
     def inference(self) -> Inference:
         """Say what is to run.
@@ -60,16 +69,18 @@ class OipCall:
             priority=_priority(self.parameters),
             timeout_s=_timeout_s(self.parameters),
             sequence=_sequence(self.parameters, self.model_name),
+            forms=self.forms,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class OipOutput:
-    """One output of an answer."""
+    """One output of an answer. One that has a place was written there, and is no part of the answer itself."""
 
     name: str
     datatype: str
     tensor: Tensor
+    place: SharedPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +112,11 @@ class ModelMetadata:
     platform: str = PLATFORM
 
 
+def extensions(services: Services) -> tuple[str, ...]:
+    """List the extensions of this server; a client may call only what is listed."""
+    return (*EXTENSIONS, "system_shared_memory") if services.shared_memory.is_offered else EXTENSIONS
+
+
 def metadata(services: Services, name: str, version: str) -> ModelMetadata:
     """Describe a served model.
 
@@ -125,8 +141,8 @@ def answer(services: Services, call: OipCall, job: Job) -> OipAnswer:
     tensors = job.result()
     model = services.models.of(job)
     outputs = [
-        _output(model.spec, model.spec.outputs[index], tensor)
-        for index, tensor in zip(job.work.outputs, tensors, strict=True)
+        _output(model.spec, model.spec.outputs[index], tensor, call.forms.get(position))
+        for position, (index, tensor) in enumerate(zip(job.work.outputs, tensors, strict=True))
     ]
     return OipAnswer(call.model_name, model.version, tuple(outputs))
 
@@ -168,31 +184,24 @@ def contents_beside_raw(input_name: str, model_name: str) -> ServingError:
     )
 
 
-def refuse_shared_memory(parameters: Parameters, kind: str, name: str) -> None:
-    """Refuse a tensor that lies in shared memory.
+def output_form(parameters: Parameters, output_name: str) -> OutputForm | None:
+    """Read how an output is wanted; None for as it is.
 
     Raises:
-        ServingError: UNIMPLEMENTED.
+        ServingError: INVALID_INPUT for a parameter that is not as it has to be, or forms that exclude one another.
     """
-    if "shared_memory_region" in parameters:
-        raise ServingError(
-            Code.UNIMPLEMENTED,
-            f"{kind} '{name}' is in shared memory region '{parameters['shared_memory_region']}', "
-            "which this server does not offer; send its bytes",
-        )
+    what = f"output '{output_name}'"
+    place, classes = place_of(parameters, what), _classes(parameters, what)
+    if place is not None and classes is not None:
+        raise beside_region(what, "classification")
+    return place or classes
 
 
-def refuse_classification(parameters: Parameters, output_name: str) -> None:
-    """Refuse an output that is to be turned into classes.
-
-    Raises:
-        ServingError: UNIMPLEMENTED.
-    """
-    if parameters.get("classification"):
-        raise ServingError(
-            Code.UNIMPLEMENTED,
-            f"output '{output_name}' is asked for as classes, which this server does not offer; ask for its values",
-        )
+def _classes(parameters: Parameters, what: str) -> TopClasses | None:
+    count = parameters.get("classification", 0)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise invalid_input(f"parameter 'classification' of {what} is {count!r}, expected a whole number from 0 on")
+    return TopClasses(count) if count else None
 
 
 def datatype_of(element_type: ElementType) -> str:
@@ -200,13 +209,14 @@ def datatype_of(element_type: ElementType) -> str:
     return element_type.oip or element_type.name.upper()
 
 
-def _output(spec: ModelSpec, port: PortSpec, tensor: Tensor) -> OipOutput:
+def _output(spec: ModelSpec, port: PortSpec, tensor: Tensor, form: OutputForm | None) -> OipOutput:
     if tensor.element_type.oip is None:
         raise invalid_input(
             f"output '{port.oip_name}' of model '{spec.name}' has element type {tensor.element_type.name}, "
             "which the Open Inference Protocol cannot carry; use inferwire.v1 for it, or ask for other outputs"
         )
-    return OipOutput(port.oip_name, tensor.element_type.oip, tensor)
+    place = form if isinstance(form, SharedPlace) else None
+    return OipOutput(port.oip_name, tensor.element_type.oip, tensor, place)
 
 
 def _tensor_metadata(port: PortSpec) -> TensorMetadata:

@@ -197,10 +197,25 @@ async def test_a_document_that_is_no_request_is_refused(rest: Rest, content: byt
 
 
 async def test_what_is_not_offered_is_said_to_be_so(rest: Rest) -> None:
-    region = X | {"parameters": {"shared_memory_region": "r"}}
-    assert "shared memory region 'r'" in sentence(await rest.infer("echo", region), Code.UNIMPLEMENTED)
-    classes = [{"name": "y", "parameters": {"classification": 3}}]
-    assert "asked for as classes" in sentence(await rest.infer("echo", X, outputs=classes), Code.UNIMPLEMENTED)
+    region = {**X, "parameters": {"shared_memory_region": "r", "shared_memory_byte_size": 16}}
+    del region["data"]
+    assert "does not offer shared memory" in sentence(await rest.infer("echo", region), Code.UNIMPLEMENTED)
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, True, "3"])
+async def test_a_number_of_classes_that_is_none_is_refused(rest: Rest, count: object) -> None:
+    outputs = [{"name": "y", "parameters": {"classification": count}}]
+    refusal = await rest.refusal("echo", X, outputs=outputs)
+    assert refusal == f"parameter 'classification' of output 'y' is {count!r}, expected a whole number from 0 on"
+
+
+@pytest.mark.parametrize(("count", "expected"), [(2, ["4.0:3", "3.0:2"]), (9, ["4.0:3", "3.0:2", "2.0:1", "1.0:0"])])
+async def test_classes_are_strings(rest: Rest, count: int, expected: list[str]) -> None:
+    outputs = [{"name": "y", "parameters": {"classification": count}}]
+    (output,) = (await rest.infer("echo", X, outputs=outputs)).json()["outputs"]
+    assert output == {"name": "y", "datatype": "BYTES", "shape": [1, len(expected)], "data": expected}
+    outputs = [{"name": "y", "parameters": {"classification": 0}}]
+    assert (await rest.infer("echo", X, outputs=outputs)).json()["outputs"][0]["datatype"] == "FP32"
 
 
 async def test_a_model_or_version_nobody_knows_is_not_found(rest: Rest) -> None:

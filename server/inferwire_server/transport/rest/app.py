@@ -22,6 +22,7 @@ from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.rest.responses import bug_response, problem
 from inferwire_server.transport.rest.routes import Route
 from inferwire_server.transport.rest.server_routes import ServerRoutes
+from inferwire_server.transport.rest.shared_memory_routes import SharedMemoryRoutes
 
 
 class Api(FastAPI):
@@ -62,6 +63,7 @@ def _routes(services: Services, options: RestOptions, metrics_text: Callable[[],
         *OipRoutes(services, options).routes(),
         *JobRoutes(services, options).routes(),
         *RepositoryRoutes(services, options).routes(),
+        *SharedMemoryRoutes(services, options).routes(),
         *ServerRoutes(services, metrics_text).routes(),
     ]
 

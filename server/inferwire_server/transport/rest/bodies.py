@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from typing import Any, cast
 
+import orjson
 from starlette.requests import ClientDisconnect, Request
 
 from inferwire_proto.errors import Code
@@ -50,6 +52,22 @@ def decompress(body: bytes, encoding: str, limit: int) -> bytes:
     if stream.unused_data:
         raise invalid_input(f"{len(stream.unused_data)} bytes follow the {encoding} stream of the body, expected none")
     return content
+
+
+async def read_object(request: Request, limit: int) -> dict[str, Any]:
+    """Read a body that is a JSON object; one that is empty is one without entries.
+
+    Raises:
+        ServingError: INVALID_INPUT for any other, and what reading a body raises.
+    """
+    body = await read_body(request, limit)
+    try:
+        parsed: object = orjson.loads(body) if body.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise invalid_input(f"the body is no JSON: {error}") from error
+    if not isinstance(parsed, dict):
+        raise invalid_input("the body is no JSON object, expected one or nothing")
+    return cast("dict[str, Any]", parsed)
 
 
 async def _read(request: Request, limit: int) -> bytes:

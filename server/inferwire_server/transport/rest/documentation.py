@@ -108,6 +108,7 @@ PATH_PARAMETERS: dict[str, Fragment] = {
         "model": "The model's name.",
         "version": "The model's version, a number.",
         "job": "The job's id.",
+        "region": "The name of a region of shared memory.",
     }.items()
 }
 
@@ -241,6 +242,26 @@ INDEX: Fragment = {
 }
 LOAD: Fragment = _optional_body(parameters={"type": "object"}) | _done("The model is ready.")
 UNLOAD: Fragment = _optional_body(parameters={"type": "object"}) | _done("The model is unloaded.")
+_REGION = _object(
+    ["name", "key", "offset", "byte_size"],
+    name=_string("What tensors name it by."),
+    key=_string("The shared memory's own name."),
+    offset={"type": "integer", "description": "Where it begins there, in bytes."},
+    byte_size={"type": "integer", "description": "How long it is, in bytes."},
+)
+_EXAMPLE_REGIONS = [{"name": "pictures", "key": "/camera_0", "offset": 0, "byte_size": 602112}]
+_NEW_REGION = _object(
+    ["key", "byte_size"], **{part: _REGION["properties"][part] for part in ("key", "offset", "byte_size")}
+)
+
+REGISTER_REGION: Fragment = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _NEW_REGION}}},
+    **_done("It is registered."),
+}
+REGIONS: Fragment = _responds("The regions.", _array(_REGION), _EXAMPLE_REGIONS)
+UNREGISTER_REGIONS: Fragment = _done("There is none of that name any more.")
+REGISTER_CUDA: Fragment = {"responses": {}}
+CUDA_REGIONS: Fragment = _responds("None.", _array({}), [])
 METRICS: Fragment = {
     "responses": {"200": {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
 }

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, TypeAlias, cast
+from typing import cast
 
 import numpy as np
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.tensors import Array, Tensor, numbers
 from inferwire_server.errors import ServingError, invalid_input
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 DEEPEST = 100
 """How deep data may be nested."""
@@ -83,9 +81,7 @@ def unpack(tensor: Tensor, prefix: str) -> Array | list[str]:
     """
     if tensor.element_type.is_string:
         return _unpack_strings(tensor, prefix)
-    array: Array = np.frombuffer(tensor.data, tensor.element_type.storage_dtype)
-    if tensor.element_type.name == "bf16":
-        array = (array.view(np.uint16).astype(np.uint32) << _SHIFT).view(np.float32)
+    array = numbers(tensor)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise binary_only(prefix, "has a value that is NaN or infinite")
     return array

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from inferwire_server.transport.oip import OipAnswer, OipOutput
+from inferwire_server.transport.oip_shared_memory import parameters_of
 from inferwire_server.transport.rest.json_elements import unpack
 from inferwire_server.transport.rest.oip_request import AnswerForm
 
@@ -23,7 +24,9 @@ class Written:
 def json_byte_size(answer: OipAnswer, form: AnswerForm) -> int:
     """Count the bytes of the tensors that become JSON: what makes writing slow."""
     return sum(
-        output.tensor.byte_size for index, output in enumerate(answer.outputs) if not form.is_binary_output(index)
+        output.tensor.byte_size
+        for index, output in enumerate(answer.outputs)
+        if output.place is None and not form.is_binary_output(index)
     )
 
 
@@ -41,7 +44,10 @@ def write(answer: OipAnswer, form: AnswerForm) -> Written:
             "datatype": output.datatype,
             "shape": output.tensor.shape,
         }
-        if form.is_binary_output(index):
+        if output.place is not None:
+            # Triton's C++ client does not read parameters without this one.
+            described["parameters"] = parameters_of(output.place, output.tensor.byte_size) | {"binary_data_size": 0}
+        elif form.is_binary_output(index):
             described["parameters"] = {"binary_data_size": output.tensor.byte_size}
             parts.append(output.tensor.data)
         else:

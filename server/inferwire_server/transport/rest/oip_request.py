@@ -13,8 +13,9 @@ import orjson
 
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
-from inferwire_server.service.values import ServedModel
+from inferwire_server.service.values import OutputForm, ServedModel, SharedTensor
 from inferwire_server.transport import oip
+from inferwire_server.transport.oip_shared_memory import beside_region, place_of
 from inferwire_server.transport.rest.binary_extension import Tail
 from inferwire_server.transport.rest.json_elements import check_nesting, flatten, json_kind, pack
 
@@ -45,6 +46,13 @@ class OipRequest:
     received_at: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _WantedOutput:
+    name: str
+    is_binary: bool
+    form: OutputForm | None
+
+
 def parse(document: bytes | memoryview, tail: Tail, model: ServedModel) -> OipRequest:
     """Read a request.
 
@@ -58,8 +66,9 @@ def parse(document: bytes | memoryview, tail: Tail, model: ServedModel) -> OipRe
     inputs = tuple(_input(entry, tail, model) for entry in _inputs(request))
     tail.finish()
     outputs = [_output(entry, default=is_binary) for entry in _entries(request, "outputs")]
-    call = oip.OipCall(model.name, model.version, inputs, tuple(name for name, _ in outputs), parameters)
-    return OipRequest(call, AnswerForm(request_id, is_binary, tuple(binary for _, binary in outputs)))
+    forms = {place: output.form for place, output in enumerate(outputs) if output.form is not None}
+    call = oip.OipCall(model.name, model.version, inputs, tuple(output.name for output in outputs), parameters, forms)
+    return OipRequest(call, AnswerForm(request_id, is_binary, tuple(output.is_binary for output in outputs)))
 
 
 def _load(document: bytes | memoryview) -> object:
@@ -82,7 +91,7 @@ def _entries(request: Document, key: str) -> list[object]:
     return cast("list[object]", entries)
 
 
-def _input(entry: object, tail: Tail, model: ServedModel) -> tuple[str, Tensor]:
+def _input(entry: object, tail: Tail, model: ServedModel) -> tuple[str, Tensor | SharedTensor]:
     tensor = _object(entry, "an input of the request")
     name = _text(tensor.get("name"), "the 'name' of an input")
     prefix = f"input '{name}' of model '{model.name}'"
@@ -90,7 +99,10 @@ def _input(entry: object, tail: Tail, model: ServedModel) -> tuple[str, Tensor]:
     element_type = oip.input_type(datatype, name, model.name)
     shape = _shape(tensor.get("shape"), prefix)
     parameters = _parameters(tensor, prefix)
-    oip.refuse_shared_memory(parameters, "input", name)
+    if (place := place_of(parameters, f"input '{name}'")) is not None:
+        if given := [way for way in ("data", "binary_data_size") if way in tensor or way in parameters]:
+            raise beside_region(f"input '{name}'", given[0])
+        return name, SharedTensor(element_type, shape, place)
     if "binary_data_size" in parameters:
         if "data" in tensor:
             raise invalid_input(f"{prefix} has both 'data' and 'binary_data_size', expected one of them")
@@ -103,13 +115,12 @@ def _input(entry: object, tail: Tail, model: ServedModel) -> tuple[str, Tensor]:
     return name, Tensor(element_type, shape, pack(elements, element_type, prefix))
 
 
-def _output(entry: object, *, default: bool) -> tuple[str, bool]:
+def _output(entry: object, *, default: bool) -> _WantedOutput:
     output = _object(entry, "an output of the request")
     name = _text(output.get("name"), "the 'name' of an output")
     parameters = _parameters(output, f"output '{name}'")
-    oip.refuse_shared_memory(parameters, "output", name)
-    oip.refuse_classification(parameters, name)
-    return name, _flag(parameters, "binary_data", default=default, what=f"output '{name}'")
+    is_binary = _flag(parameters, "binary_data", default=default, what=f"output '{name}'")
+    return _WantedOutput(name, is_binary, oip.output_form(parameters, name))
 
 
 def _object(value: object, what: str) -> Document:

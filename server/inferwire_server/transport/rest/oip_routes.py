@@ -92,7 +92,8 @@ class OipRoutes:
     async def server_metadata(self, _request: Request) -> Response:
         """Give the server's name, version and the protocol's extensions it offers."""
         identity = self._services.health.identity
-        return json_response({"name": identity.name, "version": identity.version, "extensions": oip.EXTENSIONS})
+        extensions = oip.extensions(self._services)
+        return json_response({"name": identity.name, "version": identity.version, "extensions": extensions})
 
     async def model_metadata(self, request: Request) -> Response:
         """Give a model's inputs and outputs; -1 stands for a dimension of any length."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, cast
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,7 +12,7 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport import oip_repository
 from inferwire_server.transport.rest import documentation as doc
-from inferwire_server.transport.rest.bodies import read_body
+from inferwire_server.transport.rest.bodies import read_object
 from inferwire_server.transport.rest.oip_routes import TAG
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rest.responses import json_response
@@ -42,7 +41,7 @@ class RepositoryRoutes:
 
         The body is optional.
         """
-        ready = (await self._body(request)).get("ready", False)
+        ready = (await read_object(request, self._options.max_body_bytes)).get("ready", False)
         if not isinstance(ready, bool):
             raise invalid_input(f"ready is {ready!r}, expected true or false")
         entries = oip_repository.index(self._services, ready_only=ready)
@@ -53,7 +52,7 @@ class RepositoryRoutes:
 
         Answers when the model is ready. Needs `--allow-model-control`. The body is optional.
         """
-        parameters: object = (await self._body(request)).get("parameters", {})
+        parameters: object = (await read_object(request, self._options.max_body_bytes)).get("parameters", {})
         if not isinstance(parameters, dict):
             raise invalid_input("the body's parameters are no JSON object, expected one or none")
         names = cast("dict[str, Any]", parameters)
@@ -65,16 +64,6 @@ class RepositoryRoutes:
 
         Unloading an unknown model does nothing. Needs `--allow-model-control`. The body is optional.
         """
-        await self._body(request)
+        await read_object(request, self._options.max_body_bytes)
         await oip_repository.unload(self._services, request.path_params["model"])
         return Response()
-
-    async def _body(self, request: Request) -> dict[str, Any]:
-        body = await read_body(request, self._options.max_body_bytes)
-        try:
-            parsed: object = orjson.loads(body) if body.strip() else {}
-        except orjson.JSONDecodeError as error:
-            raise invalid_input(f"the body is no JSON: {error}") from error
-        if not isinstance(parsed, dict):
-            raise invalid_input("the body is no JSON object, expected one or nothing")
-        return cast("dict[str, Any]", parsed)

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from time import monotonic
+from typing import NoReturn
 
 from inferwire_server.service import Services
-from inferwire_server.service.values import ServedModel
-from inferwire_server.transport import oip, oip_repository
+from inferwire_server.service.values import Region, ServedModel
+from inferwire_server.transport import oip, oip_repository, oip_shared_memory
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.oip_codec import decode_call, encode_answer, split_request
-from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata
+from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata, encode_regions
 from inferwire_server.transport.rpc.oip_stream import OipStream
 from inferwire_server.transport.rpc.status import Context, too_large
 
 RAW_CALLS = frozenset({"ModelInfer", "ModelStreamInfer"})
 """The calls whose messages hold tensors."""
 
-_SHARED_MEMORY = "this server does not offer shared memory; send tensors' bytes"
-
 UNIMPLEMENTED = {
     "ModelStatistics": "this server does not offer statistics over this protocol; read /metrics over HTTP",
-    "SystemSharedMemoryStatus": _SHARED_MEMORY,
-    "SystemSharedMemoryRegister": _SHARED_MEMORY,
-    "SystemSharedMemoryUnregister": _SHARED_MEMORY,
-    "CudaSharedMemoryStatus": _SHARED_MEMORY,
-    "CudaSharedMemoryRegister": _SHARED_MEMORY,
-    "CudaSharedMemoryUnregister": _SHARED_MEMORY,
     "TraceSetting": "this server does not offer trace settings",
     "LogSettings": "this server does not offer log settings; start it with --log-level",
 }
@@ -56,7 +49,9 @@ class OipCalls:
     async def server_metadata(self, _request: pb.ServerMetadataRequest, _: Context) -> pb.ServerMetadataResponse:
         """Name the server and its extensions."""
         identity = self._services.health.identity
-        return pb.ServerMetadataResponse(name=identity.name, version=identity.version, extensions=oip.EXTENSIONS)
+        return pb.ServerMetadataResponse(
+            name=identity.name, version=identity.version, extensions=oip.extensions(self._services)
+        )
 
     async def model_metadata(self, request: pb.ModelMetadataRequest, _: Context) -> pb.ModelMetadataResponse:
         """Describe a model's ports."""
@@ -85,6 +80,43 @@ class OipCalls:
         """Unload a model, and answer when its last job has ended."""
         await oip_repository.unload(self._services, request.model_name)
         return pb.RepositoryModelUnloadResponse()
+
+    async def system_shared_memory_register(
+        self, request: pb.SystemSharedMemoryRegisterRequest, _: Context
+    ) -> pb.SystemSharedMemoryRegisterResponse:
+        """Map a region of shared memory."""
+        region = Region(request.name, request.key, request.offset, request.byte_size)
+        await self._services.shared_memory.register(region)
+        return pb.SystemSharedMemoryRegisterResponse()
+
+    async def system_shared_memory_status(
+        self, request: pb.SystemSharedMemoryStatusRequest, _: Context
+    ) -> pb.SystemSharedMemoryStatusResponse:
+        """List the regions of shared memory."""
+        return encode_regions(self._services.shared_memory.regions(request.name))
+
+    async def system_shared_memory_unregister(
+        self, request: pb.SystemSharedMemoryUnregisterRequest, _: Context
+    ) -> pb.SystemSharedMemoryUnregisterResponse:
+        """Take a region of shared memory away, or all."""
+        self._services.shared_memory.unregister(request.name)
+        return pb.SystemSharedMemoryUnregisterResponse()
+
+    async def cuda_shared_memory_register(self, request: pb.CudaSharedMemoryRegisterRequest, _: Context) -> NoReturn:
+        """Refuse a region of a GPU."""
+        raise oip_shared_memory.no_cuda(request.name)
+
+    async def cuda_shared_memory_status(
+        self, _request: pb.CudaSharedMemoryStatusRequest, _: Context
+    ) -> pb.CudaSharedMemoryStatusResponse:
+        """List no regions."""
+        return pb.CudaSharedMemoryStatusResponse()
+
+    async def cuda_shared_memory_unregister(
+        self, _request: pb.CudaSharedMemoryUnregisterRequest, _: Context
+    ) -> pb.CudaSharedMemoryUnregisterResponse:
+        """Take away none: there is none."""
+        return pb.CudaSharedMemoryUnregisterResponse()
 
     async def model_infer(self, data: bytes, _: Context) -> bytes:
         """Run one inference."""

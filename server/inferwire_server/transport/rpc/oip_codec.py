@@ -9,8 +9,9 @@ from inferwire_proto import framing
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
-from inferwire_server.transport import oip
-from inferwire_server.transport.oip import OipAnswer, OipCall, Parameter
+from inferwire_server.service.values import OutputForm, SharedPlace, SharedTensor
+from inferwire_server.transport import oip, oip_shared_memory
+from inferwire_server.transport.oip import OipAnswer, OipCall, OipOutput, Parameter
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.oip_contents import typed_tensor
 
@@ -35,22 +36,15 @@ def decode_call(request: pb.ModelInferRequest, raw: _Raw) -> OipCall:
     """Read a request.
 
     Raises:
-        ServingError: INVALID_INPUT or UNIMPLEMENTED.
+        ServingError: INVALID_INPUT.
     """
-    for output in request.outputs:
-        if output.parameters:
-            parameters = decode_parameters(output.parameters)
-            oip.refuse_shared_memory(parameters, "output", output.name)
-            oip.refuse_classification(parameters, output.name)
-    for given in request.inputs:
-        if given.parameters:
-            oip.refuse_shared_memory(decode_parameters(given.parameters), "input", given.name)
     return OipCall(
         model_name=request.model_name,
         model_version=request.model_version,
-        inputs=_raw_inputs(request, raw) if raw else _typed_inputs(request),
+        inputs=_inputs(request, raw),
         outputs=tuple([output.name for output in request.outputs]),
         parameters=decode_parameters(request.parameters) if request.parameters else {},
+        forms=_forms(request),
     )
 
 
@@ -66,16 +60,16 @@ def decode_parameters(parameters: Mapping[str, pb.InferParameter]) -> dict[str, 
 
 def encode_answer(answer: OipAnswer, request_id: str, *, is_final: bool = False) -> bytes:
     """Write an answer with its outputs' bytes behind it."""
-    outputs = [
-        pb.ModelInferResponse.InferOutputTensor(name=output.name, datatype=output.datatype, shape=output.tensor.shape)
-        for output in answer.outputs
-    ]
     header = pb.ModelInferResponse(
-        model_name=answer.model_name, model_version=answer.model_version, id=request_id, outputs=outputs
+        model_name=answer.model_name,
+        model_version=answer.model_version,
+        id=request_id,
+        outputs=map(_header_of, answer.outputs),
     )
     if is_final:
         header.parameters[oip.FINAL_RESPONSE].bool_param = True
-    buffers = [output.tensor.data for output in answer.outputs]
+    # Clients find an output's bytes by its position: one that is elsewhere leaves its place empty.
+    buffers = [output.tensor.data if output.place is None else b"" for output in answer.outputs]
     return framing.join(header.SerializeToString(), buffers, RAW_OUTPUT_FIELD, None)
 
 
@@ -91,26 +85,57 @@ def encode_streamed_error(message: str, request_id: str) -> bytes:
     return pb.ModelStreamInferResponse(error_message=message, infer_response=failed).SerializeToString()
 
 
-def _raw_inputs(request: pb.ModelInferRequest, raw: _Raw) -> tuple[tuple[str, Tensor], ...]:
-    inputs = request.inputs
-    if len(raw) != len(inputs):
-        raise invalid_input(
-            f"expected {len(inputs)} entries in raw_input_contents for model '{request.model_name}', got {len(raw)}"
-        )
-    for given in inputs:
-        if given.HasField("contents"):
-            raise oip.contents_beside_raw(given.name, request.model_name)
-    return tuple(
-        [
-            (given.name, Tensor(_type_of(given, request.model_name), tuple(given.shape), data))
-            for given, data in zip(inputs, raw, strict=True)
-        ]
-    )
+def _inputs(request: pb.ModelInferRequest, raw: _Raw) -> tuple[tuple[str, Tensor | SharedTensor], ...]:
+    """Find each input's elements: in shared memory, among the raw ones, which skip those, or in its contents."""
+    model, buffers = request.model_name, iter(raw)
+    places = [_place_of(given) for given in request.inputs]
+    expected = places.count(None)
+    if raw and len(raw) != expected:
+        raise invalid_input(f"expected {expected} entries in raw_input_contents for model '{model}', got {len(raw)}")
+    inputs: list[tuple[str, Tensor | SharedTensor]] = []
+    for given, place in zip(request.inputs, places, strict=True):
+        if place is not None:
+            tensor = SharedTensor(_type_of(given, model), tuple(given.shape), place)
+        elif not raw:
+            tensor = typed_tensor(_type_of(given, model), given, model)
+        elif given.HasField("contents"):
+            raise oip.contents_beside_raw(given.name, model)
+        else:
+            tensor = Tensor(_type_of(given, model), tuple(given.shape), next(buffers))
+        inputs.append((given.name, tensor))
+    return tuple(inputs)
 
 
-def _typed_inputs(request: pb.ModelInferRequest) -> tuple[tuple[str, Tensor], ...]:
-    name = request.model_name
-    return tuple([(given.name, typed_tensor(_type_of(given, name), given, name)) for given in request.inputs])
+def _place_of(given: _Input) -> SharedPlace | None:
+    if not given.parameters:
+        return None
+    what = f"input '{given.name}'"
+    place = oip_shared_memory.place_of(decode_parameters(given.parameters), what)
+    if place is not None and given.HasField("contents"):
+        raise oip_shared_memory.beside_region(what, "contents")
+    return place
+
+
+def _forms(request: pb.ModelInferRequest) -> dict[int, OutputForm]:
+    forms = {
+        position: oip.output_form(decode_parameters(output.parameters), output.name)
+        for position, output in enumerate(request.outputs)
+        if output.parameters
+    }
+    return {position: form for position, form in forms.items() if form is not None}
+
+
+def _header_of(output: OipOutput) -> pb.ModelInferResponse.InferOutputTensor:
+    tensor = output.tensor
+    header = pb.ModelInferResponse.InferOutputTensor(name=output.name, datatype=output.datatype, shape=tensor.shape)
+    if output.place is not None:
+        for name, value in oip_shared_memory.parameters_of(output.place, tensor.byte_size).items():
+            parameter = header.parameters[name]
+            if isinstance(value, str):
+                parameter.string_param = value
+            else:
+                parameter.int64_param = value
+    return header
 
 
 def _type_of(given: _Input, model_name: str) -> ElementType:

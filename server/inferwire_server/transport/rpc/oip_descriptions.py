@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inferwire_server.service.models import Model
+from inferwire_server.service.values import Region
 from inferwire_server.transport.oip import ModelMetadata, TensorMetadata
 from inferwire_server.transport.oip_repository import IndexEntry
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
@@ -56,6 +57,18 @@ def encode_index(entries: Iterable[IndexEntry]) -> pb.RepositoryIndexResponse:
             )
             for entry in entries
         ]
+    )
+
+
+def encode_regions(regions: Iterable[Region]) -> pb.SystemSharedMemoryStatusResponse:
+    """Write what shared memory is registered."""
+    return pb.SystemSharedMemoryStatusResponse(
+        regions={
+            region.name: pb.SystemSharedMemoryStatusResponse.RegionStatus(
+                name=region.name, key=region.key, offset=region.offset, byte_size=region.byte_size
+            )
+            for region in regions
+        }
     )
 
 

@@ -1,0 +1,49 @@
+"""The forms that callers want outputs in, as what a slot has to do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from inferwire_server.core.classes import top_classes
+from inferwire_server.core.job import Finish, Finishes
+from inferwire_server.core.specs import PortSpec
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.models import Model
+from inferwire_server.errors import invalid_input
+from inferwire_server.service.shared_memory import SharedMemoryService
+from inferwire_server.service.values import OutputForm, SharedPlace, TopClasses
+
+_NO_NUMBERS = ("string", "boolean")
+
+
+def finishes(
+    model: Model, wanted: Sequence[int], forms: Mapping[int, OutputForm], shared_memory: SharedMemoryService
+) -> Finishes:
+    """Say what is to be done with each wanted output; nothing with those of which `forms` says nothing.
+
+    Raises:
+        ServingError: INVALID_INPUT for an output that cannot have the form.
+    """
+    made: list[Finish | None] = [None] * len(wanted)
+    for position, form in forms.items():
+        port = model.spec.outputs[wanted[position]]
+        what = f"output '{port.oip_name}' of model '{model.name}'"
+        match form:
+            case TopClasses():
+                made[position] = _classify(what, model, port, form)
+            case SharedPlace():
+                made[position] = shared_memory.write_to(form, what)
+    shared_memory.check_apart(form for form in forms.values() if isinstance(form, SharedPlace))
+    return tuple(made)
+
+
+def _classify(what: str, model: Model, port: PortSpec, form: TopClasses) -> Finish:
+    if port.element_type.oip is None or port.element_type.name in _NO_NUMBERS:
+        raise invalid_input(
+            f"{what} is asked for as classes, but has element type {port.element_type.name}, expected numbers"
+        )
+
+    def classify(tensor: Tensor) -> Tensor:
+        return top_classes(tensor, form.count, model.labels)
+
+    return classify

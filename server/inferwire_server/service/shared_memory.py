@@ -1,0 +1,173 @@
+"""Regions of shared memory that callers on this machine register, and tensors that lie in them.
+
+A region's name is everybody's: it is there until somebody takes it away, or the server ends. What is taken away stays
+mapped while a job uses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import Finish
+from inferwire_server.core.specs import PortKey
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.shared_segments import Segment, SharedSegments
+from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.service.values import Region, SharedPlace, SharedTensor, StoredTensor
+
+MOST_REGIONS = 512
+"""Each takes an open file, of which a process has about a thousand."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mapped:
+    region: Region
+    segment: Segment
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Span:
+    """The bytes of a segment from `start` up to, not with, `end`."""
+
+    key: str
+    start: int
+    end: int
+
+
+class SharedMemoryService:
+    """Keeps registered regions. Without segments it refuses whatever is asked of it."""
+
+    def __init__(self, segments: SharedSegments | None, most_regions: int = MOST_REGIONS) -> None:
+        self._segments = segments
+        self._most_regions = most_regions
+        self._mapped: dict[str, _Mapped] = {}
+
+    def __repr__(self) -> str:
+        return f"<SharedMemoryService: {len(self._mapped)} regions>"
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether callers may use shared memory."""
+        return self._segments is not None
+
+    async def register(self, region: Region) -> None:
+        """Map a region under its name.
+
+        Raises:
+            ServingError: INVALID_INPUT if the name is taken or is none; what opening the segment raises.
+        """
+        segments = self._require()
+        self._check_is_free(region.name)
+        segment = await asyncio.to_thread(segments.open, region.key, region.offset, region.byte_size)
+        self._check_is_free(region.name)
+        self._mapped[region.name] = _Mapped(region, segment)
+
+    def regions(self, name: str = "") -> tuple[Region, ...]:
+        """List the region of a name, or all.
+
+        Raises:
+            ServingError: INVALID_INPUT for a name that is not registered.
+        """
+        self._require()
+        if name and name not in self._mapped:
+            raise invalid_input(f"Unable to find system shared memory region: '{name}'")
+        return tuple(mapped.region for mapped in self._mapped.values() if name in ("", mapped.region.name))
+
+    def unregister(self, name: str = "") -> None:
+        """Take away the region of a name, or all; do nothing where there is none."""
+        self._require()
+        if name:
+            self._mapped.pop(name, None)
+        else:
+            self._mapped.clear()
+
+    def close(self) -> None:
+        """Take away all."""
+        self._mapped.clear()
+
+    def bring_in(
+        self, inputs: Iterable[tuple[PortKey, Tensor | StoredTensor | SharedTensor]]
+    ) -> list[tuple[PortKey, Tensor | StoredTensor]]:
+        """Give inputs with those that lie in shared memory as tensors over it.
+
+        Raises:
+            ServingError: INVALID_INPUT if one is not there.
+        """
+        return [(key, self._tensor(given) if isinstance(given, SharedTensor) else given) for key, given in inputs]
+
+    def write_to(self, place: SharedPlace, what: str) -> Finish:
+        """Give what writes an output to its place; `what` names it.
+
+        Raises:
+            ServingError: INVALID_INPUT if the place is not there.
+        """
+        segment = self._find(place).segment
+
+        def write(tensor: Tensor) -> Tensor:
+            if tensor.byte_size > place.byte_size:
+                raise invalid_input(
+                    f"{what} takes {tensor.byte_size} bytes, but has {place.byte_size} "
+                    f"in shared memory region '{place.region}'"
+                )
+            return replace(tensor, data=segment.write(place.offset, tensor.data))
+
+        return write
+
+    def check_apart(self, places: Iterable[SharedPlace]) -> None:
+        """Refuse places of outputs one of which would write over another.
+
+        Raises:
+            ServingError: INVALID_INPUT.
+        """
+        for one, other in pairwise(sorted(map(self._span, places))):
+            if one.key == other.key and other.start < one.end:
+                raise invalid_input(
+                    f"outputs overlap in shared memory key '{one.key}', at {other.start} to {min(one.end, other.end)}, "
+                    "expected places of their own"
+                )
+
+    def _tensor(self, shared: SharedTensor) -> Tensor:
+        place = shared.place
+        data = self._find(place).segment.view(place.offset, place.byte_size)
+        # The lengths in strings are read more than once, and must be the same each time.
+        return Tensor(shared.element_type, shared.shape, bytes(data) if shared.element_type.is_string else data)
+
+    def _span(self, place: SharedPlace) -> _Span:
+        region = self._find(place).region
+        start = region.offset + place.offset
+        return _Span(region.key.lstrip("/"), start, start + place.byte_size)
+
+    def _find(self, place: SharedPlace) -> _Mapped:
+        self._require()
+        mapped = self._mapped.get(place.region)
+        if mapped is None:
+            raise invalid_input(f"Unable to find shared memory region: '{place.region}'")
+        if place.offset + place.byte_size > mapped.region.byte_size:
+            raise invalid_input(
+                f"Invalid offset + byte size for shared memory region: '{place.region}' has {mapped.region.byte_size} "
+                f"bytes, offset {place.offset} and byte size {place.byte_size} go beyond them"
+            )
+        return mapped
+
+    def _require(self) -> SharedSegments:
+        if self._segments is None:
+            raise ServingError(
+                Code.UNIMPLEMENTED,
+                "this server does not offer shared memory: send tensors' bytes, or start it with --shared-memory",
+            )
+        return self._segments
+
+    def _check_is_free(self, name: str) -> None:
+        if not name:
+            raise invalid_input("a shared memory region has no name, expected one")
+        if name in self._mapped:
+            raise invalid_input(f"shared memory region '{name}' already in manager: unregister it first")
+        if len(self._mapped) >= self._most_regions:
+            raise ServingError(
+                Code.TOO_LARGE,
+                f"shared memory region '{name}' is one too many, at most {self._most_regions} can be registered",
+            )

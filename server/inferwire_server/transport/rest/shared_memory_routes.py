@@ -1,0 +1,96 @@
+"""Shared memory over REST, as the Open Inference Protocol has it: regions are registered, listed and taken away."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, NoReturn
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from inferwire_server.errors import invalid_input
+from inferwire_server.service import Services
+from inferwire_server.service.values import Region
+from inferwire_server.transport import oip_shared_memory
+from inferwire_server.transport.rest import documentation as doc
+from inferwire_server.transport.rest.bodies import read_object
+from inferwire_server.transport.rest.json_elements import json_kind
+from inferwire_server.transport.rest.oip_routes import TAG
+from inferwire_server.transport.rest.options import RestOptions
+from inferwire_server.transport.rest.responses import json_response
+from inferwire_server.transport.rest.routes import Route
+
+_SYSTEM = "/v2/systemsharedmemory"
+_CUDA = "/v2/cudasharedmemory"
+
+
+class SharedMemoryRoutes:
+    """Endpoints of regions of shared memory. Of CUDA's there are none."""
+
+    def __init__(self, services: Services, options: RestOptions) -> None:
+        self._services = services
+        self._options = options
+
+    def routes(self) -> list[Route]:
+        """List the endpoints."""
+        status, unregister = _paths(_SYSTEM, "status"), _paths(_SYSTEM, "unregister")
+        cuda_status, cuda_unregister = _paths(_CUDA, "status"), _paths(_CUDA, "unregister")
+        register, cuda_register = _paths(_SYSTEM, "register")[1:], _paths(_CUDA, "register")[1:]
+        gone = doc.UNREGISTER_REGIONS
+        return [
+            Route("POST", register, self.register, TAG, "Register shared memory", openapi=doc.REGISTER_REGION),
+            Route("GET", status, self.status, TAG, "List shared memory", openapi=doc.REGIONS),
+            Route("POST", unregister, self.unregister, TAG, "Take shared memory away", openapi=gone),
+            Route("POST", cuda_register, self.register_cuda, TAG, "Register CUDA memory", openapi=doc.REGISTER_CUDA),
+            Route("GET", cuda_status, self.status_cuda, TAG, "List CUDA memory", openapi=doc.CUDA_REGIONS),
+            Route("POST", cuda_unregister, self.unregister_cuda, TAG, "Take CUDA memory away", openapi=gone),
+        ]
+
+    async def register(self, request: Request) -> Response:
+        """Map a part of this machine's shared memory under a name, for tensors to lie in.
+
+        Needs `--shared-memory`. Inputs and outputs then name it in their parameters: `shared_memory_region`,
+        `shared_memory_offset` and `shared_memory_byte_size`.
+        """
+        body = await read_object(request, self._options.max_body_bytes)
+        name = request.path_params["region"]
+        key: object = body.get("key")
+        if not isinstance(key, str):
+            raise invalid_input(f"the 'key' of shared memory region '{name}' is {json_kind(key)}, expected a string")
+        region = Region(name, key, _bytes(body, "offset", name), _bytes(body, "byte_size", name))
+        await self._services.shared_memory.register(region)
+        return Response()
+
+    async def status(self, request: Request) -> Response:
+        """List the regions, or the one of a name."""
+        regions = self._services.shared_memory.regions(request.path_params.get("region", ""))
+        return json_response([asdict(region) for region in regions])
+
+    async def unregister(self, request: Request) -> Response:
+        """Take all regions away, or the one of a name, if there is one. Inferences that use it end as they would."""
+        self._services.shared_memory.unregister(request.path_params.get("region", ""))
+        return Response()
+
+    async def register_cuda(self, request: Request) -> NoReturn:
+        """Refuse a region of a GPU."""
+        raise oip_shared_memory.no_cuda(request.path_params["region"])
+
+    async def status_cuda(self, _request: Request) -> Response:
+        """List no regions."""
+        return json_response([])
+
+    async def unregister_cuda(self, _request: Request) -> Response:
+        """Do nothing: there is none."""
+        return Response()
+
+
+def _paths(kind: str, last: str) -> tuple[str, str]:
+    return f"{kind}/{last}", f"{kind}/region/{{region}}/{last}"
+
+
+def _bytes(body: dict[str, Any], name: str, region: str) -> int:
+    value: object = body.get(name, 0)
+    if type(value) is not int:
+        shown = value if isinstance(value, float) else json_kind(value)
+        raise invalid_input(f"the '{name}' of shared memory region '{region}' is {shown}, expected a number of bytes")
+    return value

@@ -1,0 +1,66 @@
+"""What callers want made of their outputs is made on the slot's thread, of each job's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import Finish, Job, Outcome, Work
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.fake_backend import FakeModel, echo_spec
+from inferwire_server.engine.slot_runs import SlotRun
+from inferwire_server.errors import ServingError
+
+CANCELLED = ServingError(Code.CANCELLED, "cancelled by the test")
+REFUSED = ServingError(Code.INVALID_INPUT, "refused by the test")
+
+
+def row(fill: int) -> Tensor:
+    return Tensor(BY_NAME["f32"], (1, 4), bytes([fill]) * 16)
+
+
+def shouted(tensor: Tensor) -> Tensor:
+    return replace(tensor, data=bytes(tensor.data) + b"!")
+
+
+def refuse(_: Tensor) -> Tensor:
+    raise REFUSED
+
+
+def a_job(fill: int, finish: Finish | None) -> Job:
+    return Job("echo", Work((row(fill),), (0,), finishes=(finish,)), 0.0)
+
+
+def outcomes(*jobs: Job, model: FakeModel | None = None) -> Sequence[Outcome]:
+    return SlotRun((model or FakeModel(echo_spec("echo"))).create_slot(), jobs)()
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["alone", "as one batch"])
+def test_each_job_has_its_own_made_of_its_own(count: int) -> None:
+    jobs = [a_job(1, shouted), a_job(2, None)][:count]
+    assert outcomes(*jobs) == [(shouted(row(1)),), (row(2),)][:count]
+
+
+def test_one_that_cannot_be_made_fails_its_own_job_alone() -> None:
+    assert outcomes(a_job(1, refuse)) == [REFUSED]
+    assert outcomes(a_job(1, shouted), a_job(2, refuse), a_job(3, shouted)) == [
+        (shouted(row(1)),),
+        REFUSED,
+        (shouted(row(3)),),
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["alone", "as one batch"])
+def test_nothing_is_made_for_a_job_that_was_cancelled_on_the_way(count: int) -> None:
+    jobs = [a_job(1, refuse), a_job(2, shouted)][:count]
+
+    def cancel_first(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        jobs[0].end(CANCELLED, 1.0)
+        return inputs
+
+    model = FakeModel(echo_spec("echo"), compute=lambda inputs: tuple(cancel_first(inputs)))
+    assert outcomes(*jobs, model=model) == [CANCELLED, (shouted(row(2)),)][:count]

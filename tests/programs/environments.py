@@ -1,0 +1,53 @@
+"""Environments of their own for programs from PyPI: made once, under `build/programs`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "build/programs"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What programs need beside Python.
+
+    Attributes:
+        name: Names its folder.
+        packages: What is installed from PyPI.
+        has_client: Whether this project's client is installed, too.
+    """
+
+    name: str
+    packages: tuple[str, ...]
+    has_client: bool = False
+
+    def python(self) -> Path:
+        """Give the Python that has the packages, and make it first where it is not there or has others."""
+        folder = FOLDER / self.name
+        made_of = folder / "packages"
+        wanted = " ".join(self.packages)
+        if not made_of.exists() or made_of.read_text() != wanted:
+            print(f"installs {wanted}", flush=True)
+            venv.create(folder, with_pip=True, clear=True)
+            ours = ("--editable", ROOT) if self.has_client else ()
+            self.run("-m", "pip", "install", "--quiet", *self.packages, *ours)
+            made_of.write_text(wanted)
+        return folder / "bin/python"
+
+    def run(self, *arguments: Path | str) -> str:
+        """Run its Python and give what it prints.
+
+        Raises:
+            subprocess.CalledProcessError: If it does not end with 0; what it says of that is then shown.
+        """
+        command = [FOLDER / self.name / "bin/python", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
+        done.check_returncode()
+        return done.stdout
