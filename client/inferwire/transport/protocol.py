@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from inferwire.errors import InferwireError
 from inferwire.partial_shape import PartialShape
@@ -153,8 +153,7 @@ class LayerTime:
     cpu_time_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How an execution ended: with outputs, or with an error; the times of its layers where they were wanted."""
 
     outputs: Sequence[OutputValue] = ()
