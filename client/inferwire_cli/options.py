@@ -28,7 +28,8 @@ HttpAddressOption = Annotated[
 ]
 
 VersionOption = Annotated[
-    str, Parameter(name="--model-version", help="The model's version; the current one unless given.")
+    str,
+    Parameter(name="--model-version", show_default=False, help="The model's version; the current one unless given."),
 ]
 
-JsonOption = Annotated[bool, Parameter(name="--json", help="Print JSON, for programs.")]
+JsonOption = Annotated[bool, Parameter(name="--json", show_default=False, help="Print JSON, for programs.")]

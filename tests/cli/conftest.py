@@ -2,42 +2,65 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import copytree
 
 import pytest
 
+from inferwire_cli.__main__ import main
 from inferwire_cli.server_process import ServerProcess, running_server
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
-Completed = subprocess.CompletedProcess[str]
-Run = Callable[..., Completed]
+ENCODED = """
+labels = "labels.txt"
+[preprocessing.image]
+encoded = true
+resize = "bicubic_pillow"
+model_layout = "NCHW"
+mean = 127
+scale = 128
+"""
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """The example models, and one that does not load."""
+    """The example models, one that takes encoded pictures, and one that does not load."""
     repository = tmp_path_factory.mktemp("cli") / "models"
     copytree(DEPLOY / "models", repository)
+    copytree(DEPLOY / "models/efficientnet_lite0", repository / "files")
+    (repository / "files/inferwire.toml").write_text(ENCODED)
     (repository / "broken/1").mkdir(parents=True)
     (repository / "broken/1/model.onnx").write_text("no model")
     with running_server(repository, "--allow-model-control") as running:
         yield running
 
 
-@pytest.fixture
-def run(server: ServerProcess) -> Run:
-    """Run the command against the server; keyword arguments are environment variables."""
-    own = {"INFERWIRE_ADDRESS": server.grpc_address, "INFERWIRE_HTTP_ADDRESS": server.http_address}
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command printed, and its exit code."""
 
-    def inferwire(*words: str | Path, **environment: str) -> Completed:
-        command = [sys.executable, "-m", "inferwire_cli", *map(str, words)]
-        variables = {**os.environ, **own, **environment}
-        return subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=120)
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(
+    server: ServerProcess, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Done]:
+    """Run the command against the server, in this process; keyword arguments are environment variables."""
+    monkeypatch.setenv("INFERWIRE_ADDRESS", server.grpc_address)
+    monkeypatch.setenv("INFERWIRE_HTTP_ADDRESS", server.http_address)
+
+    def inferwire(*words: str | Path, **environment: str) -> Done:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        printed = capsys.readouterr()
+        return Done(code, printed.out, printed.err)
 
     return inferwire

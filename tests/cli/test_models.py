@@ -7,12 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inferwire_cli.server_process import HOST, ServerProcess, free_ports, running_server
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Run = Callable[..., Any]
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
 

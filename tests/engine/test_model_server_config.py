@@ -94,7 +94,7 @@ def test_sections_without_content_and_monitoring_are_taken(tmp_path: Path) -> No
 def test_everything_that_is_not_offered_is_named_in_one_message(tmp_path: Path) -> None:
     repository = write(
         tmp_path,
-        {"name": "a", "base_path": "a", "shape": "auto", "nirqe": 1},
+        {"name": "a", "base_path": "a", "shape": "all", "nirqe": 1},
         {"name": "a", "base_path": "s3://bucket/a"},
         {"base_path": 3},
         mediapipe_config_list=[{"name": "graph"}],
@@ -104,7 +104,7 @@ def test_everything_that_is_not_offered_is_named_in_one_message(tmp_path: Path) 
     for part in (
         "the configuration config.json: mediapipe_config_list: graphs of MediaPipe",
         "pipelines is no section of the file",
-        "model 'a': shape is \"auto\"",
+        "model 'a': shape is \"all\"",
         "model 'a': nirqe is no field of a model",
         "model 'a': base_path is 's3://bucket/a', expected a folder of this machine",
         "model_config_list[2]: name has to be a text",

@@ -34,6 +34,8 @@ def nameless(**settings: object) -> dict[str, Any]:
         ({"shape": "()"}, {"shapes": {"": []}}),
         ({"shape": {"a": "(1,2)", "b": "(3)"}}, {"shapes": {"a": [1, 2], "b": [3]}}),
         ({"shape": '{"a": "(1,2)"}'}, {"shapes": {"a": [1, 2]}}),
+        ({"shape": "auto"}, {"shapes": {"": "any"}}),
+        ({"shape": {"a": "auto", "b": "(3)"}}, {"shapes": {"a": "any", "b": [3]}}),
         ({"batch_size": 8}, {"batch": 8}),
         ({"batch_size": "8"}, {"batch": 8}),
         ({"batch_size": "1:8"}, {"batch": "1..8"}),
@@ -89,9 +91,9 @@ def test_a_field_becomes_a_setting_that_is_one(config: dict[str, Any], table: di
         ({"model_version_policy": {"specific": {"versions": []}}}, 'model_version_policy is {"specific"'),
         ({"model_version_policy": {"specific": {"versions": [True]}}}, 'model_version_policy is {"specific"'),
         ({"model_version_policy": {"all": {}, "latest": {}}}, 'model_version_policy is {"all"'),
-        ({"shape": "auto"}, 'shape is "auto", expected dimensions such as (1,3,224,224)'),
+        ({"shape": "any"}, 'shape is "any", expected dimensions such as (1,3,224,224)'),
         ({"shape": "(1,500:200)"}, 'shape is "(1,500:200)", expected dimensions'),
-        ({"shape": {"x": "auto"}}, 'shape is "auto", expected dimensions'),
+        ({"shape": {"x": 5}}, "shape is 5, expected dimensions"),
         ({"shape": {}}, "shape is {}, expected dimensions"),
         ({"shape": [1, 2]}, "shape is [1, 2], expected dimensions"),
         ({"batch_size": True}, "batch_size is true, expected a number of rows"),
@@ -123,5 +125,5 @@ def test_what_is_no_setting_is_named(config: dict[str, Any], problem: str) -> No
 
 
 def test_all_that_is_wrong_is_named() -> None:
-    _, problems = translate({"nireq": -1, "nirqe": 4, "target_device": "CPU", "shape": "auto"})
+    _, problems = translate({"nireq": -1, "nirqe": 4, "target_device": "CPU", "shape": "all"})
     assert [problem.split()[0] for problem in problems] == ["nireq", "nirqe", "shape"]

@@ -34,6 +34,7 @@ DEVICE_PROPERTIES = { CPU = { INFERENCE_NUM_THREADS = 1 } }
 [shapes]
 x = [1, -1, "2..8", "3.."]
 scalar = []
+free = "any"
 
 [warm_up]
 x = [1, 2, 4, 8]
@@ -64,9 +65,18 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         batch=Dimension(1, 8),
         labels=("a", "b"),
         idle_unload_s=60.0,
-        shapes={"x": (Dimension(1, 1), Dimension(0, None), Dimension(2, 8), Dimension(3, None)), "scalar": ()},
+        shapes={
+            "x": (Dimension(1, 1), Dimension(0, None), Dimension(2, 8), Dimension(3, None)),
+            "scalar": (),
+            "free": "any",
+        },
         warm_up={"x": (1, 2, 4, 8)},
     )
+
+
+def test_inputs_of_any_shape_are_told_apart_from_those_of_one(tmp_path: Path) -> None:
+    source = settings_of(tmp_path, '[shapes]\nx = [1]\ny = "any"').source(tmp_path / "model.xml")
+    assert (source.reshape, source.free) == ({"x": (Dimension(1, 1),)}, {"y"})
 
 
 def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
@@ -92,7 +102,7 @@ def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
 
 
 NAMES = "device, properties, precision, slots, version_policy, priority, weight, batch, shapes, labels, idle_unload_s"
-SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "1..8"'
+SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "1..8"; or "any" for all of them'
 
 
 @pytest.mark.parametrize(

@@ -350,6 +350,18 @@ def test_the_batch_is_set_where_the_layout_says_it_is_else_first(backend: OpenVi
     assert backend.read(replace(source, batch=Dimension(0, None))).inputs[0].shape_text == "[?,2]"
 
 
+def test_inputs_that_take_any_length_keep_their_rank(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    first, second = parameter(BY_NAME["f32"], (5, 2), "first"), parameter(BY_NAME["f32"], (3,), "second")
+    source = saved(tmp_path, [("y", ops.relu(first)), ("z", ops.relu(second))], [first, second])
+    shapes = [
+        [port.shape_text for port in backend.read(replace(source, free=frozenset(free))).inputs]
+        for free in (("first",), ("",), ())
+    ]
+    assert shapes == [["[?,?]", "[3]"], ["[?,?]", "[?]"], ["[5,2]", "[3]"]]
+    with pytest.raises(ServingError, match="there is no input 'third', expected one of first, second"):
+        backend.read(replace(source, free=frozenset({"third"})))
+
+
 def test_a_batch_of_what_has_none_is_refused(backend: OpenVinoBackend, tmp_path: Path) -> None:
     x = parameter(BY_NAME["f32"], ())
     source = saved(tmp_path, [("y", ops.relu(x))], [x])

@@ -12,6 +12,8 @@ from inferwire_cli.options import AddressOption, JsonOption
 def models(*, json: JsonOption = False, address: AddressOption = None) -> int:
     """List what a server serves: every version, its state, where it runs, what it takes and gives.
 
+    For example:
+
     ```
     inferwire models
     inferwire models --address gpu-box:8001 --json
@@ -27,6 +29,8 @@ def load(name: str, /, *, address: AddressOption = None) -> int:
 
     What serves meanwhile loses no request; if the new one fails, it serves on. The server has to be started with
     --allow-model-control.
+
+    For example:
 
     ```
     inferwire load resnet50
@@ -46,6 +50,8 @@ def unload(name: str, /, *, address: AddressOption = None) -> int:
     """Take no more inferences for a model, and wait until those it has have ended.
 
     The server has to be started with --allow-model-control.
+
+    For example:
 
     ```
     inferwire unload resnet50

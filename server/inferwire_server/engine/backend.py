@@ -38,7 +38,8 @@ class Source:
     """Where a model is read from, and what is done to it then: new shapes first.
 
     One that `is_compiled` is what `CompiledModel.export` once gave. A shape or the preprocessing of "" is that of the
-    only input. `batch` is the length of every input's batch dimension.
+    only input. `free` names inputs that take every length, with "" for all. `batch` is the length of every input's
+    batch dimension.
     """
 
     path: Path
@@ -47,6 +48,7 @@ class Source:
     is_compiled: bool = False
     preprocessing: tuple[Preprocessing, ...] = ()
     batch: Dimension | None = None
+    free: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

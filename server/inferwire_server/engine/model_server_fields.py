@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP
+from inferwire_server.engine.model_settings import ANY
 from inferwire_server.engine.preprocessing_settings import COLORS
 from inferwire_server.engine.setting_values import LARGEST, UnfitError, text, whole
 
@@ -19,7 +20,7 @@ Table: TypeAlias = dict[str, Any]
 ONLY_INPUT = ""
 """What a setting for a model's only input is named after."""
 
-_SHAPE = "dimensions such as (1,3,224,224): lengths, -1 for any, or ranges such as 200:500"
+_SHAPE = "dimensions such as (1,3,224,224): lengths, -1 for any, or ranges such as 200:500; or auto"
 _BATCH = "a number of rows, -1 or auto for any, or a range such as 1:8"
 _LAYOUT = "a layout such as NCHW, or the callers' and the model's such as NHWC:NCHW"
 _COLORS = {"NV12": "NV12_SINGLE_PLANE", "I420": "I420_SINGLE_PLANE"}
@@ -127,7 +128,9 @@ def _shapes(value: object) -> Table:
     return {"shapes": {name: _shape(each) for name, each in _by_input(value, _SHAPE).items()}}
 
 
-def _shape(value: object) -> list[int | str]:
+def _shape(value: object) -> list[int | str] | str:
+    if value == "auto":
+        return ANY
     written = re.fullmatch(r"\s*[(\[](.*)[)\]]\s*", value) if isinstance(value, str) else None
     if written is None:
         raise UnfitError(value, _SHAPE)

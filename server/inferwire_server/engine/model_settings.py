@@ -26,6 +26,9 @@ from inferwire_server.errors import ServingError
 
 FILE_NAME = "inferwire.toml"
 
+ANY = "any"
+"""The shape of an input that takes every length in each of its dimensions."""
+
 _PRECISIONS = ("f32", "f16", "bf16")
 
 
@@ -42,7 +45,7 @@ class ModelSettings:
         priority: The priority of jobs that name none.
         weight: Its share of a device that others want too: twice the weight, twice the time.
         batch: How many rows inputs have, in place of what the model says; of models whose shapes are not given.
-        shapes: Shapes of inputs, in place of those in the model; "" names the only one.
+        shapes: Shapes of inputs, in place of those in the model, or `ANY`; "" names the only one, or all for `ANY`.
         warm_up: Shapes of the zeros it runs before it is ready; None for no such run.
         labels: The names of the classes that an output's last dimension counts.
         idle_unload_s: After how many seconds without a job it is unloaded, until the next; None for never.
@@ -60,7 +63,7 @@ class ModelSettings:
     priority: int = 0
     weight: float = 1.0
     batch: Dimension | None = None
-    shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    shapes: dict[str, Shape | str] = field(default_factory=dict[str, Shape | str])
     warm_up: Mapping[str, tuple[int, ...]] | None = None
     labels: tuple[str, ...] = ()
     idle_unload_s: float | None = None
@@ -72,7 +75,9 @@ class ModelSettings:
     def source(self, path: Path) -> Source:
         """Say what is read where the model lies there."""
         recorded = tuple(each.recorded(name) for name, each in self.preprocessing.items())
-        return Source(path, reshape=self.shapes, batch=self.batch, preprocessing=recorded)
+        reshape = {name: shape for name, shape in self.shapes.items() if not isinstance(shape, str)}
+        free = frozenset(name for name, shape in self.shapes.items() if shape == ANY)
+        return Source(path, reshape=reshape, free=free, batch=self.batch, preprocessing=recorded)
 
     def options(self, name: str, defaults: ModelOptions) -> ModelOptions:
         """Say how the model of this name is compiled where others are compiled with these defaults."""
@@ -199,10 +204,12 @@ def _property(value: object) -> PropertyValue:
     raise UnfitError(value, "text, a number, true or false, or a list or table of them")
 
 
-_SHAPE = 'a list of dimensions: lengths, -1 for any, or bounds such as "1..8"'
+_SHAPE = 'a list of dimensions: lengths, -1 for any, or bounds such as "1..8"; or "any" for all of them'
 
 
-def _shape(value: object) -> Shape:
+def _shape(value: object) -> Shape | str:
+    if value == ANY:
+        return ANY
     if not isinstance(value, list):
         raise UnfitError(value, _SHAPE)
     items = cast("list[object]", value)

@@ -306,6 +306,8 @@ def _translate(code: Code, call: Callable[[], T]) -> T:
 
 def _read(core: Any, source: Source) -> ov.Model:
     model: ov.Model = core.read_model(source.path, source.weights)
+    if source.free:
+        _set_free(model, source.free)
     _reshape(model, source.reshape)
     if source.batch is not None:
         _set_batch(model, source.batch)
@@ -320,6 +322,17 @@ def _reshape(model: ov.Model, shapes: Mapping[str, Shape]) -> None:
         model.reshape(_partial_shape(shapes[""]))
     elif shapes:
         model.reshape({name: _partial_shape(shape) for name, shape in shapes.items()})
+
+
+def _set_free(model: ov.Model, names: frozenset[str]) -> None:
+    """Let inputs take every length in each of their dimensions: those of these names, or all for an empty one."""
+    known = {name: port for port in model.inputs for name in port.get_names()}
+    unknown = sorted(names - known.keys() - {""})
+    if unknown:
+        raise ValueError(f"there is no input '{unknown[0]}', expected one of {', '.join(sorted(known)) or 'none'}")
+    ports = model.inputs if "" in names else [known[name] for name in names]
+    ranked = [port for port in ports if port.get_partial_shape().rank.is_static]
+    model.reshape({port: ov.PartialShape([-1] * len(port.get_partial_shape())) for port in ranked})
 
 
 def _set_batch(model: ov.Model, batch: Dimension) -> None:

@@ -73,10 +73,10 @@ async def test_nothing_new_is_200_and_something_201(client: httpx.AsyncClient, t
 
 
 async def test_a_broken_file_is_told_and_what_serves_serves_on(client: httpx.AsyncClient, tmp_path: Path) -> None:
-    configure(tmp_path, "a", shape="auto")
+    configure(tmp_path, "a", shape="all")
     refused = await client.post("/v1/config/reload")
     assert refused.status_code == 400
-    assert "model 'a': shape is \"auto\"" in refused.json()["error"]
+    assert "model 'a': shape is \"all\"" in refused.json()["error"]
     states: dict[str, Any] = (await client.get("/v1/config")).json()
     assert states["a"]["model_version_status"] == [AVAILABLE]
 
