@@ -40,7 +40,8 @@ _HISTOGRAMS: tuple[tuple[str, str, Callable[[Tally], Histogram]], ...] = (
 class Metrics:
     """Counts what happens to jobs, and reads queues and slots when it is asked. All of it on the loop.
 
-    Every submitted job ends in one outcome, refused among them, or still waits or runs.
+    Every submitted job ends in one outcome, refused among them, or still waits or runs. A stack counts as so many
+    jobs; those of its executions that were cancelled end with the others.
     """
 
     def __init__(self) -> None:
@@ -55,33 +56,36 @@ class Metrics:
         """Read the load of these devices at every scrape."""
         self._registry.register(_Loads(devices))
 
-    def job_submitted(self, device: str, model: ModelKey) -> None:
+    def job_submitted(self, device: str, model: ModelKey, count: int) -> None:
         """Count a job that asks to be admitted."""
-        self._of(device, model).submitted += 1
+        self._of(device, model).submitted += count
 
-    def job_refused(self, device: str, model: ModelKey) -> None:
+    def job_refused(self, device: str, model: ModelKey, count: int) -> None:
         """Count a job that was not admitted."""
-        self._of(device, model).outcomes[REFUSED] += 1
+        self._of(device, model).outcomes[REFUSED] += count
 
-    def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
+    def inference_started(self, device: str, model: ModelKey, count: int) -> None:
         """Count an inference by the jobs that it runs."""
-        self._of(device, model).jobs.observe(jobs)
+        self._of(device, model).jobs.observe(count)
 
     def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
-        """Count an inference by its rows: those of a batch, or one for each job of a model that has none."""
-        batching = model.terms.batching if isinstance(model, Model) else None
-        # What is more than a batch runs alone: as many sizes as callers like are not told apart.
-        rows = len(works) if batching is None else min(sum(map(rows_of, works)), batching.max_size)
-        self._of(device, model).end_run(max(rows, 1), seconds)
+        """Count an inference by its rows: those of a batch, or one for each execution of a model that has none."""
+        batching, tally = model.terms.batching if isinstance(model, Model) else None, self._of(device, model)
+        if batching is None:
+            tally.end_runs(1, seconds, sum([work.count for work in works]))
+        else:
+            # What is more than a batch runs alone: as many sizes as callers like are not told apart.
+            rows = min(sum(map(rows_of, works)), batching.max_size)
+            tally.end_runs(max(rows, 1), seconds)
 
     def job_ended(self, device: str, job: Job) -> None:
         """Count a job that has ended."""
         self._of(device, job.model).end(job)
 
-    def job_answered(self, device: str, job: Job, wire_s: float) -> None:
+    def job_answered(self, device: str, job: Job, wire_s: float, count: int) -> None:
         """Count what the answered call of a job took besides the job; its model may have gone meanwhile."""
         tally = self._children.get(job.model) or self._tally((*_model_labels(job.model), device))
-        tally.wire.observe(wire_s)
+        tally.wire.observe(wire_s, count)
 
     def model_gone(self, model: ModelKey) -> None:
         """Forget a model that takes no more jobs; its counts stay."""

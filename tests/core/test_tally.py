@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Job, Work
+from inferwire_server.core.job import Apart, Job, Work
 from inferwire_server.core.tally import SECONDS, Histogram, Runs, Tally
 from inferwire_server.errors import ServingError
 
@@ -47,5 +47,16 @@ def test_a_job_that_failed_is_counted_by_the_time_it_took_in_all(is_started: boo
 def test_inferences_are_told_apart_by_their_rows() -> None:
     tally = Tally()
     for rows, seconds in ((1, 0.5), (4, 1.0), (1, 0.25)):
-        tally.end_run(rows, seconds)
+        tally.end_runs(rows, seconds)
     assert tally.runs == {1: Runs(2, 0.75), 4: Runs(1, 1.0)}
+
+
+def test_a_stack_is_counted_as_its_executions() -> None:
+    tally, job = Tally(), Job("m", Work((), (), count=3), submitted_at=1.0)
+    job.start(1.5)
+    job.drop(1)
+    job.finish(Apart(((), (), ServingError(Code.INFERENCE_FAILED, "no"))), 3.0)
+    tally.end(job)
+    assert tally.outcomes == {"finished": 1, "cancelled": 1, "failed": 1}
+    assert (tally.queue.count, tally.inference.count, tally.total.count) == (3, 1, 1)
+    assert (tally.queue.total, tally.failed_s) == (1.5, 4.0)

@@ -124,8 +124,8 @@ class ModelSpec:
             raise invalid_input(self._unknown("input", key, self.inputs))
         return self.inputs[index]
 
-    def bind(self, given: Iterable[tuple[PortKey, Tensor]]) -> tuple[Tensor, ...]:
-        """Put a caller's inputs into the model's order.
+    def bind(self, given: Iterable[tuple[PortKey, Tensor]], count: int = 1) -> tuple[Tensor, ...]:
+        """Put a caller's inputs into the model's order, or those of a stack of so many executions.
 
         Raises:
             ServingError: INVALID_INPUT if one is unknown, missing, given twice, or does not fit.
@@ -137,7 +137,7 @@ class ModelSpec:
                 raise invalid_input(self._unknown("input", key, self.inputs))
             if bound[index] is not None:
                 raise invalid_input(f"input '{self.inputs[index].oip_name}' of model '{self.name}' is given twice")
-            self._check(self.inputs[index], tensor)
+            self._check(self.inputs[index], tensor, count)
             bound[index] = tensor
         complete = tuple(tensor for tensor in bound if tensor is not None)
         if len(complete) != len(bound):
@@ -168,14 +168,15 @@ class ModelSpec:
         what = f"'{key}'" if isinstance(key, str) else f"number {key}"
         return f"{kind} {what} of model '{self.name}' is not known, expected one of {known or 'none'}"
 
-    def _check(self, port: PortSpec, tensor: Tensor) -> None:
+    def _check(self, port: PortSpec, tensor: Tensor, count: int) -> None:
         prefix = f"input '{port.oip_name}' of model '{self.name}'"
         if tensor.element_type is not port.element_type:
             raise invalid_input(
                 f"{prefix} has element type {tensor.element_type.name}, expected {port.element_type.name}"
             )
-        if not port.admits(tensor.shape):
-            shape = ",".join(map(str, tensor.shape))
+        shape_of_one = tensor.shape if count == 1 else (tensor.shape[0] // count, *tensor.shape[1:])
+        if not port.admits(shape_of_one):
+            shape = ",".join(map(str, shape_of_one))
             raise invalid_input(f"{prefix} has shape [{shape}], expected {port.shape_text}")
         if any(not 0 <= length <= _LONGEST for length in tensor.shape):
             shape = ",".join(map(str, tensor.shape))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferwire_server.core.job import Job, JobState
+from inferwire_server.core.stacks import ends
 
 SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 JOBS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -85,20 +86,21 @@ class Tally:
     last_finished_at: float | None = None
 
     def end(self, job: Job) -> None:
-        """Count a job that has ended."""
-        timings = job.timings
-        self.outcomes[job.state.value] += 1
+        """Count a job that has ended, as its executions."""
+        timings, counts = job.timings, ends(job)
+        finished = counts.get(JobState.FINISHED, 0)
+        for state, count in counts.items():
+            self.outcomes[state.value] += count
         if job.started_at is not None:
-            self.queue.observe(timings.queue_s)
-        if job.state is JobState.FINISHED:
-            self.inference.observe(timings.inference_s)
-            self.total.observe(timings.total_s)
+            self.queue.observe(timings.queue_s, job.count)
+        if finished:
+            self.inference.observe(timings.inference_s, finished)
+            self.total.observe(timings.total_s, finished)
             self.last_finished_at = job.ended_at
-        else:
-            self.failed_s += timings.total_s
+        self.failed_s += timings.total_s * (job.count - finished)
 
-    def end_run(self, rows: int, seconds: float) -> None:
-        """Count an inference of so many rows."""
+    def end_runs(self, rows: int, seconds: float, times: int = 1) -> None:
+        """Count inferences of so many rows each, and how long all of them took."""
         runs = self.runs.setdefault(rows, Runs())
-        runs.count += 1
+        runs.count += times
         runs.seconds += seconds

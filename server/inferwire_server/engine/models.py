@@ -217,17 +217,26 @@ class Engine:
             received_at=submission.received_at,
         )
         if model not in self._models:
-            model.device.count_refused(model)
+            model.device.count_refused(model, job.count)
             raise _unloading(model)
         model.device.submit(job)
         if idleness is not None:
             idleness.use()
         return job
 
+    def stacks(self, model: Model, submission: Submission) -> list[Submission]:
+        """Take a stack apart into what is to be one job."""
+        return [replace(submission, work=work) for work in model.device.stacks(model, submission.work)]
+
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
         if isinstance(job.model, Model):
             job.model.device.cancel(job, reason)
+
+    def drop(self, job: Job, index: int, reason: str) -> None:
+        """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
+        if isinstance(job.model, Model):
+            job.model.device.drop(job, index, reason)
 
     def bind(self, model: Model, on_end: Callable[[Binding], Any]) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
@@ -244,12 +253,12 @@ class Engine:
         if isinstance(binding.model, Model):
             binding.model.device.release(binding)
 
-    def answered(self, job: Job) -> None:
-        """Record that a finished job's answer is written: what its call took besides the job is the wire's."""
+    def answered(self, job: Job, count: int = 1) -> None:
+        """Record that answers of a finished job are written: what its call took besides the job is the wire's."""
         received_at = job.received_at
         if received_at is not None and job.state is JobState.FINISHED and isinstance(job.model, Model):
             wire_s = self._clock() - received_at - job.timings.total_s
-            self._observer.job_answered(job.model.device.name, job, wire_s)
+            self._observer.job_answered(job.model.device.name, job, wire_s, count)
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:
