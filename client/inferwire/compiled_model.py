@@ -202,6 +202,11 @@ class CompiledModel:
         """How many inferences of the model the server runs at once; not in openvino."""
         return self._model.description.optimal_number_of_infer_requests
 
+    @property
+    def max_batch_rows(self) -> int:
+        """How many rows of what waits the server runs as one inference; 0 for each execution alone; not in openvino."""
+        return self._model.description.max_batch_rows
+
     def _shared_request(self) -> InferRequest:
         if self._infer_request is None:
             self._infer_request = self.create_infer_request()

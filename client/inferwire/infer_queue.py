@@ -27,6 +27,10 @@ FEWEST_JOBS = 8
 """Jobs of a queue that is not told how many, at least. Measured with a tiny model on two cores: four leave the
 server waiting for the wire, sixteen gather no more into a message than eight."""
 
+FEWEST_BATCHED_JOBS = 64
+"""The same, of a model that runs the rows of many executions as one inference: then a job more costs next to nothing.
+Measured likewise: 16 jobs ran 1.8 times as many inferences as in single executions, 64 more than twice as many."""
+
 JOBS_PER_SLOT = 2
 """One that runs and one on its way, for each inference that the server runs at once."""
 
@@ -35,9 +39,9 @@ class AsyncInferQueue:
     """Runs inferences on a pool of requests of one model. Mirrors `openvino.AsyncInferQueue`.
 
     Differs from OpenVINO: without `jobs` there are two for each inference the server runs at once, and at
-    least 8, to hide the network; an index past the end is an IndexError; an error is raised once,
-    by the next call that asks, and then forgotten, with every request back in the pool; callbacks get
-    an `InferRequest`.
+    least 8, to hide the network, or 64 where the server runs many executions as one inference; an index past
+    the end is an IndexError; an error is raised once, by the next call that asks, and then forgotten, with
+    every request back in the pool; callbacks get an `InferRequest`.
 
     Example:
         >>> queue = AsyncInferQueue(compiled, jobs=8)
@@ -59,7 +63,7 @@ class AsyncInferQueue:
         if not _is_compiled_model(model) or count is None:
             signature = "AsyncInferQueue(model: CompiledModel, jobs: int = 0)"
             raise incompatible("__init__", signature, invoked=(model, jobs))
-        count = count or max(JOBS_PER_SLOT * model.optimal_number_of_infer_requests, FEWEST_JOBS)
+        count = count or _jobs_for(model)
         self._requests = [model.create_infer_request() for _ in range(count)]
         self._userdata: list[Any] = [None] * count
         self._callback: Callable[[InferRequest, Any], object] | None = None
@@ -281,6 +285,11 @@ async def _asynchronous(values: Iterable[Any] | AsyncIterable[Any]) -> AsyncIter
     else:
         for value in values:
             yield value
+
+
+def _jobs_for(model: CompiledModel) -> int:
+    fewest = FEWEST_BATCHED_JOBS if model.max_batch_rows else FEWEST_JOBS
+    return max(JOBS_PER_SLOT * model.optimal_number_of_infer_requests, fewest)
 
 
 def _is_compiled_model(value: object) -> bool:

@@ -30,6 +30,9 @@ Keeps: TypeAlias = tuple[tuple[int, int], ...]
 
 _HeaderKey: TypeAlias = tuple[Shapes, SequenceMark | None, Boxes, Keeps]
 
+MOST_STACKED = 64
+"""How many executions of equal shapes travel as one where the server runs each by itself all the same."""
+
 _MOST_HEADERS = 64
 _NOTHING: Mapping[int, Any] = {}
 
@@ -103,4 +106,12 @@ class RemoteModel:
             TensorSpec(port.index, port.row, shape, stored.get(port.index))
             for port, shape in zip(self.ports.inputs, shapes, strict=True)
         )
-        return ExecutionHeader(self.target, inputs, sequence, self.is_profiled, keeps)
+        is_alone = sequence is not None or self.is_profiled or boxes or keeps
+        most_stacked = 1 if is_alone else self._most_stacked(shapes)
+        return ExecutionHeader(self.target, inputs, sequence, self.is_profiled, keeps, most_stacked)
+
+    def _most_stacked(self, shapes: Shapes) -> int:
+        """How many executions with these shapes may travel as one: no more than the server runs as one, if it does."""
+        rows = max((shape[0] for shape in shapes if shape), default=0)
+        most_rows = self.description.max_batch_rows
+        return max(1, most_rows // rows) if rows and most_rows else MOST_STACKED

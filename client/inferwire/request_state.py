@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from enum import Enum, auto
 from typing import Any
 
 from inferwire.errors import Cancelled
 from inferwire.kept_tensors import KeptTensor
+from inferwire.latch import Latch
 from inferwire.transport.protocol import Execution, Outcome
 
 BUSY = "Infer Request is busy"
@@ -85,7 +86,7 @@ class Run:
         self.error: RuntimeError | None = None
         self.outcome: Outcome | None = None
         self.execution: Execution | None = None
-        self.done = threading.Event()
+        self.done = Latch()
         self.callback_thread: int | None = None
         self.pid = os.getpid()
         self.reads: Mapping[int, object] = _NONE
@@ -148,16 +149,25 @@ class RequestState:
         """The last execution that began."""
         return self._run
 
-    @contextmanager
-    def idle(self) -> Generator[None]:
+    def idle(self) -> AbstractContextManager[object]:
         """Keep the request idle for something quick.
 
         Raises:
-            RuntimeError: If it is busy.
+            RuntimeError: On entering, if it is busy.
         """
-        with self._lock:
+        return self
+
+    # Entered for every look at a tensor: with a generator that would cost as much again.
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        try:
             self._require_idle()
-            yield
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._lock.release()
 
     def check_idle(self) -> None:
         """Refuse a busy request.

@@ -9,7 +9,7 @@ either way: a peer that knows nothing of this reads and writes the same messages
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -30,17 +30,20 @@ _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 M = TypeVar("M", bound=Message)
 
+Content: TypeAlias = memoryview | bytes | tuple[memoryview | bytes, ...]
+"""The bytes of one entry of the field, in one piece or several."""
+
 
 class MalformedMessage(ValueError):
     """The bytes are not the protobuf message they should be."""
 
 
-def join(header: bytes, buffers: Iterable[memoryview | bytes], raw_field: int, padding_field: int | None) -> bytes:
+def join(header: bytes, buffers: Iterable[Content], raw_field: int, padding_field: int | None) -> bytes:
     """Join a serialised header and tensors' bytes into one message, copying each buffer once.
 
     Args:
         header: The serialised message without its tensors.
-        buffers: Each tensor's bytes, contiguous.
+        buffers: Each entry's bytes, contiguous; those of a stack in as many pieces as it has tensors.
         raw_field: The number of the repeated `bytes` field that holds them.
         padding_field: The number of an ignored `bytes` field that may be filled so that each
             tensor starts aligned; None where the message has no such field.
@@ -48,11 +51,12 @@ def join(header: bytes, buffers: Iterable[memoryview | bytes], raw_field: int, p
     parts: list[bytes | memoryview] = [header]
     offset = len(header)
     for buffer in buffers:
-        byte_size = buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
+        pieces = buffer if isinstance(buffer, tuple) else (buffer,)
+        byte_size = sum([piece.nbytes if isinstance(piece, memoryview) else len(piece) for piece in pieces])
         lead = _key(raw_field) + _encode_varint(byte_size)
         if padding_field is not None and (offset + len(lead)) % ALIGNMENT:
             lead = _padding(padding_field, offset + len(lead)) + lead
-        parts += (lead, buffer)
+        parts += (lead, *pieces)
         offset += len(lead) + byte_size
     return b"".join(parts)
 

@@ -201,6 +201,10 @@ class Settings:
         bool,
         Parameter(group=_CLIENTS, help="Let clients load, reload and unload the repository's models."),
     ] = False
+    allow_log_settings: Annotated[
+        bool,
+        Parameter(group=_CLIENTS, help="Let clients change the least level that is logged."),
+    ] = False
     max_upload_mb: Annotated[
         int,
         Parameter(group=_CLIENTS, validator=_POSITIVE, help="Largest file a client may upload, in MiB."),

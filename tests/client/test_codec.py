@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from inferwire.transport import codec
+from inferwire.transport.protocol import Outcome
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.inferwire.v1.inference_pb2 import ExecutionResult
-from inferwire_proto.inferwire.v1.types_pb2 import ElementType, TensorHeader
+from inferwire_proto.inferwire.v1.types_pb2 import ERROR_CODE_CANCELLED, ElementType, Error, TensorHeader, Timings
 
 
 def header(element_type: str, *shape: int) -> TensorHeader:
     return TensorHeader(element_type=ElementType.ValueType(BY_NAME[element_type].wire), shape=shape)
 
 
+def outputs_of(outcome: Outcome) -> list[tuple[int, str, tuple[int, ...], bytes]]:
+    return [(each.index, each.element_type.name, each.shape, bytes(each.data or b"")) for each in outcome.outputs]
+
+
 def test_a_stack_of_results_is_cut_by_what_each_output_is() -> None:
-    result = ExecutionResult(ids=[1, 2], outputs=[header("u8", 3), header("string", 1)])
+    timings = Timings(queue_us=1000, inference_us=2000, total_us=4000)
+    result = ExecutionResult(ids=[1, 2], outputs=[header("u8", 3), header("string", 1)], timings=timings)
     stacks = [b"abcdef", strings.pack([b"one", b""])]
-    first, second = (list(map(bytes, outputs)) for outputs in codec.unstack(result, stacks))
-    assert first == [b"abc", strings.pack([b"one"])]
-    assert second == [b"def", strings.pack([b""])]
+    first, second = codec.decode_results(result, stacks, [5.0, 7.0])
+    assert outputs_of(first) == [(0, "u8", (3,), b"abc"), (1, "string", (1,), strings.pack([b"one"]))]
+    assert outputs_of(second) == [(0, "u8", (3,), b"def"), (1, "string", (1,), strings.pack([b""]))]
+    assert (first.timings.inference_ms, first.timings.wire_ms, second.timings.wire_ms) == (2.0, 1.0, 3.0)
+
+
+def test_an_error_of_a_stack_is_that_of_each() -> None:
+    result = ExecutionResult(ids=[1, 2], error=Error(code=ERROR_CODE_CANCELLED, message="stopped"))
+    assert [str(outcome.error) for outcome in codec.decode_results(result, [], [1.0, 2.0])] == ["stopped", "stopped"]
 
 
 def test_a_stack_without_outputs_is_as_many_empty_results() -> None:
-    assert list(codec.unstack(ExecutionResult(ids=[1, 2, 3]), [])) == [(), (), ()]
+    outcomes = codec.decode_results(ExecutionResult(ids=[1, 2, 3]), [], [1.0, 1.0, 1.0])
+    assert [(list(outcome.outputs), outcome.error) for outcome in outcomes] == [([], None)] * 3

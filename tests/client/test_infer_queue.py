@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import inferwire as ov
-from inferwire.infer_queue import FEWEST_JOBS
+from inferwire.infer_queue import FEWEST_BATCHED_JOBS, FEWEST_JOBS
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
 from inferwire.transport.protocol import ModelDescription
 
@@ -33,6 +34,14 @@ def test_the_number_of_jobs_is_what_was_asked_for_or_hides_the_wire(compiled: ov
     assert len(ov.AsyncInferQueue(compiled, 3)) == 3
     assert len(ov.AsyncInferQueue(compiled)) == FEWEST_JOBS == 8
     assert repr(ov.AsyncInferQueue(compiled, 2)) == "<AsyncInferQueue: 2 jobs>"
+
+
+def test_there_are_more_jobs_for_a_model_that_runs_many_executions_as_one(description: ModelDescription) -> None:
+    batched = FakeTransport(replace(description, max_batch_rows=256))
+    compiled = ov.Core(transport=batched).served_model("double")
+    assert compiled.max_batch_rows == 256
+    assert len(ov.AsyncInferQueue(compiled, 3)) == 3
+    assert len(ov.AsyncInferQueue(compiled)) == FEWEST_BATCHED_JOBS == 64
 
 
 @pytest.mark.parametrize("jobs", [-1, "x", 1.5])

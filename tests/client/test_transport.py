@@ -102,6 +102,10 @@ def result(*ids: int, raw: bytes = DATA) -> pb.SessionResponse:
     return pb.SessionResponse(results=[answered], raw=[raw])
 
 
+def values_of(outcome: Outcome) -> list[float]:
+    return np.frombuffer(bytes(outcome.outputs[0].data or b""), np.float32).tolist()
+
+
 def submit(transport: GrpcTransport, outcomes: SimpleQueue[Outcome]) -> Any:
     return transport.submit(HEADER, [DATA], outcomes.put)
 
@@ -161,6 +165,41 @@ def test_a_transport_that_nobody_holds_ends_its_stream_without_the_garbage_colle
         assert server.ended.get(timeout=TIMEOUT_S) == "session-1"
     finally:
         gc.enable()
+
+
+def test_what_piled_up_goes_out_as_a_stack_and_is_sent_again_as_one(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    header = ExecutionHeader(HEADER.target, HEADER.inputs, most_stacked=3)
+    first, outcomes = SimpleQueue[Outcome](), [SimpleQueue[Outcome]() for _ in range(6)]
+    transport.submit(header, [DATA], first.put)
+    sent(server)
+    for number, queue in enumerate(outcomes):
+        transport.submit(header, [np.array([number, -number], np.float32).tobytes()], queue.put)
+    found = dict(stacked_inputs(server, 6))
+    assert sorted(found.values()) == [[number, -number] for number in range(6)]
+    # The connection is lost with all of them under way.
+    server.answers.put(None)
+    again = dict(stacked_inputs(server, 7))
+    assert sorted(again.values()) == sorted([[1, 2], *found.values()])
+    ids = list(again)
+    server.answers.put(result(*ids, raw=np.array([again[id_] for id_ in ids], np.float32).tobytes()))
+    answers = [values_of(each.get(timeout=TIMEOUT_S)) for each in outcomes]
+    assert answers == [[number, -number] for number in range(6)]
+    assert first.get(timeout=TIMEOUT_S).error is None
+
+
+def stacked_inputs(server: ScriptedServer, number: int) -> Iterator[tuple[int, list[float]]]:
+    """Read what so many executions got, by id, however they were stacked."""
+    seen = 0
+    while seen < number:
+        message = server.received.get(timeout=TIMEOUT_S)
+        assert len(message.raw) == len(message.executions)
+        for execution, raw in zip(message.executions, message.raw, strict=True):
+            assert len(execution.ids) <= 3
+            values = np.frombuffer(raw, np.float32).reshape(len(execution.ids), 2).tolist()
+            yield from zip(execution.ids, values, strict=True)
+            seen += len(execution.ids)
 
 
 def test_an_error_of_one_execution_is_its_own(server: ScriptedServer, transport: GrpcTransport) -> None:

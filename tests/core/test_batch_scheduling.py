@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import strategies as st
@@ -11,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
-from inferwire_server.core.job import Job, JobState, Outcome, Work
-from inferwire_server.core.lane import Terms
+from inferwire_server.core.job import Apart, Job, JobState, Outcome, Work
+from inferwire_server.core.lane import LONGEST_TURN_S, Terms
 from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
@@ -27,8 +28,12 @@ def a_job(rows: int = 1, width: int = 1, now: float = 0.0, priority: int = 0, de
     return Job("m", Work((Tensor(U8, shape, bytes(rows * width)),), (0,)), now, priority, deadline)
 
 
-def a_scheduler(batching: Batching, slots: int = 1) -> Scheduler:
-    scheduler = Scheduler(100)
+def a_stack(count: int, width: int = 1) -> Job:
+    return Job("m", Work((Tensor(U8, (count, width), bytes(count * width)),), (0,), count=count), 0.0)
+
+
+def a_scheduler(batching: Batching, slots: int = 1, capacity: int = 100) -> Scheduler:
+    scheduler = Scheduler(capacity)
     scheduler.add_model("m", slots, Terms(batching=batching))
     return scheduler
 
@@ -180,6 +185,110 @@ def test_a_removed_model_ends_every_group_and_drains_after_its_last_run() -> Non
     gone = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
     assert scheduler.remove_model("m", gone, 1.0) == [End(narrow), End(wide)]
     assert scheduler.report("m", 0, outcomes(1), 2.0) == [End(running), Drained("m")]
+
+
+def test_a_stack_waits_as_so_many_executions_and_runs_with_what_waits_beside_it() -> None:
+    scheduler = a_scheduler(Batching(8))
+    running, one, stack, large = a_job(), a_job(), a_stack(4), a_stack(4)
+    submitted(scheduler, running, one, stack, large)
+    assert scheduler.load == scheduler.load_of("m") == Load(1, 1, 9)
+    assert batches(scheduler.report("m", 0, outcomes(1), 1.0)) == [(one, stack)]
+    assert scheduler.load == Load(1, 1, 4)
+
+
+def counts(works: Sequence[Work]) -> list[int]:
+    return [work.count for work in works]
+
+
+def test_a_stack_takes_as_much_room_as_its_executions() -> None:
+    scheduler = a_scheduler(Batching(8), capacity=6)
+    submitted(scheduler, a_job(), a_stack(2))
+    with pytest.raises(ServingError, match="2 jobs are waiting, at most 6 may"):
+        scheduler.submit(a_stack(5), 0.0)
+    assert counts(scheduler.stacks("m", a_stack(5).work)) == [1] * 5
+    assert counts(scheduler.stacks("m", a_stack(4).work)) == [4]
+    submitted(scheduler, a_stack(4))
+    assert scheduler.load.queued == 6
+
+
+def test_a_stack_finds_room_in_a_full_queue_where_it_need_not_wait_or_is_its_model_s_part() -> None:
+    scheduler = Scheduler(4, limit=2)
+    for model in ("full", "m", "third"):
+        scheduler.add_model(model, 1, Terms(batching=Batching(8)))
+    submitted(scheduler, *(Job("full", Work((), ()), 0.0) for _ in range(5)))
+    assert scheduler.load == Load(1, 2, 4)
+    assert counts(scheduler.stacks("m", a_stack(8).work)) == [8]
+    assert counts(scheduler.stacks("m", a_stack(9).work)) == [1] * 9
+    submitted(scheduler, a_stack(8), a_job())
+    assert counts(scheduler.stacks("m", a_stack(2).work)) == [1, 1]
+    assert counts(scheduler.stacks("gone", a_stack(2).work)) == [1, 1]
+
+
+def test_a_stack_is_cut_into_what_the_model_runs_together() -> None:
+    scheduler = a_scheduler(Batching(8))
+    assert counts(scheduler.stacks("m", a_stack(20).work)) == [8, 8, 4]
+    threes = Work((Tensor(U8, (15, 1), bytes(15)),), (0,), count=5)
+    assert counts(scheduler.stacks("m", threes)) == [2, 2, 1]
+    nines = Work((Tensor(U8, (18, 1), bytes(18)),), (0,), count=2)
+    assert counts(scheduler.stacks("m", nines)) == [1, 1]
+    none = Work((Tensor(U8, (0, 1), b""),), (0,), count=2)
+    assert counts(scheduler.stacks("m", none)) == [1, 1]
+    profiled = replace(a_stack(2).work, is_profiled=True)
+    assert counts(scheduler.stacks("m", profiled)) == [1, 1]
+
+
+def test_of_a_model_without_batching_a_slot_runs_as_many_one_by_one_as_are_soon_done() -> None:
+    scheduler = Scheduler(100)
+    scheduler.add_model("m", 1)
+    assert counts(scheduler.stacks("m", a_stack(20).work)) == [1] * 20
+    now = 0.0
+    for _ in range(100):
+        submitted(scheduler, a_job(now=now), now=now)
+        now += LONGEST_TURN_S / 7
+        scheduler.report("m", 0, outcomes(1), now)
+    found = scheduler.stacks("m", a_stack(20).work)
+    assert (counts(found), {work.one_by_one for work in found}) == ([7, 7, 6], {True})
+    (stack,) = [Job("m", work, now) for work in found[:1]]
+    assert batches(submitted(scheduler, stack, now=now)) == [(stack,)]
+    scheduler.report("m", 0, outcomes(1), now + LONGEST_TURN_S)
+    assert counts(scheduler.stacks("m", a_stack(20).work)) == [7, 7, 6]
+    for _ in range(100):
+        submitted(scheduler, a_job(now=now), now=now)
+        now += LONGEST_TURN_S * 2
+        scheduler.report("m", 0, outcomes(1), now)
+    assert counts(scheduler.stacks("m", a_stack(3).work)) == [1] * 3
+
+
+def test_a_stack_whose_executions_are_dropped_one_by_one_ends_with_the_last() -> None:
+    scheduler = a_scheduler(Batching(8))
+    running, waiting = a_stack(2), a_stack(3)
+    submitted(scheduler, running, waiting)
+    assert [scheduler.drop(waiting, position, CANCELLED, 0.5) for position in (1, 0, 1)] == [[], [], []]
+    assert (waiting.state, waiting.dropped, scheduler.load.queued) == (JobState.QUEUED, {0, 1}, 3)
+    assert scheduler.drop(waiting, 2, CANCELLED, 0.5) == [End(waiting)]
+    assert scheduler.load.queued == 0
+    assert scheduler.drop(running, 0, CANCELLED, 0.5) == []
+    assert scheduler.drop(running, 1, CANCELLED, 0.5) == [End(running), Stop("m", 0)]
+    assert scheduler.drop(running, 1, CANCELLED, 0.5) == []
+    assert running.state is JobState.CANCELLED
+
+
+def test_a_run_with_a_dropped_stack_goes_on_for_the_others() -> None:
+    scheduler = a_scheduler(Batching(8))
+    first, stack, other = a_job(), a_stack(1), a_job()
+    submitted(scheduler, first, stack, other)
+    scheduler.report("m", 0, outcomes(1), 1.0)
+    assert scheduler.drop(stack, 0, CANCELLED, 2.0) == [End(stack)]
+    assert scheduler.drop(other, 0, CANCELLED, 2.0) == [End(other), Stop("m", 0)]
+
+
+def test_a_stack_that_ran_one_by_one_ends_with_what_each_gave() -> None:
+    scheduler = a_scheduler(Batching(8))
+    stack = a_stack(2)
+    submitted(scheduler, stack)
+    apart = Apart(((), FAILURE))
+    assert scheduler.report("m", 0, [apart], 1.0) == [End(stack)]
+    assert (stack.state, stack.apart) == (JobState.FINISHED, apart.results)
 
 
 class BatchMachine(RuleBasedStateMachine):

@@ -39,6 +39,16 @@ def refusal(model: ModelSpec, *given: tuple[PortKey, Tensor]) -> str:
     return caught.value.message
 
 
+def test_a_stack_is_bound_by_the_shapes_of_one_of_its_executions() -> None:
+    one_row = a_model(port("x", shape=(Dimension(1, 1), Dimension(4, 4))))
+    (bound,) = one_row.bind([("x", u8(3, 4))], 3)
+    assert bound.shape == (3, 4)
+    with pytest.raises(ServingError, match=r"has shape \[2,4\], expected \[1,4\]"):
+        one_row.bind([("x", u8(6, 4))], 3)
+    with pytest.raises(ServingError, match="has 11 bytes, expected 12"):
+        one_row.bind([("x", Tensor(BY_NAME["u8"], (3, 4), bytes(11)))], 3)
+
+
 # --- dimensions and shapes
 
 

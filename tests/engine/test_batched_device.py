@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from math import prod
 from struct import pack, unpack
+from typing import NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,9 +18,10 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
-from inferwire_server.core.job import Job, JobState, Work
+from inferwire_server.core.job import Job, JobState, Result, Work, state_of
 from inferwire_server.core.lane import ModelKey, Terms
 from inferwire_server.core.scheduler import Scheduler
+from inferwire_server.core.stacks import is_whole, results
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
@@ -37,6 +40,19 @@ def a_work(tag: int, rows: int = 1, width: int = 2, *, is_bad: bool = False, ele
     values = [POISON if is_bad else tag * 1000 + row for row in range(rows) for _ in range(width)]
     elements = width * (32 // element_type.bits if element_type.bits else 1)
     return Work((Tensor(element_type, (rows, elements), written(values, element_type)),), (0,))
+
+
+def stacked(works: Sequence[Work], *, one_by_one: bool = False) -> Work:
+    """Put executions of equal shapes together, as a client does."""
+    (first,) = works[0].inputs
+    data = b"".join(bytes(work.inputs[0].data) for work in works)
+    shape = (first.shape[0] * len(works), *first.shape[1:])
+    return Work((Tensor(first.element_type, shape, data),), (0,), count=len(works), one_by_one=one_by_one)
+
+
+def data_of(result: Result) -> bytes:
+    assert not isinstance(result, ServingError), result
+    return bytes(result[0].data)
 
 
 def answer_of(work: Work) -> bytes:
@@ -70,19 +86,22 @@ def add_seven(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 class Silent:
     """Listens to a device and tells nobody."""
 
-    def job_submitted(self, device: str, model: ModelKey) -> None:
+    def job_submitted(self, device: str, model: ModelKey, count: int) -> None:
         """Pass over it."""
 
-    def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
+    def inference_started(self, device: str, model: ModelKey, count: int) -> None:
+        """Pass over it."""
+
+    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
         """Pass over it."""
 
     def job_ended(self, device: str, job: Job) -> None:
         """Pass over it."""
 
-    def job_refused(self, device: str, model: ModelKey) -> None:
+    def job_refused(self, device: str, model: ModelKey, count: int) -> None:
         """Pass over it."""
 
-    def job_answered(self, device: str, job: Job, wire_s: float) -> None:
+    def job_answered(self, device: str, job: Job, wire_s: float, count: int) -> None:
         """Pass over it."""
 
     def model_gone(self, model: ModelKey) -> None:
@@ -108,9 +127,19 @@ class Rig:
         await asyncio.to_thread(self.model.gate.wait_held, count)
 
 
+class Caller(NamedTuple):
+    """Who waits for one execution, what it is to give, and what its caller does meanwhile."""
+
+    job: Job
+    end: asyncio.Future[Job]
+    position: int
+    expected: bytes
+    fate: str
+
+
 @asynccontextmanager
 async def a_rig(
-    batching: Batching, slots: int = 1, *, is_open: bool = False, can_cancel: bool = True
+    batching: Batching | None, slots: int = 1, *, is_open: bool = False, can_cancel: bool = True
 ) -> AsyncGenerator[Rig, None]:
     model = FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), can_cancel=can_cancel)
     device = Device("CPU", Scheduler(1000), Silent(), asyncio.get_running_loop().time)
@@ -203,11 +232,107 @@ async def test_few_rows_that_wait_run_when_the_delay_is_over() -> None:
         assert rig.device.load.running == 2
 
 
+async def test_a_stack_runs_as_one_inference_and_ends_as_one() -> None:
+    async with a_rig(Batching(8), is_open=True) as rig:
+        works = [a_work(tag, rows=2) for tag in range(3)]
+        expected = [answer_of(work) for work in works]
+        job = await rig.submit(stacked(works))[1]
+        assert is_whole(job)
+        assert [data_of(result) for result in results(job)] == expected
+        assert rig.runs == [(6, 2)]
+
+
+async def test_a_stack_runs_with_what_waits_beside_it() -> None:
+    async with a_rig(Batching(8)) as rig:
+        rig.submit(a_work(0))
+        ends = [rig.submit(work)[1] for work in (a_work(1), stacked([a_work(2), a_work(3)]), a_work(4))]
+        rig.model.gate.open()
+        jobs = [await end for end in ends]
+        found = [data_of(result) for job in jobs for result in results(job)]
+        assert found == [answer_of(a_work(tag)) for tag in range(1, 5)]
+        assert rig.runs == [(1, 2), (4, 2)]
+
+
+async def test_of_a_stack_that_fails_each_runs_alone_but_what_was_dropped() -> None:
+    async with a_rig(Batching(8)) as rig:
+        works = [a_work(tag, is_bad=tag == 2) for tag in range(4)]
+        job, end = rig.submit(stacked(works))
+        await rig.held(1)
+        rig.device.drop(job, 0, "not wanted")
+        rig.model.gate.open()
+        gone, one, bad, last = results(await end)
+        assert isinstance(gone, ServingError)
+        assert isinstance(bad, ServingError)
+        assert (gone.code, bad.message) == (Code.CANCELLED, "poisoned")
+        assert [data_of(one), data_of(last)] == [answer_of(works[1]), answer_of(works[3])]
+        assert rig.runs == [(4, 2), (1, 2), (1, 2), (1, 2)]
+
+
+async def test_a_model_that_loses_rows_of_a_stack_answers_each_alone() -> None:
+    async with a_rig(Batching(8), is_open=True) as rig:
+        rig.model.compute = lambda inputs: (Tensor(U32, (1, 2), inputs[0].data[:8]),)
+        job = await rig.submit(stacked([a_work(1), a_work(2)]))[1]
+        assert [values_of(Tensor(U32, (1, 2), data_of(result))) for result in results(job)] == [
+            (1000, 1000),
+            (2000, 2000),
+        ]
+
+
+async def test_a_stack_that_is_dropped_is_stopped_with_its_last_execution() -> None:
+    async with a_rig(Batching(8)) as rig:
+        job, end = rig.submit(stacked([a_work(1), a_work(2)]))
+        await rig.held(1)
+        rig.device.drop(job, 1, "not wanted")
+        assert not end.done()
+        rig.device.drop(job, 0, "not wanted")
+        assert (await end).state is JobState.CANCELLED
+        await rig.held(0)
+        assert rig.runs == []
+
+
+async def test_a_stack_that_runs_one_by_one_ends_as_one() -> None:
+    async with a_rig(None) as rig:
+        works = [a_work(tag, rows=2) for tag in range(3)]
+        job, end = rig.submit(stacked(works, one_by_one=True))
+        await rig.held(1)
+        assert rig.device.load.queued == 0
+        rig.model.gate.open()
+        assert await end is job
+        assert is_whole(job)
+        assert [data_of(result) for result in results(job)] == [answer_of(work) for work in works]
+        assert rig.runs == [(2, 2)] * 3
+
+
+async def test_what_is_dropped_of_a_stack_that_runs_one_by_one_does_not_run() -> None:
+    async with a_rig(None) as rig:
+        works = [a_work(0), a_work(1, is_bad=True), a_work(2), a_work(3)]
+        job, end = rig.submit(stacked(works, one_by_one=True))
+        await rig.held(1)
+        rig.device.drop(job, 2, "not wanted")
+        rig.model.gate.open()
+        first, bad, gone, last = results(await end)
+        assert [state_of(result) for result in (bad, gone)] == [JobState.FAILED, JobState.CANCELLED]
+        assert [data_of(first), data_of(last)] == [answer_of(works[0]), answer_of(works[3])]
+        assert len(rig.runs) == 3
+
+
+async def test_a_stack_that_is_cancelled_runs_no_further() -> None:
+    async with a_rig(None) as rig:
+        job, end = rig.submit(stacked([a_work(tag) for tag in range(4)], one_by_one=True))
+        await rig.held(1)
+        rig.device.cancel(job, "not wanted")
+        assert end.done()
+        await rig.held(0)
+        assert rig.runs == []
+
+
 actions = st.lists(
     st.tuples(
         st.integers(1, 5),
         st.integers(1, 2),
-        st.sampled_from(["keep", "keep", "keep", "bad", "cancel soon", "cancel late"]),
+        st.lists(
+            st.sampled_from(["keep", "keep", "keep", "bad", "cancel soon", "cancel late"]), min_size=1, max_size=3
+        ),
     ),
     min_size=1,
     max_size=30,
@@ -215,35 +340,40 @@ actions = st.lists(
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(actions, st.integers(1, 3), st.sampled_from([0.0, 0.001]), st.booleans(), st.sampled_from(KINDS))
+@given(actions, st.integers(1, 3), st.sampled_from([0.0, 0.001, None]), st.booleans(), st.sampled_from(KINDS))
 def test_a_result_never_reaches_the_wrong_caller(
-    plan: list[tuple[int, int, str]], slots: int, delay_s: float, can_cancel: bool, kind: ElementType
+    plan: list[tuple[int, int, list[str]]], slots: int, delay_s: float | None, can_cancel: bool, kind: ElementType
 ) -> None:
+    """Without a delay nothing runs together, and stacks run one by one."""
+    batching = None if delay_s is None else Batching(4, delay_s)
+
     async def play() -> None:
-        async with a_rig(Batching(4, delay_s), slots, can_cancel=can_cancel) as rig:
-            callers = [
-                (rig.submit(work), answer_of(work), fate)
-                for tag, (rows, width, fate) in enumerate(plan)
-                for work in [a_work(tag, rows, width, is_bad=fate == "bad", element_type=kind)]
-            ]
-            for (job, _), _, fate in callers:
-                if fate == "cancel soon":
-                    rig.device.cancel(job, "not wanted")
+        async with a_rig(batching, slots, can_cancel=can_cancel) as rig:
+            tags = count()
+            callers: list[Caller] = []
+            for rows, width, fates in plan:
+                works = [a_work(next(tags), rows, width, is_bad=fate == "bad", element_type=kind) for fate in fates]
+                expected = [answer_of(work) for work in works]
+                job, end = rig.submit(stacked(works, one_by_one=batching is None))
+                callers += [Caller(job, end, at, expected[at], fate) for at, fate in enumerate(fates)]
+            for caller in callers:
+                if caller.fate == "cancel soon":
+                    rig.device.drop(caller.job, caller.position, "not wanted")
             rig.model.gate.open()
-            for (job, _), _, fate in callers:
-                if fate == "cancel late":
+            for caller in callers:
+                if caller.fate == "cancel late":
                     await asyncio.to_thread(int)
-                    rig.device.cancel(job, "not wanted")
-            for (_, end), expected, fate in callers:
-                job = await end
-                match job.state:
+                    rig.device.drop(caller.job, caller.position, "not wanted")
+            for caller in callers:
+                result = results(await caller.end)[caller.position]
+                match state_of(result):
                     case JobState.FINISHED:
-                        assert bytes(job.result()[0].data) == expected
-                        assert fate in ("keep", "cancel late")
+                        assert data_of(result) == caller.expected
+                        assert caller.fate in ("keep", "cancel late")
                     case JobState.FAILED:
-                        assert fate == "bad"
+                        assert caller.fate == "bad"
                     case state:
                         assert state is JobState.CANCELLED
-                        assert fate.startswith("cancel")
+                        assert caller.fate.startswith("cancel")
 
     asyncio.run(play())

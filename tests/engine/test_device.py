@@ -41,16 +41,19 @@ class Tally:
         assert device == "CPU"
         self.ended[job.state] += 1
 
-    def job_submitted(self, device: str, model: ModelKey) -> None:
-        self.submitted += 1
+    def job_submitted(self, device: str, model: ModelKey, count: int) -> None:
+        self.submitted += count
 
-    def job_refused(self, device: str, model: ModelKey) -> None:
-        self.refused += 1
+    def job_refused(self, device: str, model: ModelKey, count: int) -> None:
+        self.refused += count
 
-    def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
-        assert jobs == 1
+    def inference_started(self, device: str, model: ModelKey, count: int) -> None:
+        assert count == 1
 
-    def job_answered(self, device: str, job: Job, wire_s: float) -> None:
+    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
+        assert len(works) == 1
+
+    def job_answered(self, device: str, job: Job, wire_s: float, count: int) -> None:
         raise AssertionError("a device answers nobody")
 
     def model_gone(self, model: ModelKey) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def choke(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     if b"poison" in bytes(inputs[0].data):
         raise ServingError(Code.INFERENCE_FAILED, "poisoned")
     return tuple(inputs)
+
+
+def stacked(*works: Work) -> Work:
+    data = b"".join(bytes(work.inputs[0].data) for work in works)
+    return Work((Tensor(BY_NAME["f32"], (len(works), 4), data),), (0,), count=len(works))
 
 
 class Scrape:
@@ -96,6 +102,42 @@ async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Bat
     started = 9 - ended.outcomes["refused"] - 2
     assert ended.values["batch_jobs_sum"] == ended.values["queue_seconds_count"] == started
     assert ended.values["batch_jobs_count"] == (started if batching is None else 2)
+
+
+async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
+    metrics, fake = Metrics(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
+    clock = asyncio.get_running_loop().time
+    async with Engine(FakeBackend({"m": fake}), QueueOptions(), metrics, clock) as engine:
+        metrics.watch(lambda: engine.devices)
+        model = await engine.load(Source(Path("m.xml")), ModelOptions("m", batching=Batching(8)), "1")
+        client = Client(engine, model)
+        fake.gate.close()
+        mixed = client.submit(stacked(GOOD, BAD, GOOD, GOOD))
+        await asyncio.to_thread(fake.gate.wait_held, 1)
+        whole = client.submit(stacked(GOOD, GOOD))
+        assert Scrape(metrics).values["queued_jobs"] == 2
+        engine.drop(mixed, 0, "not wanted")
+        fake.gate.open()
+        await asyncio.gather(*client.ends)
+        engine.answered(whole, 2)
+        counted = Scrape(metrics)
+    assert counted.outcomes == {"finished": 4, "failed": 1, "cancelled": 1}
+    assert counted.values["submitted_jobs_total"] == counted.outcomes.total()
+    assert counted.values["inference_seconds_count"] == counted.values["total_seconds_count"] == 4
+    assert (counted.values["batch_jobs_sum"], counted.values["batch_jobs_count"]) == (6, 2)
+    assert counted.values["queue_seconds_count"] == 6
+    assert counted.values["wire_seconds_count"] == 0
+
+
+async def test_executions_of_a_stack_that_run_one_by_one_are_inferences_each() -> None:
+    metrics, fake = Metrics(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
+    async with Engine(FakeBackend({"m": fake}), QueueOptions(), metrics, asyncio.get_running_loop().time) as engine:
+        model = await engine.load(Source(Path("m.xml")), ModelOptions("m"), "1")
+        client = Client(engine, model)
+        client.submit(replace(stacked(GOOD, BAD, GOOD), one_by_one=True))
+        await asyncio.gather(*client.ends)
+        values = Scrape(metrics).values
+    assert (values["batch_jobs_sum"], values["batch_jobs_count"], values["inference_seconds_count"]) == (3, 3, 2)
 
 
 async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:

@@ -21,7 +21,7 @@ from inferwire_proto.properties import EnumValue
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel, _texts
 from inferwire_server.errors import ServingError
 
 DATA = Path(__file__).parent.parent / "data"
@@ -451,3 +451,24 @@ def test_a_model_with_states_comes_back_from_its_blob_with_them(backend: OpenVin
     assert imported.spec.outputs[0].oip_name == original.spec.outputs[0].oip_name
     row = f32(np.linspace(-1, 1, 576).reshape(1, 576))
     assert imported.create_slot().run([row], [0]) == original.create_slot().run([row], [0])
+
+
+def test_what_a_file_says_of_its_model_is_read_as_texts(tmp_path: Path, backend: OpenVinoBackend) -> None:
+    source = identity(tmp_path, BY_NAME["f32"])
+    model: Any = ov.Core().read_model(source.path)
+    for value, name in (("ssd", "model_type"), ([1.5, 2.0], "mean"), (True, "is_nhwc"), ("a b", "labels")):
+        model.set_rt_info(value, ["model_info", name])
+    ov.save_model(model, tmp_path / "said.xml")
+    spec = backend.compile(Source(tmp_path / "said.xml"), ModelOptions("m", "CPU")).spec
+    assert spec.rt_info["model_info"] == {"model_type": "ssd", "mean": "1.5 2", "is_nhwc": "YES", "labels": "a b"}
+    assert spec.rt_info["version"] == "11"
+    assert str(tmp_path) not in str(spec.rt_info)
+
+
+@pytest.mark.parametrize(("value", "text"), [(True, "YES"), (False, "NO"), ([1.5, 2.0], "1.5 2.0"), (7, "7")])
+def test_what_a_model_says_is_written_as_in_a_file(
+    tmp_path: Path, backend: OpenVinoBackend, value: Any, text: str
+) -> None:
+    model: Any = ov.Core().read_model(identity(tmp_path, BY_NAME["f32"]).path)
+    model.set_rt_info(value, "said")
+    assert _texts(model.get_rt_info())["said"] == text

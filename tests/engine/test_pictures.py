@@ -270,8 +270,8 @@ def test_pictures_of_several_callers_run_together_and_a_broken_one_fails_alone()
     first, second, third = SlotRun(slot, (red, broken, green))()
     assert isinstance(second, ServingError)
     assert second.code is Code.INVALID_INPUT
-    assert not isinstance(first, ServingError)
-    assert not isinstance(third, ServingError)
+    assert isinstance(first, tuple)
+    assert isinstance(third, tuple)
     assert bytes(first[0].data) == bytes(RED) * 8
     assert bytes(third[0].data) == bytes(GREEN) * 8
 

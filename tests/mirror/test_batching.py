@@ -101,6 +101,29 @@ def test_every_caller_gets_the_answer_to_its_own_rows(server: ServerProcess, way
         np.testing.assert_allclose(answer, compiled(rows)[0], atol=1e-5)
 
 
+def test_what_is_cancelled_among_stacks_ends_and_the_others_get_their_answers(server: ServerProcess) -> None:
+    random = np.random.default_rng(2)
+    inputs = [random.random((1, 64), np.float32) * 16 for _ in range(200)]
+    compiled = openvino.Core().compile_model(DIGITS, "CPU", EXACT)
+    remote = inferwire.Core(server.grpc_address).served_model("digits_mlp")
+    requests = [remote.create_infer_request() for _ in inputs]
+    cancelled = set(range(0, len(inputs), 8))
+    for index, (request, rows) in enumerate(zip(requests, inputs, strict=True)):
+        request.start_async(rows)
+        # One at once, the next while others have followed it.
+        if index % 16 == 0:
+            request.cancel()
+        if index % 16 == 13:
+            requests[index - 5].cancel()
+    for index, (request, rows) in enumerate(zip(requests, inputs, strict=True)):
+        try:
+            request.wait()
+        except inferwire.Cancelled:
+            assert index in cancelled
+            continue
+        np.testing.assert_allclose(request.get_output_tensor().data, compiled(rows)[0], atol=1e-5)
+
+
 def test_a_model_that_keeps_states_is_refused_with_a_sentence(server: ServerProcess) -> None:
     core = inferwire.Core(server.grpc_address)
     path = MODELS / "silero_vad_stateful/1/silero_vad_stateful.xml"

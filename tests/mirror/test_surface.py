@@ -47,7 +47,7 @@ DIFFERENT: Mapping[str, frozenset[str]] = {
 
 MORE: Mapping[str, frozenset[str]] = {
     "AsyncInferQueue": frozenset({"infer_async", "map_async"}),
-    "CompiledModel": frozenset({"optimal_number_of_infer_requests"}),
+    "CompiledModel": frozenset({"max_batch_rows", "optimal_number_of_infer_requests"}),
     "ConstOutput": frozenset({"description"}),
     "Core": frozenset({"close", "served_model"}),
     "InferRequest": frozenset({"infer_async", "inputs", "outputs", "postpone_outputs", "start_in_pool", "timings"}),

@@ -27,6 +27,12 @@ def test_what_is_joined_is_a_message_like_any_other(parts: list[bytes], padding:
     assert message.execution == HEADER.execution
 
 
+@given(st.lists(st.lists(st.binary(max_size=40) | st.just(LARGE), min_size=1, max_size=3).map(tuple), max_size=3))
+def test_the_pieces_of_an_entry_are_joined_in_their_order(parts: list[tuple[bytes, ...]]) -> None:
+    whole = framing.join(HEADER.SerializeToString(), parts, RAW_FIELD, PADDING_FIELD)
+    assert list(InferRequest.FromString(whole).raw) == [b"".join(pieces) for pieces in parts]
+
+
 @given(buffers)
 def test_what_protobuf_wrote_is_split(parts: list[bytes]) -> None:
     whole = InferRequest(execution=HEADER.execution, raw=parts).SerializeToString()

@@ -18,6 +18,7 @@ from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
+from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.service import Services
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
@@ -61,8 +62,11 @@ class Stream:
             raw = list(message.raw)
             for result in message.results:
                 taken, raw = raw[: len(result.outputs)], raw[len(result.outputs) :]
-                (execution_id,) = result.ids
-                found[execution_id] = (result, taken)
+                count = len(result.ids)
+                sizes = [len(entry) // count for entry in taken]
+                for at, execution_id in enumerate(result.ids):
+                    pairs = zip(taken, sizes, strict=True)
+                    found[execution_id] = (result, [entry[at * size : (at + 1) * size] for entry, size in pairs])
             assert raw == []
         return found
 
@@ -111,6 +115,25 @@ async def test_a_stack_is_answered_one_by_one(stream: Stream) -> None:
     await stream.send(pb.SessionRequest(executions=[execution(1, 2, 3)]), [row(1) + row(2) + row(3)])
     results = await stream.results(3)
     assert [results[i][1] for i in (1, 2, 3)] == [[row(1)], [row(2)], [row(3)]]
+
+
+async def test_stacks_of_a_model_that_runs_no_rows_together_are_answered_all_the_same(
+    stream: Stream, models: Models
+) -> None:
+    shapes: list[tuple[int, ...]] = []
+    compute = models["echo"].compute
+
+    def count_rows(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        shapes.append(inputs[0].shape)
+        return compute(inputs)
+
+    models["echo"].compute = count_rows
+    for first in range(1, 50, 4):
+        ids = range(first, first + 4)
+        await stream.send(pb.SessionRequest(executions=[execution(*ids)]), [b"".join(row(i) for i in ids)])
+        found = await stream.results(4)
+        assert {i: raw for i, (_, raw) in found.items()} == {i: [row(i)] for i in ids}
+    assert shapes == [(1, 4)] * 52
 
 
 async def test_a_stack_of_strings_is_cut_where_the_strings_end(stream: Stream) -> None:

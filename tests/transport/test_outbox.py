@@ -8,7 +8,7 @@ from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.rpc.outbox import Outbox
+from inferwire_server.transport.rpc.outbox import Outbox, Running
 
 
 def ended(inference_s: float = 0.0001, byte_size: int = 4) -> Job:
@@ -21,8 +21,8 @@ def ended(inference_s: float = 0.0001, byte_size: int = 4) -> Job:
 
 def with_running(count: int, limit: int = 1 << 28) -> Outbox:
     """Make an outbox that waits for executions 0, 1, 2, ..."""
-    outbox = Outbox(limit, lambda _: None)
-    outbox.running.update({number: ended() for number in range(count)})
+    outbox = Outbox(limit, lambda _, __: None)
+    outbox.running.update({number: Running(ended(), 0) for number in range(count)})
     return outbox
 
 
@@ -32,7 +32,7 @@ def ids(message: bytes) -> list[int]:
 
 async def test_a_lone_result_is_sent_at_once() -> None:
     outbox = with_running(1)
-    outbox.put(0, ended())
+    outbox.put((0,), ended())
     assert outbox.is_ready
     assert ids(outbox.take()) == [0]
     assert outbox.has_ended
@@ -40,9 +40,9 @@ async def test_a_lone_result_is_sent_at_once() -> None:
 
 async def test_tiny_results_wait_until_as_many_have_ended_as_still_run() -> None:
     outbox = with_running(4)
-    outbox.put(0, ended())
+    outbox.put((0,), ended())
     assert not outbox.is_ready
-    outbox.put(1, ended())
+    outbox.put((1,), ended())
     assert outbox.is_ready
     assert ids(outbox.take()) == [0, 1]
     assert not outbox.has_ended
@@ -50,31 +50,31 @@ async def test_tiny_results_wait_until_as_many_have_ended_as_still_run() -> None
 
 async def test_a_result_that_took_long_is_sent_at_once() -> None:
     outbox = with_running(4)
-    outbox.put(0, ended(inference_s=0.01))
+    outbox.put((0,), ended(inference_s=0.01))
     assert outbox.is_ready
 
 
 async def test_a_tiny_result_waits_for_slow_ones_only_for_a_moment() -> None:
     outbox = with_running(4)
-    outbox.put(0, ended())
+    outbox.put((0,), ended())
     while not outbox.is_ready:
         await outbox.wait()
     assert ids(outbox.take()) == [0]
-    outbox.put(1, ended())
+    outbox.put((1,), ended())
     assert not outbox.is_ready
 
 
 async def test_large_results_go_in_messages_of_their_own() -> None:
     outbox = with_running(3)
     for number in range(3):
-        outbox.put(number, ended(byte_size=700_000))
+        outbox.put((number,), ended(byte_size=700_000))
     assert [ids(outbox.take()) for _ in range(3)] == [[0], [1], [2]]
     assert outbox.has_ended
 
 
 async def test_a_result_over_the_limit_becomes_an_error() -> None:
     outbox = with_running(1, limit=1000)
-    outbox.put(0, ended(byte_size=1001))
+    outbox.put((0,), ended(byte_size=1001))
     (result,) = pb.SessionResponse.FromString(outbox.take()).results
     assert result.error.code == Code.TOO_LARGE.wire
     assert "at most 1000 fit in a message" in result.error.message
@@ -82,7 +82,7 @@ async def test_a_result_over_the_limit_becomes_an_error() -> None:
 
 async def test_a_reader_waits_while_too_much_waits_to_be_sent() -> None:
     outbox = with_running(2)
-    outbox.put(0, ended(byte_size=65 << 20))
+    outbox.put((0,), ended(byte_size=65 << 20))
     room = outbox.has_room()
     assert room.send(None) is not None
     outbox.take()

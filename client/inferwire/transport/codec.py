@@ -120,6 +120,21 @@ def decode_result(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes
     return Outcome(outputs, timings, profile=decode_layers(result.profile) if result.profile else ())
 
 
+def decode_results(
+    result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes], elapsed_ms: Sequence[float]
+) -> list[Outcome]:
+    """Read the result of a stack of executions, each of which took so long, or of a single one."""
+    count = len(elapsed_ms)
+    if count == 1 or result.HasField("error"):
+        return [decode_result(result, raw, each) for each in elapsed_ms]
+    columns = [
+        _column(index, header, data, count)
+        for index, (header, data) in enumerate(zip(result.outputs, raw, strict=True))
+    ]
+    rows = zip(*columns, strict=True) if columns else [()] * count
+    return [Outcome(outputs, _timings(result.timings, each)) for outputs, each in zip(rows, elapsed_ms, strict=True)]
+
+
 def decode_layers(layers: Iterable[types_pb2.LayerTime]) -> list[LayerTime]:
     """Read what each layer took."""
     return [
@@ -140,15 +155,6 @@ def count_sent(result: inference_pb2.ExecutionResult) -> int:
     return sum(not header.HasField("stored") for header in result.outputs)
 
 
-def unstack(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes]) -> Iterable[Sequence[WireBytes]]:
-    """Cut the outputs of a stack of executions into those of each."""
-    count = len(result.ids)
-    if count == 1:
-        return (raw,)
-    columns = [_cut(header, memoryview(data), count) for header, data in zip(result.outputs, raw, strict=True)]
-    return zip(*columns, strict=True) if columns else [()] * count
-
-
 def decode_error(error: types_pb2.Error) -> InferwireError:
     """Read an error; a code this client does not know becomes the root exception."""
     return error_of(errors.BY_WIRE.get(error.code), error.message, error.retry_after_s or None)
@@ -165,6 +171,7 @@ def decode_model(info: models_pb2.ModelInfo) -> ModelDescription:
         signature=info.signature,
         optimal_number_of_infer_requests=info.optimal_number_of_infer_requests,
         properties=properties.map_from_wire(info.properties),
+        max_batch_rows=info.max_batch_rows,
     )
 
 
@@ -205,11 +212,15 @@ def _encode_input(spec: TensorSpec) -> types_pb2.TensorHeader:
     )
 
 
-def _cut(header: types_pb2.TensorHeader, data: memoryview, count: int) -> list[memoryview]:
-    if element_types.BY_WIRE[header.element_type].is_string:
-        return strings.cut(data, prod(header.shape), count)
-    size = data.nbytes // count
-    return [data[at * size : (at + 1) * size] for at in range(count)]
+def _column(index: int, header: types_pb2.TensorHeader, data: WireBytes, count: int) -> list[OutputValue]:
+    """Cut the bytes of one output of a stack into those of each execution."""
+    element_type, shape, view = element_types.BY_WIRE[header.element_type], tuple(header.shape), memoryview(data)
+    if element_type.is_string:
+        parts = strings.cut(view, prod(shape), count)
+    else:
+        size = view.nbytes // count
+        parts = [view[at * size : (at + 1) * size] for at in range(count)]
+    return [OutputValue(index, element_type, shape, part) for part in parts]
 
 
 def _timings(timings: types_pb2.Timings, elapsed_ms: float) -> Timings:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from inferwire.errors import InferwireError
 from inferwire.partial_shape import PartialShape
@@ -86,6 +86,7 @@ class ExecutionHeader:
         sequence: The sequence whose states it changes, if it does.
         is_profiled: Whether the time of each layer is wanted.
         keeps: The outputs that the server is to keep instead of sending them: positions, and the tensors' ids.
+        most_stacked: How many executions of this header may travel as one; 1 for each by itself.
     """
 
     target: Target
@@ -93,6 +94,7 @@ class ExecutionHeader:
     sequence: SequenceMark | None = None
     is_profiled: bool = False
     keeps: tuple[tuple[int, int], ...] = ()
+    most_stacked: int = 1
 
     @property
     def is_retryable(self) -> bool:
@@ -151,8 +153,7 @@ class LayerTime:
     cpu_time_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How an execution ended: with outputs, or with an error; the times of its layers where they were wanted."""
 
     outputs: Sequence[OutputValue] = ()
@@ -192,6 +193,7 @@ class ModelDescription:
         signature: Equal for models whose ports are equal.
         optimal_number_of_infer_requests: How many of its inferences the server runs at once.
         properties: The compiled model's properties, by name.
+        max_batch_rows: How many rows one of its inferences runs at the most where executions may run together; else 0.
     """
 
     name: str
@@ -202,6 +204,7 @@ class ModelDescription:
     signature: int
     optimal_number_of_infer_requests: int
     properties: Mapping[str, PropertyValue]
+    max_batch_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

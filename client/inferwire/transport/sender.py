@@ -14,6 +14,7 @@ from inferwire.transport import codec
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Link
 from inferwire.transport.large_execution import LargeExecution
+from inferwire.transport.outgoing import EncodedHeader
 from inferwire.transport.protocol import Execution, ExecutionHeader, Outcome, SequenceMark, Target, WireBytes
 
 
@@ -23,7 +24,9 @@ class Sender:
     def __init__(self, address: str, compiled: CompiledModels) -> None:
         self._address = address
         self._compiled = compiled
-        self._headers: weakref.WeakKeyDictionary[ExecutionHeader, tuple[str, bytes]] = weakref.WeakKeyDictionary()
+        self._headers: weakref.WeakKeyDictionary[ExecutionHeader, tuple[str, EncodedHeader]] = (
+            weakref.WeakKeyDictionary()
+        )
 
     def __repr__(self) -> str:
         return f"<Sender to {self._address}: {len(self._headers)} headers>"
@@ -43,7 +46,7 @@ class Sender:
         if byte_size > link.stream.most_bytes:
             raise too_large(byte_size, link.stream.most_bytes, self._address)
         execution = LargeExecution(link.channel, self._address, link.metadata, deliver)
-        execution.start(encoded, inputs)
+        execution.start(encoded.data, inputs)
         return execution
 
     def target_on(self, link: Link, target: Target, sequence: SequenceMark | None = None) -> Target:
@@ -61,12 +64,12 @@ class Sender:
             )
         return replace(target, name=self._compiled.id_on(target.name, link))
 
-    def _encoded(self, link: Link, header: ExecutionHeader) -> bytes:
+    def _encoded(self, link: Link, header: ExecutionHeader) -> EncodedHeader:
         target = self.target_on(link, header.target, header.sequence)
         known = self._headers.get(header)
         if known is not None and known[0] == target.name:
             return known[1]
-        encoded = codec.encode_header(replace(header, target=target))
+        encoded = EncodedHeader(codec.encode_header(replace(header, target=target)), header.most_stacked)
         self._headers[header] = (target.name, encoded)
         return encoded
 

@@ -1,8 +1,7 @@
 """The session's stream: many executions in flight, gathered into as few messages as traffic allows.
 
-Owns the ids of executions and the two threads that write and read one stream. What piles up while
-a message is being written goes out together in the next; nothing waits on a timer. Knows nothing of
-requests, models or reconnecting.
+Owns the ids of executions and the two threads that write and read one stream; `outgoing` says what goes
+into one message. Knows nothing of requests, models or reconnecting.
 """
 
 from __future__ import annotations
@@ -10,14 +9,13 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
 from time import perf_counter
 
 import grpc
 
 from inferwire.errors import Cancelled, InferwireError, ServerUnavailable
 from inferwire.transport import codec, rpc
+from inferwire.transport.outgoing import MOST_BYTES, Batch, EncodedHeader, Outgoing, StreamExecution
 from inferwire.transport.protocol import Outcome, WireBytes
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1.inference_pb2 import (
@@ -28,42 +26,11 @@ from inferwire_proto.inferwire.v1.inference_pb2 import (
     SessionWelcome,
 )
 
-MOST_EXECUTIONS = 64
-"""How many executions one message carries at the most, so that answers begin to come early."""
-
-MOST_BYTES = 1 << 20
-"""How many bytes of inputs one message gathers; a single execution may have more."""
-
 LARGE_BYTES = 8 << 20
 """From this size on an execution goes as a call of its own, or from half of what the server takes."""
 
 DEFAULT_MESSAGE_BYTES = 256 << 20
 """What a server is taken to take that does not say it."""
-
-
-@dataclass(slots=True, eq=False)
-class StreamExecution:
-    """An execution on the stream. Cancelling it drops its outcome at once."""
-
-    stream: SessionStream
-    id: int
-    header: bytes
-    inputs: Sequence[WireBytes]
-    deliver: Callable[[Outcome], None]
-    started: float = field(default_factory=perf_counter)
-
-    @property
-    def byte_size(self) -> int:
-        """The bytes of its inputs."""
-        return sum(map(len, self.inputs))
-
-    def cancel(self) -> None:
-        """Drop the outcome and tell the server. Safe to call from a destructor."""
-        self.stream.cancel(self)
-
-
-_Outgoing = StreamExecution | int | None
-"""What the writing thread takes: an execution, the id of one to cancel, or None for the end."""
 
 
 class SessionStream:
@@ -79,8 +46,8 @@ class SessionStream:
         self._address = address
         self._hello = hello
         self._ids = itertools.count(1)
-        self._outgoing: SimpleQueue[_Outgoing] = SimpleQueue()
         self._pending: dict[int, StreamExecution] = {}
+        self._outgoing = Outgoing(self._pending)
         self._ended: InferwireError | None = None
         self._welcomed = threading.Event()
         self._is_closing = False
@@ -99,9 +66,11 @@ class SessionStream:
         """Whether executions can be sent on it."""
         return self._ended is None
 
-    def submit(self, header: bytes, inputs: Sequence[WireBytes], deliver: Callable[[Outcome], None]) -> StreamExecution:
+    def submit(
+        self, header: EncodedHeader, inputs: Sequence[WireBytes], deliver: Callable[[Outcome], None]
+    ) -> StreamExecution:
         """Send an execution; where the stream ends first, it is delivered the stream's error."""
-        execution = StreamExecution(self, next(self._ids), header, inputs, deliver)
+        execution = StreamExecution(next(self._ids), header, inputs, deliver, self.cancel)
         self._pending[execution.id] = execution
         self._outgoing.put(execution)
         if self._ended is not None and self._pending.pop(execution.id, None):
@@ -114,11 +83,11 @@ class SessionStream:
         Takes no lock, so that a destructor may call it wherever it interrupts.
         """
         if self._pending.pop(execution.id, None):
-            self._outgoing.put(execution.id)
+            self._outgoing.withdraw(execution)
 
     def finish(self) -> None:
         """Send nothing more; the server then ends the stream. Safe to call from a destructor."""
-        self._outgoing.put(None)
+        self._outgoing.end()
 
     def close(self, timeout_s: float) -> None:
         """End the stream now and wait for its reading thread."""
@@ -133,7 +102,7 @@ class SessionStream:
         self.welcome = welcome
         self.most_bytes = welcome.max_message_bytes or DEFAULT_MESSAGE_BYTES
         self.large_bytes = min(LARGE_BYTES, self.most_bytes // 2)
-        self._gathered_bytes = min(MOST_BYTES, self.most_bytes // 4)
+        self._outgoing.most_bytes = min(MOST_BYTES, self.most_bytes // 4)
 
     def _await_welcome(self, timeout_s: float) -> None:
         if not self._welcomed.wait(timeout_s):
@@ -145,42 +114,11 @@ class SessionStream:
     def _messages(self) -> Iterator[bytes]:
         yield SessionRequest(hello=self._hello).SerializeToString()
         while True:
-            batch, is_last = self._gather()
+            batch = self._outgoing.take()
             if batch:
-                yield self._join(batch)
-            if is_last:
+                yield _join(batch)
+            if batch.is_last:
                 return
-
-    def _gather(self) -> tuple[list[StreamExecution | int], bool]:
-        """Wait for something to send and take what else is there; the flag says that it is the end."""
-        batch: list[StreamExecution | int] = []
-        byte_size = 0
-        item = self._outgoing.get()
-        while item is not None:
-            batch.append(item)
-            if isinstance(item, StreamExecution):
-                byte_size += item.byte_size
-            if len(batch) >= MOST_EXECUTIONS or byte_size >= self._gathered_bytes:
-                return batch, False
-            try:
-                item = self._outgoing.get_nowait()
-            except Empty:
-                return batch, False
-        return batch, True
-
-    def _join(self, batch: list[StreamExecution | int]) -> bytes:
-        """Join a batch into one message. Its tensors' bytes are copied here and nowhere else."""
-        message = SessionRequest()
-        buffers: list[WireBytes] = []
-        for item in batch:
-            if not isinstance(item, StreamExecution):
-                message.cancels.append(item)
-            elif item.id in self._pending:
-                execution = message.executions.add()
-                execution.MergeFromString(item.header)
-                execution.ids.append(item.id)
-                buffers += item.inputs
-        return framing.join(message.SerializeToString(), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
 
     def _read(self) -> None:
         """Deliver what comes until the stream ends, then fail what is left."""
@@ -207,18 +145,19 @@ class SessionStream:
         for result in message.results:
             buffers = raw[taken : taken + codec.count_sent(result)]
             taken += len(buffers)
-            for id_, outputs in zip(result.ids, codec.unstack(result, buffers), strict=True):
-                self._answer(id_, result, outputs)
+            self._answer(result, buffers)
+        self._outgoing.answers_came()
 
-    def _answer(self, id_: int, result: ExecutionResult, outputs: Sequence[WireBytes]) -> None:
-        """Deliver a result that can be read; until then the execution stays where the end finds it."""
-        execution = self._pending.get(id_)
-        if execution is None:
-            return
-        elapsed_ms = (perf_counter() - execution.started) * 1000
-        outcome = codec.decode_result(result, outputs, elapsed_ms)
-        if self._pending.pop(id_, None):
-            execution.deliver(outcome)
+    def _answer(self, result: ExecutionResult, raw: Sequence[WireBytes]) -> None:
+        """Deliver a result to each of its executions. Until it can be read, they stay where the end finds them."""
+        now = perf_counter()
+        executions = [self._pending.get(id_) for id_ in result.ids]
+        elapsed_ms = [0.0 if each is None else (now - each.started) * 1000 for each in executions]
+        outcomes = codec.decode_results(result, raw, elapsed_ms)
+        for execution, outcome in zip(executions, outcomes, strict=True):
+            if execution is not None and self._pending.pop(execution.id, None):
+                execution.answered(outcome.timings, now)
+                execution.deliver(outcome)
 
     def _end(self, error: InferwireError) -> None:
         self._ended = error
@@ -230,3 +169,15 @@ class SessionStream:
             except KeyError:
                 break
             execution.deliver(Outcome(error=error))
+
+
+def _join(batch: Batch) -> bytes:
+    """Join a batch into one message. Its tensors' bytes are copied here and nowhere else."""
+    message = SessionRequest(cancels=batch.cancels)
+    buffers: list[framing.Content] = []
+    for stack in batch.stacks:
+        execution = message.executions.add()
+        execution.MergeFromString(stack[0].header.data)
+        execution.ids.extend([each.id for each in stack])
+        buffers += stack[0].inputs if len(stack) == 1 else zip(*[each.inputs for each in stack], strict=True)
+    return framing.join(message.SerializeToString(), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)

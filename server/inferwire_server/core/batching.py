@@ -61,6 +61,11 @@ class Batching:
             return None
         return tuple(tensor.shape[1:] for tensor in work.inputs), work.outputs
 
+    def most_stacked(self, work: Work) -> int:
+        """How many executions of a stack run together at the most."""
+        rows = rows_of(work) // work.count if work.inputs and work.inputs[0].shape else 0
+        return max(1, self.max_size // rows) if rows else 1
+
     def is_worth_a_run(self, rows: int) -> bool:
         """Whether so many waiting rows need not wait for more."""
         return rows >= min(self.preferred, default=self.max_size)
@@ -76,9 +81,11 @@ def rows_of(work: Work) -> int:
 
 
 def join(works: Sequence[Work]) -> Work:
-    """Put work of one group together, row after row: the one copy of its inputs."""
+    """Put work of one group together, row after row: the one copy of its inputs; none of a single piece of work."""
+    if len(works) == 1:
+        return works[0]
     columns = zip(*(work.inputs for work in works), strict=True)
-    return Work(tuple(_stack(tensors) for tensors in columns), works[0].outputs)
+    return Work(tuple(stack(tensors) for tensors in columns), works[0].outputs)
 
 
 def split(outputs: Sequence[Tensor], rows: Sequence[int]) -> list[tuple[Tensor, ...]]:
@@ -97,8 +104,25 @@ def split(outputs: Sequence[Tensor], rows: Sequence[int]) -> list[tuple[Tensor, 
         if not _has_whole_rows(tensor.element_type, tensor.shape):
             what = describe(tensor.element_type, tensor.shape)
             raise ServingError(Code.INFERENCE_FAILED, f"a run gave {what}, expected rows of whole bytes")
-    columns = [_parts(tensor, rows) for tensor in outputs]
+    columns = [parts(tensor, rows) for tensor in outputs]
     return [tuple(column[index] for column in columns) for index in range(len(rows))]
+
+
+def parts(tensor: Tensor, rows: Sequence[int]) -> list[Tensor]:
+    """Cut a tensor into so many rows each, without a copy."""
+    data, starts, tail = memoryview(tensor.data), _row_starts(tensor), tensor.shape[1:]
+    ends = list(accumulate(rows))
+    return [
+        Tensor(tensor.element_type, (count, *tail), data[starts[end - count] : starts[end]])
+        for count, end in zip(rows, ends, strict=True)
+    ]
+
+
+def stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Put the rows of tensors that are otherwise alike one behind the other, in a copy."""
+    first = tensors[0]
+    rows = sum(tensor.shape[0] for tensor in tensors)
+    return Tensor(first.element_type, (rows, *first.shape[1:]), b"".join([tensor.data for tensor in tensors]))
 
 
 def check_can_be_batched(spec: ModelSpec, batching: Batching) -> None:
@@ -134,21 +158,6 @@ def _obstacle(port: PortSpec, max_size: int, *, is_input: bool) -> str:
     if first.admits(1) and first.admits(max_size) and not (first.is_static or not port.shape):
         return ""
     return f"has shape {port.shape_text}, expected a first dimension that admits 1 to {max_size} rows"
-
-
-def _stack(tensors: Sequence[Tensor]) -> Tensor:
-    first = tensors[0]
-    rows = sum(tensor.shape[0] for tensor in tensors)
-    return Tensor(first.element_type, (rows, *first.shape[1:]), b"".join([tensor.data for tensor in tensors]))
-
-
-def _parts(tensor: Tensor, rows: Sequence[int]) -> list[Tensor]:
-    data, starts, tail = memoryview(tensor.data), _row_starts(tensor), tensor.shape[1:]
-    ends = list(accumulate(rows))
-    return [
-        Tensor(tensor.element_type, (count, *tail), data[starts[end - count] : starts[end]])
-        for count, end in zip(rows, ends, strict=True)
-    ]
 
 
 def _row_starts(tensor: Tensor) -> Sequence[int]:

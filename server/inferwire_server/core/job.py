@@ -61,6 +61,11 @@ class Work:
     """What a slot is to do: inputs in the model's order, the outputs to take, and whether to time each layer.
 
     With `states` it is no inference: the slot does that with its states.
+
+    Attributes:
+        count: How many executions of equal shapes it is, the rows of one behind those of the other. More than
+            one make a stack: see `core.stacks`.
+        one_by_one: Whether each execution of a stack is an inference of its own.
     """
 
     inputs: tuple[Tensor, ...]
@@ -68,19 +73,39 @@ class Work:
     states: StateAccess | None = None
     is_profiled: bool = False
     finishes: Finishes = ()
+    count: int = 1
+    one_by_one: bool = False
 
 
-Outcome: TypeAlias = tuple[Tensor, ...] | ServingError
-"""What an inference gave: the outputs, or why there are none."""
+Result: TypeAlias = tuple[Tensor, ...] | ServingError
+"""What an execution gave: the outputs, or why there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """What each execution of a stack gave where they ran one by one."""
+
+    results: tuple[Result, ...]
+
+
+Outcome: TypeAlias = Result | Apart
+"""What a job's work gave: of a stack that ran as one, outputs with the rows of all its executions."""
+
+
+def state_of(result: Result) -> JobState:
+    """Say how an execution ended that gave this."""
+    return _STATE_OF_CODE.get(result.code, JobState.FAILED) if isinstance(result, ServingError) else JobState.FINISHED
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Job:
-    """A submitted inference. The scheduler alone changes it; `profile` is the slot's to fill in before it reports.
+    """A submitted inference, or a stack of them. The scheduler alone changes it.
 
     Attributes:
         binding: Whose slot it runs in; None for any that nobody is bound to.
-        profile: What each layer took, where that was asked for.
+        profile: What each layer took, where that was asked for; the slot's to fill in before it reports.
+        dropped: Which executions of a stack nobody waits for any more, by their positions in it.
+        apart: What each execution of a stack gave, where that is not for all in `outputs` or `error`.
     """
 
     model: Hashable
@@ -97,21 +122,37 @@ class Job:
     error: ServingError | None = field(default=None)
     received_at: float | None = None
     profile: tuple[LayerTime, ...] = ()
+    dropped: frozenset[int] = frozenset()
+    apart: tuple[Result, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many executions it is."""
+        return self.work.count
 
     def start(self, now: float) -> None:
         """Record that a slot has taken it."""
         self._move(JobState.RUNNING)
         self.started_at = now
 
-    def finish(self, outputs: tuple[Tensor, ...], now: float) -> None:
+    def finish(self, outputs: tuple[Tensor, ...] | Apart, now: float) -> None:
         """Record its outputs."""
         self._move(JobState.FINISHED)
-        self.outputs = outputs
+        if isinstance(outputs, Apart):
+            self.apart = outputs.results
+        else:
+            self.outputs = outputs
         self._close(now)
+
+    def drop(self, index: int) -> None:
+        """Record that nobody waits for one of its executions any more."""
+        if self.state.is_terminal or not 0 <= index < self.count:
+            raise bug(f"{self!r} has no execution {index} to drop")
+        self.dropped |= {index}
 
     def end(self, error: ServingError, now: float) -> None:
         """Record why it has no outputs: its state follows from the error's code."""
-        self._move(_STATE_OF_CODE.get(error.code, JobState.FAILED))
+        self._move(state_of(error))
         self.error = error
         self._close(now)
 
@@ -123,7 +164,11 @@ class Job:
         total = self.ended_at - self.submitted_at
         if self.started_at is None:
             return Timings(total, 0.0, total)
-        return Timings(self.started_at - self.submitted_at, self.ended_at - self.started_at, total)
+        inference = self.ended_at - self.started_at
+        if self.work.one_by_one:
+            # Each waited for those before it.
+            inference /= self.count
+        return Timings(total - inference, inference, total)
 
     def result(self) -> tuple[Tensor, ...]:
         """Give the outputs of an ended job.
@@ -138,12 +183,13 @@ class Job:
         return self.outputs
 
     def __repr__(self) -> str:
-        return f"<Job on {self.model}: {self.state.value}>"
+        stack = f", {self.count} executions" if self.count > 1 else ""
+        return f"<Job on {self.model}: {self.state.value}{stack}>"
 
     def _close(self, now: float) -> None:
         """Let the inputs go: an ended job may be kept for a while, and they may be large."""
         self.ended_at = now
-        self.work = Work((), self.work.outputs)
+        self.work = Work((), self.work.outputs, count=self.work.count, one_by_one=self.work.one_by_one)
 
     def _move(self, state: JobState) -> None:
         if state not in _SUCCESSORS.get(self.state, ()):

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from inferwire_server.core.batching import Batching, Group, rows_of
 from inferwire_server.core.bindings import Binding, Bindings, BindingTerms
 from inferwire_server.core.fairness import Share
-from inferwire_server.core.job import Job
+from inferwire_server.core.job import Job, Work
 from inferwire_server.core.queue import JobQueue
+from inferwire_server.core.stacks import cut, executions
 
 ModelKey: TypeAlias = Hashable
 
@@ -37,6 +38,12 @@ class Terms:
 
 DEFAULT_TERMS = Terms()
 
+LONGEST_TURN_S = 0.005
+"""How long a slot may be given to executions of one stack that it runs one by one."""
+
+_SMOOTHING = 1 / 8
+"""How much the latest run counts in the pace."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -53,6 +60,9 @@ class Lane:
 
     Each group of jobs that may run together has a queue, and so has each binding; under None wait the rest.
     The slots of bindings come after the `slots` that the others share.
+
+    Attributes:
+        pace_s: How long an execution takes by itself; None before the first.
     """
 
     model: ModelKey
@@ -64,6 +74,7 @@ class Lane:
     queues: dict[Group | None, JobQueue] = field(default_factory=dict[Group | None, JobQueue])
     running: dict[int, Run] = field(default_factory=dict[int, Run])
     is_draining: bool = False
+    pace_s: float | None = None
 
     @classmethod
     def of(cls, model: ModelKey, slots: int, terms: Terms) -> Lane:
@@ -73,12 +84,29 @@ class Lane:
 
     @property
     def queued(self) -> int:
-        """How many jobs wait."""
-        return sum(map(len, self.queues.values()))
+        """How many executions wait."""
+        return sum(queue.executions for queue in self.queues.values())
+
+    def stacks(self, work: Work) -> list[Work]:
+        """Take a stack apart into what is one job: what runs together, or what a slot has soon run one by one."""
+        batching = self.terms.batching
+        if work.is_profiled:
+            return executions(work)
+        if batching is not None:
+            found = cut(work, batching.most_stacked(work))
+            return found if batching.group(found[0]) is not None else executions(work)
+        most = 1 if self.pace_s is None else max(1, int(LONGEST_TURN_S / self.pace_s))
+        return cut(replace(work, one_by_one=True), most)
+
+    def learn(self, run: Run, took_s: float) -> None:
+        """Take note of how long a run took."""
+        if self.terms.batching is None:
+            pace_s = took_s / sum([job.count for job in run.jobs])
+            self.pace_s = pace_s if self.pace_s is None else self.pace_s + (pace_s - self.pace_s) * _SMOOTHING
 
     def push(self, job: Job, arrivals: Iterator[int]) -> None:
         """Let a job wait with those that it may run with."""
-        group = self.group_of(job)
+        group = self.group_of(job.work, job.binding)
         queue = self.queues.get(group)
         if queue is None:
             queue = self.queues[group] = JobQueue(arrivals, is_in_order=job.binding is not None)
@@ -86,7 +114,7 @@ class Lane:
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out."""
-        group = self.group_of(job)
+        group = self.group_of(job.work, job.binding)
         self.queues[group].remove(job)
         self._drop_if_empty(group)
 
@@ -130,11 +158,11 @@ class Lane:
         queue = self.queues[group]
         return None if batching.is_worth_a_run(queue.rows) else queue.first.submitted_at + batching.max_delay_s
 
-    def group_of(self, job: Job) -> Group | None:
+    def group_of(self, work: Work, binding: Binding | None = None) -> Group | None:
         """Say which jobs a job waits with."""
-        if job.binding is not None:
-            return job.binding
-        return None if self.terms.batching is None else self.terms.batching.group(job.work)
+        if binding is not None:
+            return binding
+        return None if self.terms.batching is None else self.terms.batching.group(work)
 
     def _drop_if_empty(self, group: Group | None) -> None:
         if not len(self.queues[group]):

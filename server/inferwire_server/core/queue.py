@@ -24,6 +24,7 @@ class JobQueue:
         self._heap: list[tuple[Rank, Job]] = []
         self._rows: dict[Job, int] = {}
         self._total_rows = 0
+        self._executions = 0
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -39,10 +40,16 @@ class JobQueue:
         """How many rows the waiting jobs have together."""
         return self._total_rows
 
+    @property
+    def executions(self) -> int:
+        """How many executions the waiting jobs are."""
+        return self._executions
+
     def push(self, job: Job, rows: int = 1) -> None:
         """Let a job wait behind all of its priority and above."""
         self._rows[job] = rows
         self._total_rows += rows
+        self._executions += job.count
         heappush(self._heap, ((0 if self._is_in_order else -job.priority, next(self._arrivals)), job))
 
     @property
@@ -72,7 +79,7 @@ class JobQueue:
         """
         self._pass_gaps()
         job = heappop(self._heap)[1]
-        self._total_rows -= self._rows.pop(job)
+        self._forget(job)
         return job
 
     def remove(self, job: Job) -> None:
@@ -81,10 +88,14 @@ class JobQueue:
         Raises:
             KeyError: If it does not wait here.
         """
-        self._total_rows -= self._rows.pop(job)
+        self._forget(job)
         if len(self._heap) > 2 * len(self._rows) + 8:
             self._heap = [entry for entry in self._heap if entry[1] in self._rows]
             heapify(self._heap)
+
+    def _forget(self, job: Job) -> None:
+        self._total_rows -= self._rows.pop(job)
+        self._executions -= job.count
 
     def _pass_gaps(self) -> None:
         while self._heap and self._heap[0][1] not in self._rows:

@@ -17,8 +17,9 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Group
 from inferwire_server.core.bindings import Binding
 from inferwire_server.core.fairness import FairShares
-from inferwire_server.core.job import Job, JobState, Outcome
+from inferwire_server.core.job import Job, JobState, Outcome, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
+from inferwire_server.core.stacks import executions
 from inferwire_server.errors import ServingError, bug
 
 
@@ -68,6 +69,7 @@ class Load:
     """How busy a device or one of its models is.
 
     Attributes:
+        queued: How many executions wait: a stack counts as so many.
         bound: How many callers are bound to slots of their own, or wait to be.
     """
 
@@ -103,7 +105,7 @@ class Scheduler:
 
     @property
     def capacity(self) -> int:
-        """How many jobs may wait."""
+        """How many executions may wait."""
         return self._capacity
 
     @property
@@ -211,6 +213,13 @@ class Scheduler:
         self._set_slots(lane, slots)
         return self.wake(now)
 
+    def stacks(self, model: ModelKey, work: Work) -> list[Work]:
+        """Take a stack apart into what is to be one job; into executions where the queue is too full for all of it."""
+        lane = self._lanes.get(model)
+        found = [work] if lane is None else lane.stacks(work)
+        is_alone = len(found) == 1 and lane is not None and self._has_room(lane, work, None)
+        return found if is_alone or self._queued + work.count <= self._capacity else executions(work)
+
     def submit(self, job: Job, now: float) -> list[Effect]:
         """Admit a job.
 
@@ -218,7 +227,7 @@ class Scheduler:
             ServingError: QUEUE_FULL if as many jobs wait as may; MODEL_NOT_READY if the model is leaving.
         """
         lane = self._taking(job.model)
-        if self._queued >= self._capacity and not self._is_admitted_to_full_queue(lane, job):
+        if not self._has_room(lane, job.work, job.binding):
             raise ServingError(
                 Code.QUEUE_FULL,
                 f"the device's queue is full: {self._queued} jobs are waiting, at most {self._capacity} may",
@@ -229,7 +238,7 @@ class Scheduler:
         if lane.bindings is not None and job.binding is not None:
             lane.bindings.begin_job(job.binding)
         lane.push(job, self._arrivals)
-        self._queued += 1
+        self._queued += job.count
         if job.deadline is not None:
             heappush(self._deadlines, (job.deadline, next(self._arrivals), job))
         return self._dispatch(now)
@@ -237,6 +246,12 @@ class Scheduler:
     def cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
         """End a job that has not ended, for the reason given; do nothing for one that has."""
         return self._cancel(job, error, now) + self._dispatch(now)
+
+    def drop(self, job: Job, index: int, error: ServingError, now: float) -> list[Effect]:
+        """Give up one of a job's executions: the job ends with the last of them. Do nothing for what has ended."""
+        if not job.state.is_terminal:
+            job.drop(index)
+        return self.cancel(job, error, now) if len(job.dropped) == job.count else []
 
     def expire(self, now: float) -> list[Effect]:
         """End every job whose deadline has passed."""
@@ -264,6 +279,7 @@ class Scheduler:
         lane.free_slot(slot)
         self._running -= 1
         self._shares.end(lane.share, run.charged_s, now - run.began_at)
+        lane.learn(run, now - run.began_at)
         effects: list[Effect] = []
         for job, outcome in zip(run.jobs, outcomes, strict=True):
             if not job.state.is_terminal:
@@ -292,7 +308,7 @@ class Scheduler:
         while self._running < self.limit and (found := self._next(now)) is not None:
             lane, group = found
             jobs, slot = lane.take(group), lane.claim_slot(group)
-            self._queued -= len(jobs)
+            self._queued -= sum([job.count for job in jobs])
             self._running += 1
             lane.running[slot] = Run(jobs, now, self._shares.begin(lane.share))
             for job in jobs:
@@ -315,12 +331,15 @@ class Scheduler:
                     best, best_place = (lane, group), place
         return best
 
-    def _is_admitted_to_full_queue(self, lane: Lane, job: Job) -> bool:
-        if self._running < self.limit and lane.has_idle_slot(lane.group_of(job)):
+    def _has_room(self, lane: Lane, work: Work, binding: Binding | None) -> bool:
+        """Whether work fits in the queue, or need not wait, or is within the model's own part of a full one."""
+        if self._queued + work.count <= self._capacity:
+            return True
+        if self._running < self.limit and lane.has_idle_slot(lane.group_of(work, binding)):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
         part = max(1, int(self._capacity * lane.share.weight / weights))
-        return lane.queued < min(self._capacity, part)
+        return lane.queued + work.count <= min(self._capacity, part)
 
     def _end_waiting(self, lane: Lane, error: ServingError, now: float) -> list[Effect]:
         waiting = [job for queue in lane.queues.values() for job in queue]
@@ -328,7 +347,7 @@ class Scheduler:
 
     def _end_queued(self, lane: Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane.remove(job)
-        self._queued -= 1
+        self._queued -= job.count
         job.end(error, now)
         return [End(job), *_end_bound(lane, job, now)]
 

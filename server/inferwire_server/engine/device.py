@@ -12,7 +12,7 @@ import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.bindings import Binding
-from inferwire_server.core.job import Job, Outcome
+from inferwire_server.core.job import Job, Outcome, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
 from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop, Unbound
 from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
@@ -26,26 +26,33 @@ log = structlog.stdlib.get_logger()
 
 
 class Observer(Protocol):
-    """Who is told of what happens on a device; the metrics."""
+    """Who is told of what happens on a device; the metrics.
 
-    def job_submitted(self, device: str, model: ModelKey) -> None:
-        """A job asks to be admitted: it is to be refused, or to end."""
+    A stack is one job that counts as its executions; `core.stacks.ends` says how they ended.
+    """
+
+    def job_submitted(self, device: str, model: ModelKey, count: int) -> None:
+        """A job of so many executions asks to be admitted: it is to be refused, or to end."""
         ...
 
-    def job_refused(self, device: str, model: ModelKey) -> None:
-        """A job was not admitted."""
+    def job_refused(self, device: str, model: ModelKey, count: int) -> None:
+        """A job of so many executions was not admitted."""
         ...
 
-    def inference_started(self, device: str, model: ModelKey, jobs: int) -> None:
-        """So many jobs start to run as one inference."""
+    def inference_started(self, device: str, model: ModelKey, count: int) -> None:
+        """So many executions start to run as one inference."""
+        ...
+
+    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
+        """An inference that took so long has given the outputs of these works."""
         ...
 
     def job_ended(self, device: str, job: Job) -> None:
         """A job has ended, in whatever way."""
         ...
 
-    def job_answered(self, device: str, job: Job, wire_s: float) -> None:
-        """An ended job's answer is written; reading the request and writing the answer took so long."""
+    def job_answered(self, device: str, job: Job, wire_s: float, count: int) -> None:
+        """So many of an ended job's executions are answered; reading the request and writing the answer took that."""
         ...
 
     def model_gone(self, model: ModelKey) -> None:
@@ -139,17 +146,21 @@ class Device:
         """End the jobs of a model that wait."""
         self._apply(self._scheduler.end_waiting(model, error, self._clock()))
 
+    def stacks(self, model: ModelKey, work: Work) -> list[Work]:
+        """Take a stack apart into what is to be one job."""
+        return self._scheduler.stacks(model, work)
+
     def submit(self, job: Job) -> None:
         """Admit a job.
 
         Raises:
             ServingError: QUEUE_FULL or MODEL_NOT_READY; the job was not admitted.
         """
-        self._observer.job_submitted(self.name, job.model)
+        self._observer.job_submitted(self.name, job.model, job.count)
         try:
             effects = self._scheduler.submit(job, self._clock())
         except ServingError:
-            self._observer.job_refused(self.name, job.model)
+            self._observer.job_refused(self.name, job.model, job.count)
             raise
         self._apply(effects)
         self._arm_timer()
@@ -169,16 +180,20 @@ class Device:
         self._apply(self._scheduler.release(binding, self._clock()))
         self._arm_timer()
 
-    def count_refused(self, model: ModelKey) -> None:
+    def count_refused(self, model: ModelKey, count: int) -> None:
         """Count a job for a model that takes no more, which was not even asked."""
-        self._observer.job_submitted(self.name, model)
-        self._observer.job_refused(self.name, model)
+        self._observer.job_submitted(self.name, model, count)
+        self._observer.job_refused(self.name, model, count)
         if model not in self._slots:
             self._observer.model_gone(model)
 
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
         self._apply(self._scheduler.cancel(job, ServingError(Code.CANCELLED, reason), self._clock()))
+
+    def drop(self, job: Job, index: int, reason: str) -> None:
+        """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
+        self._apply(self._scheduler.drop(job, index, ServingError(Code.CANCELLED, reason), self._clock()))
 
     def cancel_all(self, reason: str) -> None:
         """Cancel every job, queued or running."""
@@ -240,17 +255,25 @@ class Device:
 
     def _start(self, jobs: tuple[Job, ...], slot: int) -> None:
         model = jobs[0].model
-        self._observer.inference_started(self.name, model, len(jobs))
-        run = SlotRun(self._slots[model][slot], jobs)
+        count = sum([job.count for job in jobs])
+        for _ in range(count if jobs[0].work.one_by_one else 1):
+            self._observer.inference_started(self.name, model, 1 if jobs[0].work.one_by_one else count)
+        run, began_at = SlotRun(self._slots[model][slot], jobs), self._clock()
 
         def work() -> None:
-            self._loop.call_soon_threadsafe(self._report, model, slot, run())
+            outcomes = run()
+            self._loop.call_soon_threadsafe(self._report, model, slot, outcomes, run.given(outcomes), began_at)
 
         self._threads.run(work)
 
-    def _report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome]) -> None:
+    def _report(
+        self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], given: Sequence[Work], began_at: float
+    ) -> None:
         self._threads.done()
-        self._apply(self._scheduler.report(model, slot, outcomes, self._clock()))
+        now = self._clock()
+        if given:
+            self._observer.inference_ended(self.name, model, given, now - began_at)
+        self._apply(self._scheduler.report(model, slot, outcomes, now))
         self._arm_timer()
 
     def _arm_timer(self) -> None:

@@ -10,11 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.engine.model_server_fields import Table, translate
-from inferwire_server.engine.repository import Entry, chosen, versions_at
+from inferwire_server.engine.repository import Entry, Overrides, chosen, overridden, versions_at
 from inferwire_server.errors import ServingError, invalid_input
 
 MIGRATION = "docs/from-openvino-model-server.md says what maps to what"
@@ -50,7 +51,7 @@ class ConfiguredRepository:
     def __repr__(self) -> str:
         return f"<ConfiguredRepository {self._file}>"
 
-    def served(self) -> list[Entry]:
+    def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
         """List the versions to serve, in the file's order.
 
         Raises:
@@ -58,7 +59,8 @@ class ConfiguredRepository:
         """
         entries: list[Entry] = []
         for model in read_config(self._file):
-            entries += chosen(versions_at(model.location, model.name, model.settings), self._policy)
+            versions = overridden(versions_at(model.location, model.name, model.settings), overrides)
+            entries += chosen(versions, self._policy)
         return entries
 
     def folders(self) -> frozenset[Path]:

@@ -13,7 +13,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, JobState, Work
-from inferwire_server.core.lane import Terms
+from inferwire_server.core.lane import DEFAULT_TERMS, Terms
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
@@ -49,6 +49,7 @@ class Model:
     Attributes:
         priority: The priority of the jobs that name none.
         labels: The names of the classes that an output's last dimension counts; empty where nobody gave any.
+        terms: What its jobs are scheduled by.
     """
 
     compiled: CompiledModel
@@ -57,6 +58,7 @@ class Model:
     version: str = ""
     priority: int = 0
     labels: tuple[str, ...] = ()
+    terms: Terms = DEFAULT_TERMS
 
     @property
     def spec(self) -> ModelSpec:
@@ -170,9 +172,9 @@ class Engine:
             compiled = PictureModel(compiled, options.pictures)
             slots = compiled.over(slots)
         device = self._device(first_device)
-        model = Model(compiled, device, len(slots), version, options.priority, options.labels)
-        binding = options.binding if compiled.spec.states else None
-        device.add_model(model, slots, Terms(options.weight, options.batching, binding))
+        terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
+        model = Model(compiled, device, len(slots), version, options.priority, options.labels, terms)
+        device.add_model(model, slots, terms)
         self._models.add(model)
         if options.idle_unload_s is not None:
             # The slots of callers with states are numbered after these.
@@ -215,17 +217,26 @@ class Engine:
             received_at=submission.received_at,
         )
         if model not in self._models:
-            model.device.count_refused(model)
+            model.device.count_refused(model, job.count)
             raise _unloading(model)
         model.device.submit(job)
         if idleness is not None:
             idleness.use()
         return job
 
+    def stacks(self, model: Model, submission: Submission) -> list[Submission]:
+        """Take a stack apart into what is to be one job."""
+        return [replace(submission, work=work) for work in model.device.stacks(model, submission.work)]
+
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
         if isinstance(job.model, Model):
             job.model.device.cancel(job, reason)
+
+    def drop(self, job: Job, index: int, reason: str) -> None:
+        """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
+        if isinstance(job.model, Model):
+            job.model.device.drop(job, index, reason)
 
     def bind(self, model: Model, on_end: Callable[[Binding], Any]) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
@@ -242,12 +253,12 @@ class Engine:
         if isinstance(binding.model, Model):
             binding.model.device.release(binding)
 
-    def answered(self, job: Job) -> None:
-        """Record that a finished job's answer is written: what its call took besides the job is the wire's."""
+    def answered(self, job: Job, count: int = 1) -> None:
+        """Record that answers of a finished job are written: what its call took besides the job is the wire's."""
         received_at = job.received_at
         if received_at is not None and job.state is JobState.FINISHED and isinstance(job.model, Model):
             wire_s = self._clock() - received_at - job.timings.total_s
-            self._observer.job_answered(job.model.device.name, job, wire_s)
+            self._observer.job_answered(job.model.device.name, job, wire_s, count)
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:

@@ -6,6 +6,7 @@ OpenVINO raises bare RuntimeErrors; here they become errors with a code.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -102,7 +103,8 @@ class OpenVinoBackend:
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
         compiled = self._core.compile_model(model, options.device, config)
-        return OpenVinoModel(compiled, _spec(options.name or model.friendly_name, compiled, model, names))
+        spec = _spec(options.name or model.friendly_name, compiled, model, names)
+        return OpenVinoModel(compiled, replace(spec, rt_info=_texts(model.get_rt_info())))
 
 
 class OpenVinoModel:
@@ -362,6 +364,27 @@ def _spec(
         _ports(ports.outputs, names[count:], "output"),
         tuple(variable.info.variable_id for variable in model.get_variables()),
     )
+
+
+def _texts(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a model says of itself as texts, or tables of them; not what the runtime has noted of this host."""
+    return {
+        name: _texts(cast("dict[str, Any]", below)) if isinstance(below, dict) else _text(below)
+        for name, below in info.items()
+        if not name.startswith("__")
+    }
+
+
+def _text(value: Any) -> str:
+    """Write a value as OpenVINO does in a model's file."""
+    plain = value.value if isinstance(value, ov.OVAny) else value
+    match plain:
+        case bool():
+            return "YES" if plain else "NO"
+        case list() | tuple():
+            return " ".join(map(_text, cast("Sequence[Any]", plain)))
+        case _:
+            return str(plain)
 
 
 def _imported_spec(name: str, compiled: ov.CompiledModel) -> ModelSpec:

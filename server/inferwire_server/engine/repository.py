@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from glob import escape
 from pathlib import Path
 from stat import S_ISREG
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
@@ -32,6 +33,9 @@ SAVED_MODEL = "saved_model.pb"
 
 _NO_MODELS = ("lost+found",)
 """Folders that file systems make for themselves, and that few may read."""
+
+Overrides: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Settings over those that models have, by the models' names; as their files would say them."""
 
 Fingerprint: TypeAlias = frozenset[tuple[str, int, int, int]]
 """Files by name, time, size and inode."""
@@ -119,14 +123,14 @@ class Repository:
     def __repr__(self) -> str:
         return f"<Repository {self.root}>"
 
-    def served(self) -> list[Entry]:
+    def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
         """List the versions to serve, by name, then by version.
 
         Raises:
             ServingError: INVALID_INPUT if there is no such folder or file.
         """
         models: dict[str, list[Entry]] = {}
-        for entry in self.scan():
+        for entry in overridden(self.scan(), overrides):
             models.setdefault(entry.name, []).append(entry)
         return [entry for versions in models.values() for entry in chosen(versions, self._policy)]
 
@@ -150,6 +154,14 @@ def chosen(versions: list[Entry], default: VersionPolicy) -> list[Entry]:
     """Give those versions of one model that its policy asks for, or the default where its settings have none."""
     numbers = _policy_of(versions[0], default).choose({int(entry.version) for entry in versions})
     return [entry for entry in versions if int(entry.version) in numbers]
+
+
+def overridden(entries: Iterable[Entry], overrides: Overrides) -> list[Entry]:
+    """Lay settings over those that entries have."""
+    return [
+        replace(entry, overrides=merged(entry.overrides, overrides[entry.name])) if entry.name in overrides else entry
+        for entry in entries
+    ]
 
 
 def versions_at(location: Path, name: str, overrides: Mapping[str, Any]) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""What a slot's thread does with jobs: runs them as one inference, and each alone if that fails.
+"""What a slot's thread does with jobs: runs them as one inference, and each execution alone if that fails.
 
 Blocks, and knows nothing of the loop. Whatever a slot raises is an outcome: a thread that did
 not report would lose its slot.
@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import join, rows_of, split
-from inferwire_server.core.job import Finish, Finishes, Job, Outcome, Work
+from inferwire_server.core.job import Finish, Finishes, Job, Outcome, Result, Work
+from inferwire_server.core.stacks import DROPPED, executions, together
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
@@ -30,24 +31,37 @@ class SlotRun:
 
     def __call__(self) -> list[Outcome]:
         """Give each job its outcome. Jobs that were cancelled on the way here have nothing left to run."""
-        if len(self._jobs) == 1:
-            return [self._run_alone(0)]
         wanted = [index for index, job in enumerate(self._jobs) if job.error is None]
-        together = self._run_together(wanted) if len(wanted) > 1 else None
-        if together is None:
-            return [self._run_alone(index) for index in range(len(self._jobs))]
+        works = [self._works[index] for index in wanted]
+        is_one_run = sum([work.count for work in works]) > 1 and not works[0].one_by_one
+        found = self._run_together(wanted) if is_one_run else None
+        if found is None:
+            return [self._run_apart(index) for index in range(len(self._jobs))]
         outcomes: list[Outcome] = [job.error or () for job in self._jobs]
-        for index, outcome in zip(wanted, together, strict=True):
+        for index, outcome in zip(wanted, found, strict=True):
             outcomes[index] = outcome
         return outcomes
 
-    def _run_alone(self, index: int) -> Outcome:
-        error = self._jobs[index].error
-        if error is not None:
-            return error
-        return _outcome(lambda: self._run(self._works[index], [index], self._finishes(index)))
+    def given(self, outcomes: Sequence[Outcome]) -> list[Work]:
+        """List the work that its outcomes have the outputs of; looking at states is none."""
+        return [
+            work
+            for work, outcome in zip(self._works, outcomes, strict=True)
+            if work.states is None and not isinstance(outcome, ServingError)
+        ]
 
-    def _run_together(self, wanted: Sequence[int]) -> Sequence[Outcome] | None:
+    def _run_apart(self, index: int) -> Outcome:
+        """Run each execution of a job alone."""
+        works = executions(self._works[index])
+        return together([self._run_alone(index, position, work) for position, work in enumerate(works)])
+
+    def _run_alone(self, index: int, position: int, work: Work) -> Result:
+        job = self._jobs[index]
+        if job.error is not None or position in job.dropped:
+            return job.error or DROPPED
+        return _outcome(lambda: self._run(work, [index], self._finishes(index)))
+
+    def _run_together(self, wanted: Sequence[int]) -> Sequence[Result] | None:
         """Run several; None if that failed and each is to run alone, so that one bad input fails alone."""
         works = [self._works[index] for index in wanted]
         outcome = _outcome(lambda: split(self._run(join(works), wanted), [rows_of(work) for work in works]))
@@ -65,7 +79,7 @@ class SlotRun:
             if profiled:
                 self._profile(profiled)
 
-    def _finished(self, index: int, outputs: tuple[Tensor, ...]) -> Outcome:
+    def _finished(self, index: int, outputs: tuple[Tensor, ...]) -> Result:
         """Make of a job's outputs of a run with others what its caller gets."""
         finishes = self._finishes(index)
         if not finishes:

@@ -30,6 +30,19 @@ class NamedJob:
     end: asyncio.Future[None]
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Executions that are checked and become one job when they are submitted."""
+
+    model: Model
+    submission: Submission
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return self.submission.work.count
+
+
 class InferenceService:
     """Admits inferences, and keeps the jobs that callers name."""
 
@@ -70,24 +83,28 @@ class InferenceService:
             ServingError: If the model, the inputs or the queue do not allow it.
         """
         self._require_open()
-        timeout_s = inference.timeout_s
-        if timeout_s is not None and not timeout_s >= 0:
-            raise invalid_input(f"the time limit is {timeout_s} seconds, expected 0 or more")
-        model = self._models.resolve(inference.target)
-        spec = model.spec
-        if inference.signature not in (0, spec.signature):
-            raise invalid_input(
-                f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
-                "expected a caller that has read the model's description again"
-            )
-        inputs = spec.bind(self._tensors.bring_in(self._shared_memory.bring_in(inference.inputs)))
-        wanted = spec.select(inference.outputs)
-        forms = finishes(model, wanted, inference.forms, self._shared_memory) if inference.forms else ()
-        work = Work(inputs, wanted, is_profiled=inference.is_profiled, finishes=forms)
-        submission = Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
+        model, submission = self._prepared(inference, received_at)
         if inference.keeps:
             on_end = self._keeping(inference.keeps, on_end)
         return self._submit(model, submission, inference.sequence, on_end)
+
+    def prepare_stack(self, stack: Inference, received_at: float | None = None) -> list[Prepared]:
+        """Check several executions at once, and take them apart into what is to be one job.
+
+        Raises:
+            ServingError: If something is wrong with one of them, who knows which: `submit` would say it of each.
+        """
+        self._require_open()
+        model, submission = self._prepared(stack, received_at)
+        return [Prepared(model, each) for each in self._engine.stacks(model, submission)]
+
+    def submit_prepared(self, prepared: Prepared, on_end: Callable[[Job], Any]) -> Job:
+        """Queue executions of a stack as one job. `on_end` is called on the loop, once, after this call has returned.
+
+        Raises:
+            ServingError: If the queue does not allow it.
+        """
+        return self._submit(prepared.model, prepared.submission, None, on_end)
 
     async def access_states(self, target: Target, sequence: SequenceCall, states: StateAccess) -> Job:
         """Read, write or reset the states of a sequence, behind what was submitted to it before; give the ended job.
@@ -109,13 +126,17 @@ class InferenceService:
         """End sequences of a session when their last jobs have; pass over what is not under way."""
         self._sequences.release(session, ids)
 
+    def drop(self, job: Job, index: int, reason: str) -> None:
+        """Cancel one execution of a job, which ends with the last of them; do nothing for one that has ended."""
+        self._engine.drop(job, index, reason)
+
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
         self._engine.cancel(job, reason)
 
-    def answered(self, job: Job) -> None:
-        """Record that an ended job's answer is written."""
-        self._engine.answered(job)
+    def answered(self, job: Job, count: int = 1) -> None:
+        """Record that the answers to so many of an ended job's executions are written."""
+        self._engine.answered(job, count)
 
     async def infer(self, inference: Inference, received_at: float | None = None) -> Job:
         """Run an inference to its end. Cancelling this call cancels the inference.
@@ -192,8 +213,26 @@ class InferenceService:
             left = tuple(self._in_flight)
             for job in left:
                 self.cancel(job, "the server is shutting down")
-            return len(left)
+            return sum(job.count for job in left)
         return 0
+
+    def _prepared(self, inference: Inference, received_at: float | None) -> tuple[Model, Submission]:
+        """Find the model and put the inputs into its order."""
+        timeout_s = inference.timeout_s
+        if timeout_s is not None and not timeout_s >= 0:
+            raise invalid_input(f"the time limit is {timeout_s} seconds, expected 0 or more")
+        model = self._models.resolve(inference.target)
+        spec = model.spec
+        if inference.signature not in (0, spec.signature):
+            raise invalid_input(
+                f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
+                "expected a caller that has read the model's description again"
+            )
+        inputs = spec.bind(self._tensors.bring_in(self._shared_memory.bring_in(inference.inputs)), inference.count)
+        wanted = spec.select(inference.outputs)
+        forms = finishes(model, wanted, inference.forms, self._shared_memory) if inference.forms else ()
+        work = Work(inputs, wanted, is_profiled=inference.is_profiled, finishes=forms, count=inference.count)
+        return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
 
     def _submit(
         self, model: Model, submission: Submission, sequence: SequenceCall | None, on_end: Callable[[Job], Any]

@@ -112,6 +112,7 @@ class Inference:
         sequence: Whose states it runs on. Without, on fresh ones; for a model without states it means nothing.
         is_profiled: Whether the time of each layer is wanted as well.
         forms: How wanted outputs are given, by their place among `outputs`, where not as they are.
+        count: How many executions of equal shapes it is: each input has their rows, those of one behind the other's.
     """
 
     target: Target
@@ -124,3 +125,4 @@ class Inference:
     keeps: Mapping[int, StoredTensor] = field(default_factory=dict[int, StoredTensor])
     is_profiled: bool = False
     forms: Mapping[int, OutputForm] = field(default_factory=dict[int, OutputForm])
+    count: int = 1

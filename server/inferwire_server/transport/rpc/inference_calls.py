@@ -91,7 +91,7 @@ class InferenceCalls:
 
     def _answer(self, message_type: _Response, job: Job) -> bytes:
         job.result()
-        result, buffers = encode_result(job)
+        result, buffers = encode_result(job, job.error or job.result())
         header = message_type(result=result).SerializeToString()
         message = framing.join(header, buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
         if len(message) > self._max_message_bytes:

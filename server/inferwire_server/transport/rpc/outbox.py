@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
-from inferwire_server.core.job import Job
+from inferwire_server.core.job import Job, Result
+from inferwire_server.core.stacks import is_whole, results
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.rpc.status import too_large
 from inferwire_server.transport.rpc.v1_codec import encode_error, encode_result
@@ -34,18 +36,35 @@ _RESULT_BYTES = 128
 """About what a result has besides its outputs' bytes."""
 
 
+class Running(NamedTuple):
+    """An execution that has not ended: its job, and its place among the executions of it."""
+
+    job: Job
+    position: int
+
+
+class _Ended(NamedTuple):
+    """What executions gave, together: one, or all of a stack. Those that never ran have no job."""
+
+    ids: Sequence[int]
+    job: Job | None
+    result: Result
+    byte_size: int = _RESULT_BYTES
+
+
 class Outbox:
     """A stream's executions until their results are sent. One task takes from it.
 
     Attributes:
-        running: The jobs that have not ended, by the ids their client gave.
+        running: The executions that have not ended, by the ids their client gave.
     """
 
-    def __init__(self, max_message_bytes: int, on_answer: Callable[[Job], None]) -> None:
+    def __init__(self, max_message_bytes: int, on_answer: Callable[[Job, int], None]) -> None:
         self._on_answer = on_answer
-        self.running: dict[int, Job] = {}
+        self.running: dict[int, Running] = {}
         self._max_message_bytes = max_message_bytes
-        self._ended: deque[tuple[int, Job | ServingError, int]] = deque()
+        self._ended: deque[_Ended] = deque()
+        self._waiting = 0
         self._waiting_bytes = 0
         self._is_due = False
         self._due_timer: asyncio.TimerHandle | None = None
@@ -53,34 +72,34 @@ class Outbox:
         self._room = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Outbox: {len(self.running)} running, {len(self._ended)} results of {self._waiting_bytes} bytes>"
+        return f"<Outbox: {len(self.running)} running, {self._waiting} results of {self._waiting_bytes} bytes>"
 
     @property
     def is_ready(self) -> bool:
         """Whether there is something to send now."""
-        return bool(self._ended) and (self._is_due or len(self._ended) >= len(self.running))
+        return bool(self._ended) and (self._is_due or self._waiting >= len(self.running))
 
     @property
     def has_ended(self) -> bool:
         """Whether nothing is to be sent now, and nothing is running."""
         return not self._ended and not self.running
 
-    def put(self, execution_id: int, job: Job) -> None:
-        """Send the result of a job that has ended."""
-        self.running.pop(execution_id, None)
-        byte_size = _RESULT_BYTES
-        for tensor in job.outputs:
-            byte_size += tensor.byte_size
+    def put(self, ids: Sequence[int], job: Job) -> None:
+        """Send the results of a job that has ended, but of executions that were dropped: those have theirs."""
         if job.timings.inference_s > _TINY_S:
             self._is_due = True
-        if byte_size > self._max_message_bytes:
-            self.refuse(execution_id, too_large(byte_size, self._max_message_bytes))
-        else:
-            self._put(execution_id, job, byte_size)
+        for ended in _parts(ids, job):
+            for execution_id in ended.ids:
+                self.running.pop(execution_id, None)
+            if ended.byte_size > self._max_message_bytes:
+                self._put(_Ended(ended.ids, job, too_large(ended.byte_size, self._max_message_bytes)))
+            else:
+                self._put(ended)
 
     def refuse(self, execution_id: int, error: ServingError) -> None:
-        """Send why an execution did not run."""
-        self._put(execution_id, error, _RESULT_BYTES)
+        """Send why an execution did not run, or has no result of its own."""
+        self.running.pop(execution_id, None)
+        self._put(_Ended((execution_id,), None, error))
 
     def wake(self) -> None:
         """End a wait though there is nothing to send."""
@@ -102,17 +121,14 @@ class Outbox:
         response = pb.SessionResponse()
         buffers: list[bytes | memoryview] = []
         message_bytes = 0
-        while self._ended and (message_bytes == 0 or message_bytes + self._ended[0][2] <= _MESSAGE_BYTES):
-            execution_id, outcome, byte_size = self._ended.popleft()
-            message_bytes += byte_size
-            if isinstance(outcome, Job):
-                result, outputs = encode_result(outcome)
-                buffers += outputs
-                self._on_answer(outcome)
-            else:
-                result = pb.ExecutionResult(error=encode_error(outcome))
-            result.ids.append(execution_id)
+        while self._ended and (message_bytes == 0 or message_bytes + self._ended[0].byte_size <= _MESSAGE_BYTES):
+            ended = self._ended.popleft()
+            message_bytes += ended.byte_size
+            self._waiting -= len(ended.ids)
+            result, outputs = self._encode(ended)
+            result.ids.extend(ended.ids)
             response.results.append(result)
+            buffers += outputs
         self._is_due = bool(self._ended)
         if self._due_timer is not None:
             self._due_timer.cancel()
@@ -121,9 +137,18 @@ class Outbox:
         self._room.set()
         return framing.join(response.SerializeToString(), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
 
-    def _put(self, execution_id: int, outcome: Job | ServingError, byte_size: int) -> None:
-        self._ended.append((execution_id, outcome, byte_size))
-        self._waiting_bytes += byte_size
+    def _encode(self, ended: _Ended) -> tuple[pb.ExecutionResult, list[bytes | memoryview]]:
+        if ended.job is not None:
+            if not isinstance(ended.result, ServingError):
+                self._on_answer(ended.job, len(ended.ids))
+            return encode_result(ended.job, ended.result, len(ended.ids))
+        error = encode_error(ended.result) if isinstance(ended.result, ServingError) else None
+        return pb.ExecutionResult(error=error), []
+
+    def _put(self, ended: _Ended) -> None:
+        self._ended.append(ended)
+        self._waiting += len(ended.ids)
+        self._waiting_bytes += ended.byte_size
         if self.is_ready:
             self._something.set()
         elif self._due_timer is None:
@@ -133,3 +158,20 @@ class Outbox:
         self._due_timer = None
         self._is_due = True
         self._something.set()
+
+
+def _parts(ids: Sequence[int], job: Job) -> Iterator[_Ended]:
+    """Give a stack's results as one if they are one and of a good size; else those of each execution."""
+    if is_whole(job):
+        together = _ended(ids, job, job.error or job.outputs)
+        if len(ids) == 1 or together.byte_size <= _MESSAGE_BYTES:
+            yield together
+            return
+    for index, (execution_id, result) in enumerate(zip(ids, results(job), strict=True)):
+        if index not in job.dropped:
+            yield _ended((execution_id,), job, result)
+
+
+def _ended(ids: Sequence[int], job: Job, result: Result) -> _Ended:
+    outputs = () if isinstance(result, ServingError) else result
+    return _Ended(ids, job, result, _RESULT_BYTES + sum([tensor.byte_size for tensor in outputs]))

@@ -6,22 +6,26 @@ becomes of an execution is a result; only what cannot be read at all ends the st
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from time import monotonic
 
 import grpc
 
 from inferwire_proto import framing
+from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_server.core.job import Job
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
-from inferwire_server.service.values import Inference
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.exchange import Exchange
-from inferwire_server.transport.rpc.outbox import Outbox
+from inferwire_server.transport.rpc.outbox import Outbox, Running
 from inferwire_server.transport.rpc.status import Context, as_serving_error
-from inferwire_server.transport.rpc.v1_codec import Raw, count_sent, decode_stack
+from inferwire_server.transport.rpc.v1_codec import Raw, count_sent, decode_each, decode_stack
+
+_CANCELLED = "the client cancelled the execution"
 
 
 class SessionStream:
@@ -55,7 +59,7 @@ class SessionStream:
             self._take(message, raw, received_at)
             await Exchange(self._context, self._drain, self._outbox, self._receive).run()
         finally:
-            for job in tuple(self._outbox.running.values()):
+            for job, _ in tuple(self._outbox.running.values()):
                 self._services.inference.cancel(job, "the session's stream has ended")
             self._services.sessions.detach(session)
 
@@ -98,8 +102,7 @@ class SessionStream:
         if taken != len(raw):
             raise invalid_input(f"the message has bytes of {len(raw)} inputs, but its executions have {taken}")
         for execution_id in message.cancels:
-            if (job := self._outbox.running.get(execution_id)) is not None:
-                self._services.inference.cancel(job, "the client cancelled the execution")
+            self._cancel(execution_id)
 
     def _start(self, execution: pb.Execution, raw: Raw, received_at: float) -> None:
         """Start an execution, or each of a stack."""
@@ -108,19 +111,48 @@ class SessionStream:
             raise invalid_input("an execution on the stream has no id, by which its result could be known")
         if len(set(ids)) < len(ids) or not self._outbox.running.keys().isdisjoint(ids):
             raise invalid_input(f"an id of executions {ids} is in use, expected ids that no running execution has")
+        if len(ids) == 1 or not self._start_stack(ids, execution, raw, received_at):
+            self._start_each(ids, execution, raw, received_at)
+
+    def _start_stack(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, received_at: float) -> bool:
+        """Start a stack as few jobs, and say so; false where it can only be read as single executions."""
         try:
-            inferences = decode_stack(execution, raw, self._session)
+            stack = decode_stack(execution, raw, self._session)
+            parts = [] if stack is None else self._services.inference.prepare_stack(stack, received_at)
+        except Exception:  # noqa: BLE001 - whatever it is, each by itself hears of its own
+            return False
+        start = 0
+        for part in parts:
+            submit = partial(self._services.inference.submit_prepared, part)
+            self._submit(ids[start : start + part.count], submit)
+            start += part.count
+        return bool(parts)
+
+    def _start_each(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, received_at: float) -> None:
+        try:
+            inferences = decode_each(execution, raw, self._session)
         except ServingError as error:
             for execution_id in ids:
                 self._outbox.refuse(execution_id, error)
             return
         for execution_id, inference in zip(ids, inferences, strict=True):
-            self._submit(execution_id, inference, received_at)
+            self._submit((execution_id,), partial(self._services.inference.submit, inference, received_at=received_at))
 
-    def _submit(self, execution_id: int, inference: Inference, received_at: float) -> None:
+    def _submit(self, ids: tuple[int, ...], submit: Callable[[Callable[[Job], None]], Job]) -> None:
+        """Submit what is one job, of executions with these ids."""
         try:
-            job = self._services.inference.submit(inference, partial(self._outbox.put, execution_id), received_at)
+            job = submit(partial(self._outbox.put, ids))
         except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
-            self._outbox.refuse(execution_id, as_serving_error(error))
+            for execution_id in ids:
+                self._outbox.refuse(execution_id, as_serving_error(error))
         else:
-            self._outbox.running[execution_id] = job
+            self._outbox.running.update((execution_id, Running(job, at)) for at, execution_id in enumerate(ids))
+
+    def _cancel(self, execution_id: int) -> None:
+        """Cancel an execution that has not ended; one whose stack goes on is answered at once."""
+        running = self._outbox.running.get(execution_id)
+        if running is None:
+            return
+        self._services.inference.drop(*running, _CANCELLED)
+        if self._outbox.running.get(execution_id) is running:
+            self._outbox.refuse(execution_id, ServingError(Code.CANCELLED, _CANCELLED))

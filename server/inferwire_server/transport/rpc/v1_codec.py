@@ -15,7 +15,7 @@ from inferwire_proto.element_types import BY_WIRE, ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.boxes import Box
-from inferwire_server.core.job import Job, Timings
+from inferwire_server.core.job import Job, Result, Timings
 from inferwire_server.core.layers import LayerStatus, LayerTime
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor, describe
@@ -31,8 +31,8 @@ _LAYER_STATES = {
 }
 
 
-def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None) -> Inference:
-    """Read one execution with its inputs' bytes.
+def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None, count: int = 1) -> Inference:
+    """Read one execution with its inputs' bytes, or a stack of so many as one inference with the rows of all.
 
     Raises:
         ServingError: INVALID_INPUT.
@@ -46,19 +46,33 @@ def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None)
     target = execution.target
     return Inference(
         decode_target(target, session),
-        tuple([(header.name or header.index, _input(header, buffers, session)) for header in inputs]),
+        tuple([(header.name or header.index, _input(header, buffers, session, count)) for header in inputs]),
         tuple(execution.outputs),
         scheduling.priority,
         timeout_us / 1e6 if timeout_us else None,
         target.signature,
         decode_sequence(execution.sequence, session) if execution.HasField("sequence") else None,
         is_profiled=execution.profile,
+        count=count,
         keeps={keep.output: _stored(keep.tensor_id, session) for keep in execution.keeps},
     )
 
 
-def decode_stack(execution: pb.Execution, raw: Raw, session: Session | None) -> list[Inference]:
-    """Read a stack of executions, each with its share of the inputs' bytes.
+def decode_stack(execution: pb.Execution, raw: Raw, session: Session | None) -> Inference | None:
+    """Read a stack as one inference with the rows of all its executions; None where that cannot be.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    inputs = execution.inputs
+    is_alike = not execution.HasField("sequence") and not execution.keeps and count_sent(inputs) == len(inputs)
+    if not is_alike or not all(header.shape for header in inputs):
+        return None
+    return decode_execution(execution, raw, session, len(execution.ids))
+
+
+def decode_each(execution: pb.Execution, raw: Raw, session: Session | None) -> list[Inference]:
+    """Read an execution, or each of a stack with its share of the inputs' bytes.
 
     Raises:
         ServingError: INVALID_INPUT.
@@ -125,23 +139,22 @@ def decode_tensor(header: types_pb2.TensorHeader, data: bytes | memoryview) -> T
     return Tensor(_element_type(header), tuple(header.shape), data)
 
 
-def encode_result(job: Job) -> tuple[pb.ExecutionResult, list[bytes | memoryview]]:
-    """Write the result of an ended job, without ids, and its outputs' bytes."""
+def encode_result(job: Job, result: Result, count: int = 1) -> tuple[pb.ExecutionResult, list[bytes | memoryview]]:
+    """Write what an execution of an ended job gave, or a stack of so many, without ids, and the outputs' bytes."""
     timings = encode_timings(job.timings)
     profile = encode_layers(job.profile) if job.profile else ()
-    if job.error is not None:
-        return pb.ExecutionResult(timings=timings, error=encode_error(job.error), profile=profile), []
-    outputs = job.result()
+    if isinstance(result, ServingError):
+        return pb.ExecutionResult(timings=timings, error=encode_error(result), profile=profile), []
     headers = [
         types_pb2.TensorHeader(
             index=position,
             element_type=types_pb2.ElementType.ValueType(tensor.element_type.wire),
-            shape=tensor.shape,
+            shape=tensor.shape if count == 1 else (tensor.shape[0] // count, *tensor.shape[1:]),
             stored=types_pb2.StoredTensor(id=tensor.stored_as) if tensor.stored_as else None,
         )
-        for position, tensor in zip(job.work.outputs, outputs, strict=True)
+        for position, tensor in zip(job.work.outputs, result, strict=True)
     ]
-    sent = [tensor.data for tensor in outputs if not tensor.stored_as]
+    sent = [tensor.data for tensor in result if not tensor.stored_as]
     return pb.ExecutionResult(outputs=headers, timings=timings, profile=profile), sent
 
 
@@ -179,11 +192,12 @@ def encode_error(error: ServingError) -> types_pb2.Error:
 
 
 def _input(
-    header: types_pb2.TensorHeader, buffers: Iterator[bytes | memoryview], session: Session | None
+    header: types_pb2.TensorHeader, buffers: Iterator[bytes | memoryview], session: Session | None, count: int
 ) -> Tensor | StoredTensor:
     if header.HasField("stored"):
         return decode_stored(header.stored, session)
-    return decode_tensor(header, next(buffers))
+    tensor = decode_tensor(header, next(buffers))
+    return tensor if count == 1 else replace(tensor, shape=(tensor.shape[0] * count, *tensor.shape[1:]))
 
 
 def _stored(tensor_id: int, session: Session | None) -> StoredTensor:

@@ -1,0 +1,251 @@
+"""What goes into one message: what is there, stacked where it may be, and held back only while that costs nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
+from os import sched_yield
+
+import pytest
+
+from inferwire.transport.outgoing import (
+    LONGEST_HOLD_S,
+    MOST_EXECUTIONS,
+    Batch,
+    EncodedHeader,
+    Outgoing,
+    StreamExecution,
+)
+from inferwire.transport.protocol import Timings
+
+TIMEOUT_S = 30
+
+
+class Rig:
+    """An outgoing queue whose clock stands still until it is moved, and what was submitted to it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.wanted: dict[int, StreamExecution] = {}
+        self.outgoing = Outgoing(self.wanted, lambda: self.now)
+        self._ids = count(1)
+
+    def put(self, header: EncodedHeader, byte_size: int = 1) -> StreamExecution:
+        execution = StreamExecution(next(self._ids), header, [bytes(byte_size)], lambda _: None, self.drop)
+        self.wanted[execution.id] = execution
+        self.outgoing.put(execution)
+        return execution
+
+    def drop(self, execution: StreamExecution) -> None:
+        del self.wanted[execution.id]
+        self.outgoing.withdraw(execution)
+
+    def answer(self, *executions: StreamExecution, inference_ms: float = 0.1, wire_ms: float = 1.0) -> None:
+        """Answer executions after some time."""
+        timings = Timings(inference_ms=inference_ms)
+        for execution in executions:
+            del self.wanted[execution.id]
+            execution.answered(timings, execution.sent_at + wire_ms / 1000)
+        self.outgoing.answers_came()
+
+    def taken(self) -> list[list[int]]:
+        """Take what is due: there has to be something."""
+        return ids(self.outgoing.take())
+
+    def under_way(self, header: EncodedHeader, number: int, inference_ms: float = 0.1) -> list[StreamExecution]:
+        """Have so many executions under way, of a header of which one was answered before."""
+        first = self.put(header)
+        self.outgoing.take()
+        self.answer(first, inference_ms=inference_ms)
+        executions = [self.put(header) for _ in range(number)]
+        if executions:
+            self.outgoing.take()
+        return executions
+
+
+def ids(batch: Batch) -> list[list[int]]:
+    return [[execution.id for execution in stack] for stack in batch.stacks]
+
+
+def stackable(most: int = 100) -> EncodedHeader:
+    return EncodedHeader(b"", most)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+@pytest.fixture
+def pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1)
+
+
+def sleeping(rig: Rig, pool: ThreadPoolExecutor) -> Future[Batch]:
+    """Take on another thread, which finds nothing due."""
+    future = pool.submit(rig.outgoing.take)
+    while not rig.outgoing.is_asleep:
+        sched_yield()
+    return future
+
+
+def test_what_may_not_be_stacked_goes_by_itself_as_many_in_a_message_as_there_are(rig: Rig) -> None:
+    header = EncodedHeader(b"")
+    for _ in range(MOST_EXECUTIONS + 2):
+        rig.put(header)
+    assert rig.taken() == [[number] for number in range(1, MOST_EXECUTIONS + 1)]
+    assert rig.taken() == [[MOST_EXECUTIONS + 1], [MOST_EXECUTIONS + 2]]
+
+
+def test_what_piled_up_travels_as_stacks_of_one_header_and_no_more_than_the_model_takes(rig: Rig) -> None:
+    one, other = stackable(3), stackable(3)
+    for header in (one, other, one, one, one):
+        rig.put(header)
+    assert rig.taken() == [[1, 3, 4], [5], [2]]
+
+
+def test_a_lone_one_never_waits(rig: Rig) -> None:
+    header = stackable()
+    rig.under_way(header, 0)
+    for number in range(2, 5):
+        execution = rig.put(header)
+        assert rig.taken() == [[number]]
+        rig.answer(execution)
+
+
+def test_tiny_ones_wait_until_there_are_as_many_as_are_under_way(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    rig.under_way(header, 3)
+    batch = sleeping(rig, pool)
+    for _ in range(2):
+        rig.put(header)
+    assert not batch.done()
+    rig.put(header)
+    assert ids(batch.result(TIMEOUT_S)) == [[5, 6, 7]]
+
+
+def test_they_go_where_so_many_wait_as_one_stack_may_have(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable(2)
+    rig.under_way(header, 6)
+    batch = sleeping(rig, pool)
+    rig.put(header)
+    rig.put(header)
+    assert ids(batch.result(TIMEOUT_S)) == [[8, 9]]
+
+
+def test_answers_let_go_what_waited_for_them(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    one, two, three = rig.under_way(header, 3)
+    rig.put(header)
+    batch = sleeping(rig, pool)
+    rig.answer(one, two)
+    assert ids(batch.result(TIMEOUT_S)) == [[5]]
+    rig.answer(three)
+
+
+def test_what_was_cancelled_under_way_is_waited_for_no_more(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    one, two, _ = rig.under_way(header, 3)
+    rig.put(header)
+    batch = sleeping(rig, pool)
+    one.cancel()
+    cancelled = batch.result(TIMEOUT_S)
+    assert (ids(cancelled), cancelled.cancels) == ([], [one.id])
+    two.cancel()
+    batch = rig.outgoing.take()
+    assert (ids(batch), batch.cancels) == ([[5]], [two.id])
+
+
+def test_what_is_cancelled_before_it_was_sent_is_not_sent(rig: Rig) -> None:
+    header = stackable()
+    rig.put(header)
+    rig.put(header).cancel()
+    alone = rig.put(EncodedHeader(b""))
+    alone.cancel()
+    batch = rig.outgoing.take()
+    assert (ids(batch), batch.cancels) == ([[1]], [2, 3])
+
+
+def test_nothing_waits_for_what_takes_longer_on_the_device_than_on_the_wire(rig: Rig) -> None:
+    header = stackable()
+    rig.under_way(header, 3, inference_ms=20.0)
+    rig.put(header)
+    assert rig.taken() == [[5]]
+
+
+def test_nothing_waits_for_executions_of_another_header(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    held, other = stackable(), stackable()
+    rig.under_way(held, 3)
+    rig.put(held)
+    batch = sleeping(rig, pool)
+    rig.put(other)
+    assert ids(batch.result(TIMEOUT_S)) == [[6]]
+    rig.put(EncodedHeader(b""))
+    assert rig.taken() == [[7]]
+
+
+def test_nothing_waits_for_longer_than_a_moment(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    rig.under_way(header, 3)
+    rig.put(header)
+    batch = sleeping(rig, pool)
+    rig.now += LONGEST_HOLD_S
+    assert ids(batch.result(TIMEOUT_S)) == [[5]]
+
+
+def test_what_waits_goes_when_it_makes_a_message_of_a_good_size(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    rig.outgoing.most_bytes = 1000
+    rig.under_way(header, 10)
+    rig.put(header, 600)
+    batch = sleeping(rig, pool)
+    rig.put(header, 399)
+    rig.put(header, 1)
+    rig.put(header, 1)
+    found = ids(batch.result(TIMEOUT_S))
+    assert found[0][:3] == [12, 13, 14]
+
+
+def test_the_size_is_that_of_what_waits_and_not_of_what_was_sent(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    rig.outgoing.most_bytes = 1000
+    rig.under_way(header, 0)
+    for _ in range(5):
+        executions = [rig.put(header, 300) for _ in range(2)]
+        rig.taken()
+        rig.answer(*executions)
+    rig.put(header)
+    rig.put(header)
+    rig.taken()
+    rig.put(header, 300)
+    batch = sleeping(rig, pool)
+    assert not batch.done()
+    rig.put(header)
+    batch.result(TIMEOUT_S)
+
+
+def test_the_end_takes_along_what_waits_and_nothing_that_comes_later(rig: Rig) -> None:
+    header = stackable()
+    rig.under_way(header, 3)
+    rig.put(header)
+    rig.outgoing.end()
+    rig.put(header)
+    batch = rig.outgoing.take()
+    assert (ids(batch), batch.is_last) == ([[5]], True)
+
+
+def test_an_empty_queue_waits_for_whatever_comes(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    puts: list[Callable[[], object]] = [lambda: rig.put(stackable()), lambda: rig.put(EncodedHeader(b""))]
+    for number, put in enumerate(puts, 1):
+        batch = sleeping(rig, pool)
+        put()
+        assert ids(batch.result(TIMEOUT_S)) == [[number]]
+    batch = sleeping(rig, pool)
+    rig.outgoing.end()
+    assert batch.result(TIMEOUT_S).is_last
+
+
+def test_the_repr_counts(rig: Rig) -> None:
+    rig.put(stackable())
+    assert repr(rig.outgoing) == "<Outgoing: 1 new, 0 wait for others>"
