@@ -18,7 +18,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo serve check format-check lint types proto-lint image-lint test format coverage bench programs soak proto image clean
+.PHONY: help demo serve check format-check lint types proto-lint image-lint test format coverage bench programs soak fuzz proto image clean
 
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ bench: $(TOOLS) ## Measure against openvino in process; writes a table and a cha
 
 soak: $(TOOLS) ## Some minutes of mixed load and faults; nothing may be left after it (longer: ARGS='--minutes 60')
 	$(BIN)/python -m tests.soak $(ARGS)
+
+fuzz: $(TOOLS) ## Bytes nobody meant for every codec and REST call (some of them, longer: ARGS='--only rest --seconds 60')
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 programs: $(TOOLS) ## Run programs from PyPI against a server: openvino's and the protocol's (downloads some 1.2 GB, once)
 	$(BIN)/python -m tests.programs

@@ -15,6 +15,21 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"inferwire", "inferwire_cli", "inferwire_proto", "inferwire_server"}
 BASE = {"grpcio", "numpy", "protobuf"}
+CLI_NEEDS = (
+    "PIL",
+    "attr",
+    "attrs",
+    "cyclopts",
+    "docstring_parser",
+    "markdown_it",
+    "mdurl",
+    "pillow.libs",
+    "pygments",
+    "rich",
+    "rich_rst",
+    "docutils",
+)
+"""What the extra `cli` brings, with what that needs itself."""
 
 
 def pip(*arguments: str | Path) -> None:
@@ -134,3 +149,13 @@ def test_command_itself_names_the_cli_extra(site: Path, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "pip install 'inferwire[cli]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_operators_commands_need_the_cli_extra_alone(site: Path, base: Path, tmp_path: Path) -> None:
+    environment = Path(sysconfig.get_path("purelib"))
+    for name in CLI_NEEDS:
+        (tmp_path / name).symlink_to(environment / name)
+    modules = ", ".join(f"inferwire_cli.{name}" for name in ("models.table", "infer.show", "bench.show", "top.show"))
+    script = f"import sys; sys.path += [{str(base)!r}, {str(tmp_path)!r}]; import inferwire_cli.commands, {modules}"
+    done = python("-c", script, site=site, outside=tmp_path)
+    assert done.returncode == 0, done.stderr

@@ -124,11 +124,31 @@ RUNNERS: list[tuple[str, Callable[[str], None]]] = [
 ]
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("curl")])
+CALLS_A_SERVER = ("curl ", "inferwire models", "inferwire infer", "inferwire bench", "inferwire top")
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith(CALLS_A_SERVER)])
 def test_a_command_works(command: str) -> None:
     runner = next((runner for prefix, runner in RUNNERS if command.startswith(prefix)), None)
     assert runner is not None, f"no test knows how to run {command!r}"
     runner(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("inferwire models", "→ probabilities f32[?,10]"),
+        ("inferwire infer", "espresso (967)"),
+        ("inferwire bench", "answered, 0 failed"),
+        ("inferwire top", "p99 ms"),
+    ],
+)
+def test_an_operators_command_works(command: str, said: str, server: ServerProcess) -> None:
+    addresses = f" --address {server.grpc_address}"
+    if command in ("inferwire bench", "inferwire top"):
+        addresses += f" --http-address {server.http_address}"
+    (written,) = (each for each in COMMANDS if each.startswith(command))
+    assert said in run(written + addresses)
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("curl")])

@@ -8,9 +8,13 @@ from importlib.metadata import version
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.config import Env
 
+from inferwire_cli.bench import bench
 from inferwire_cli.demo import demo
 from inferwire_cli.exit_codes import MISUSE
+from inferwire_cli.infer import infer
+from inferwire_cli.models import load, models, unload
 from inferwire_cli.serve import serve
+from inferwire_cli.top import top
 from inferwire_server.settings import ENV_PREFIX
 
 app = App(
@@ -21,6 +25,12 @@ app = App(
     default_parameter=Parameter(negative=()),
 )
 app.command(serve)
+app.command(models)
+app.command(infer)
+app.command(bench)
+app.command(top)
+app.command(load)
+app.command(unload)
 app.command(demo)
 
 

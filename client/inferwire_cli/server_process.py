@@ -46,8 +46,8 @@ class ServerProcess:
 
 
 @contextmanager
-def running_server(model_repository: Path, *flags: str) -> Generator[ServerProcess]:
-    """Serve a model repository for as long as the block runs, with further flags of `inferwire serve`.
+def running_server(model_repository: Path | None, *flags: str) -> Generator[ServerProcess]:
+    """Serve a model repository, if any, for as long as the block runs, with further flags of `inferwire serve`.
 
     Raises:
         ServerProcessError: The server did not become ready, or did not end with exit code 0.
@@ -65,11 +65,11 @@ def running_server(model_repository: Path, *flags: str) -> Generator[ServerProce
             raise ServerProcessError(f"the server ended with exit code {code}, expected 0\n{tail(log)}")
 
 
-def start(model_repository: Path, flags: Sequence[str], log: IO[bytes]) -> ServerProcess:
+def start(model_repository: Path | None, flags: Sequence[str], log: IO[bytes]) -> ServerProcess:
     """Start the server where the terminal's Ctrl-C does not reach it: `end` alone ends it."""
     grpc_port, http_port = free_ports(2)
     where = ["--host", HOST, "--grpc-port", str(grpc_port), "--http-port", str(http_port)]
-    what = ["--model-repository", str(model_repository), *flags]
+    what = [*([] if model_repository is None else ["--model-repository", str(model_repository)]), *flags]
     command = [sys.executable, "-m", "inferwire_cli", "serve", *where, *what]
     process = subprocess.Popen(  # noqa: S603
         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0

@@ -9,6 +9,9 @@ import structlog
 
 from inferwire_server.settings import Settings
 
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_OFF = logging.CRITICAL + 1
+
 _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 """Tracebacks without the values of variables: callers' tensors are not for the log."""
 
@@ -41,3 +44,14 @@ def configure(settings: Settings) -> None:
     )
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the server says itself when it starts and stops
+
+
+def level() -> str:
+    """Name the least level that is logged; off where none is."""
+    least = logging.getLogger().level
+    return next((name for name, number in _LEVELS.items() if least <= number), "off")
+
+
+def set_level(name: str) -> None:
+    """Log from a level on, or with off nothing."""
+    logging.getLogger().setLevel(_LEVELS.get(name, _OFF))

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import generate_latest
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
-from inferwire_server.core.job import Job, JobState
+from inferwire_server.core.batching import rows_of
+from inferwire_server.core.job import Job, Work
 from inferwire_server.core.lane import ModelKey
 from inferwire_server.core.scheduler import Load
-from inferwire_server.core.stacks import ends
+from inferwire_server.core.tally import REFUSED, Histogram, Tally
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.models import Model
 
 _LABELS = ("model", "version", "device")
-_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
-
-_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_HISTOGRAMS: tuple[tuple[str, str, Callable[[Tally], Histogram]], ...] = (
+    ("inferwire_queue_seconds", "Time from admission to a slot.", lambda tally: tally.queue),
+    ("inferwire_inference_seconds", "Time of finished jobs in a slot.", lambda tally: tally.inference),
+    ("inferwire_total_seconds", "Time of finished jobs from admission to their end.", lambda tally: tally.total),
+    (
+        "inferwire_wire_seconds",
+        "Time of answered calls besides their jobs: reading requests, writing answers.",
+        lambda tally: tally.wire,
+    ),
+    ("inferwire_batch_jobs", "Jobs that one inference ran.", lambda tally: tally.jobs),
+)
 
 
 class Metrics:
-    """Counts what happens to jobs, and reads queues and slots when it is asked.
+    """Counts what happens to jobs, and reads queues and slots when it is asked. All of it on the loop.
 
     Every submitted job ends in one outcome, refused among them, or still waits or runs. A stack counts as so many
     jobs; those of its executions that were cancelled end with the others.
@@ -32,20 +46,9 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._submitted = Counter(
-            "inferwire_submitted_jobs", "Jobs that asked for a place in a queue.", _LABELS, registry=self._registry
-        )
-        self._jobs = Counter(
-            "inferwire_jobs", "Jobs by how they ended.", (*_LABELS, "outcome"), registry=self._registry
-        )
-        self._queue = self._histogram("inferwire_queue_seconds", "Time from admission to a slot.")
-        self._inference = self._histogram("inferwire_inference_seconds", "Time of finished jobs in a slot.")
-        self._total = self._histogram("inferwire_total_seconds", "Time of finished jobs from admission to their end.")
-        self._wire = self._histogram(
-            "inferwire_wire_seconds", "Time of answered calls besides their jobs: reading requests, writing answers."
-        )
-        self._batch = self._histogram("inferwire_batch_jobs", "Jobs that one inference ran.", _BATCHES)
-        self._children: dict[ModelKey, _ModelMetrics] = {}
+        self._tallies: dict[tuple[str, str, str], Tally] = {}
+        self._children: dict[ModelKey, Tally] = {}
+        self._registry.register(_Tallies(self._tallies))
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
 
@@ -55,74 +58,80 @@ class Metrics:
 
     def job_submitted(self, device: str, model: ModelKey, count: int) -> None:
         """Count a job that asks to be admitted."""
-        self._of(device, model).submitted.inc(count)
+        self._of(device, model).submitted += count
 
     def job_refused(self, device: str, model: ModelKey, count: int) -> None:
         """Count a job that was not admitted."""
-        self._of(device, model).outcome("refused", count)
+        self._of(device, model).outcomes[REFUSED] += count
 
     def inference_started(self, device: str, model: ModelKey, count: int) -> None:
         """Count an inference by the jobs that it runs."""
-        self._of(device, model).batch.observe(count)
+        self._of(device, model).jobs.observe(count)
+
+    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
+        """Count an inference by its rows: those of a batch, or one for each execution of a model that has none."""
+        batching, tally = model.terms.batching if isinstance(model, Model) else None, self._of(device, model)
+        if batching is None:
+            tally.end_runs(1, seconds, sum([work.count for work in works]))
+        else:
+            # What is more than a batch runs alone: as many sizes as callers like are not told apart.
+            rows = min(sum(map(rows_of, works)), batching.max_size)
+            tally.end_runs(max(rows, 1), seconds)
 
     def job_ended(self, device: str, job: Job) -> None:
         """Count a job that has ended."""
-        model, timings = self._of(device, job.model), job.timings
-        counts = ends(job)
-        for state, count in counts.items():
-            model.outcome(state.value, count)
-        if job.started_at is not None:
-            for _ in range(job.count):
-                model.queue.observe(timings.queue_s)
-        for _ in range(counts.get(JobState.FINISHED, 0)):
-            model.inference.observe(timings.inference_s)
-            model.total.observe(timings.total_s)
+        self._of(device, job.model).end(job)
 
     def job_answered(self, device: str, job: Job, wire_s: float, count: int) -> None:
         """Count what the answered call of a job took besides the job; its model may have gone meanwhile."""
-        known = self._children.get(job.model)
-        wire = self._wire.labels(*_model_labels(job.model), device) if known is None else known.wire
-        for _ in range(count):
-            wire.observe(wire_s)
+        tally = self._children.get(job.model) or self._tally((*_model_labels(job.model), device))
+        tally.wire.observe(wire_s, count)
 
     def model_gone(self, model: ModelKey) -> None:
         """Forget a model that takes no more jobs; its counts stay."""
         self._children.pop(model, None)
 
+    def tallies(self, name: str, version: str) -> list[Tally]:
+        """Give what was counted of a served model: for each device that it has run on."""
+        return [tally for labels, tally in self._tallies.items() if labels[:2] == (name, version)]
+
     def text(self) -> bytes:
         """Write all metrics in the text format."""
         return generate_latest(self._registry)
 
-    def _of(self, device: str, model: ModelKey) -> _ModelMetrics:
+    def _of(self, device: str, model: ModelKey) -> Tally:
         found = self._children.get(model)
         if found is None:
-            labels = (*_model_labels(model), device)
-            found = self._children[model] = _ModelMetrics(
-                submitted=self._submitted.labels(*labels),
-                queue=self._queue.labels(*labels),
-                inference=self._inference.labels(*labels),
-                total=self._total.labels(*labels),
-                wire=self._wire.labels(*labels),
-                batch=self._batch.labels(*labels),
-                outcome=lambda name, count: self._jobs.labels(*labels, name).inc(count),
-            )
+            found = self._children[model] = self._tally((*_model_labels(model), device))
         return found
 
-    def _histogram(self, name: str, text: str, buckets: Sequence[float] = _SECONDS) -> Histogram:
-        return Histogram(name, text, _LABELS, buckets=buckets, registry=self._registry)
+    def _tally(self, labels: tuple[str, str, str]) -> Tally:
+        return self._tallies.setdefault(labels, Tally())
 
 
-@dataclass(frozen=True, slots=True)
-class _ModelMetrics:
-    """One model's counters and histograms, looked up once."""
+class _Tallies:
+    """Collects what was counted."""
 
-    submitted: Counter
-    queue: Histogram
-    inference: Histogram
-    total: Histogram
-    wire: Histogram
-    batch: Histogram
-    outcome: Callable[[str, int], None]
+    def __init__(self, tallies: dict[tuple[str, str, str], Tally]) -> None:
+        self._tallies = tallies
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counters and the histograms."""
+        submitted = CounterMetricFamily(
+            "inferwire_submitted_jobs", "Jobs that asked for a place in a queue.", labels=_LABELS
+        )
+        ended = CounterMetricFamily("inferwire_jobs", "Jobs by how they ended.", labels=(*_LABELS, "outcome"))
+        for labels, tally in self._tallies.items():
+            submitted.add_metric(labels, tally.submitted)
+            for outcome, count in tally.outcomes.items():
+                ended.add_metric((*labels, outcome), count)
+        yield from (submitted, ended)
+        for name, text, histogram_of in _HISTOGRAMS:
+            family = HistogramMetricFamily(name, text, labels=_LABELS)
+            for labels, tally in self._tallies.items():
+                histogram = histogram_of(tally)
+                family.add_metric(labels, _buckets(histogram), histogram.total)
+            yield family
 
 
 class _Loads:
@@ -146,6 +155,12 @@ class _Loads:
                 slots.add_metric(labels, load.slots)
                 bound.add_metric(labels, load.bound)
         yield from (queued, busy, slots, bound, capacity)
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    """Give how many values lie below each bound."""
+    bounds = [*(str(float(bound)) for bound in histogram.bounds), "+Inf"]
+    return list(zip(bounds, accumulate(histogram.counts), strict=True))
 
 
 def _loads(device: Device) -> dict[tuple[str, str, str], Load]:

@@ -7,12 +7,14 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from secrets import token_hex
-from time import monotonic
+from time import monotonic, time
 
 import structlog
 
 from inferwire_proto.properties import Properties
+from inferwire_server import logs
 from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.model_states import ModelState
@@ -22,25 +24,29 @@ from inferwire_server.engine.backend import Backend, ModelOptions
 from inferwire_server.engine.blobs import BlobStore
 from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.loader import Loader
+from inferwire_server.engine.model_server_config import ConfiguredRepository
 from inferwire_server.engine.models import Engine, QueueOptions
-from inferwire_server.engine.repository import Entry, Repository
+from inferwire_server.engine.repository import Entry, Overrides, Repository
 from inferwire_server.engine.shared_segments import SharedSegments
-from inferwire_server.engine.watch import changes_in, follow
+from inferwire_server.engine.watch import changes_in, changes_in_any, follow
 from inferwire_server.errors import invalid_input
 from inferwire_server.metrics import Metrics
 from inferwire_server.service import (
     DeviceService,
     HealthService,
     InferenceService,
+    LogService,
     ModelService,
     Services,
     SessionService,
     SharedMemoryService,
+    StatisticsService,
     TensorService,
     UploadService,
 )
 from inferwire_server.service.health import Identity
 from inferwire_server.service.inference import NamedJob
+from inferwire_server.service.logs import LogControl
 from inferwire_server.service.models import ModelControl
 from inferwire_server.service.sequences import Sequences
 from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
@@ -71,7 +77,7 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bo
         http_server(create_app(server.services, rest, server.metrics.text), settings.host, settings.http_port) as http,
     ):
         server.catalogue.subscribe(grpc_server.publish_readiness)
-        if settings.model_repository is None and not settings.allow_uploads:
+        if settings.model_repository is None and settings.config is None and not settings.allow_uploads:
             log.warning("nothing to serve", remedy="name a folder with --model-repository, or --allow-uploads")
         log.info(
             "listening",
@@ -99,6 +105,8 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event) -> bo
 def _watch(settings: Settings, server: Composition) -> Iterator[Coroutine[None, None, None]]:
     if settings.watch and settings.model_repository is not None:
         yield follow(changes_in(settings.model_repository), server.loader)
+    if settings.watch and settings.config is not None:
+        yield follow(changes_in_any(_configured(settings, settings.config).folders), server.loader)
 
 
 async def _load(server: Composition, grpc_server: GrpcServer) -> None:
@@ -140,7 +148,7 @@ async def compose(
         raise invalid_input("--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first")
     scan = _repository(settings)
     catalogue = Catalogue()
-    catalogue.expect(await asyncio.to_thread(scan))
+    catalogue.expect(await asyncio.to_thread(scan, {}))
     metrics = Metrics()
     blobs = BlobStore(settings.max_upload_mb * MEBIBYTE) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
@@ -154,7 +162,8 @@ async def compose(
             uploads = UploadService(engine, blobs, new_id, _binding(settings), allows_imports=settings.allow_imports)
             control = ModelControl(loader, settings.allow_model_control, settings.watch)
             models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)
-            services = _services(settings, engine, catalogue, models, uploads)
+            statistics = StatisticsService(catalogue, metrics.tallies, lambda at: time() - clock() + at)
+            services = _services(settings, engine, catalogue, models, uploads, statistics)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)
             reaper.cancel()
@@ -165,7 +174,12 @@ async def compose(
 
 
 def _services(
-    settings: Settings, engine: Engine, catalogue: Catalogue, models: ModelService, uploads: UploadService
+    settings: Settings,
+    engine: Engine,
+    catalogue: Catalogue,
+    models: ModelService,
+    uploads: UploadService,
+    statistics: StatisticsService,
 ) -> Services:
     identity = Identity(settings.server_name, version("inferwire"), new_id())
     ledger: JobLedger[NamedJob] = JobLedger(new_id, settings.keep_jobs_s)
@@ -182,13 +196,23 @@ def _services(
         tensors=tensors,
         shared_memory=shared_memory,
         devices=DeviceService(engine),
+        statistics=statistics,
+        logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
     )
 
 
-def _repository(settings: Settings) -> Callable[[], list[Entry]]:
+def _repository(settings: Settings) -> Callable[[Overrides], list[Entry]]:
+    if settings.config is not None:
+        if settings.model_repository is not None:
+            raise invalid_input("--config and --model-repository are both set, expected one: each says what is served")
+        return _configured(settings, settings.config).served
     if settings.model_repository is None:
-        return list
+        return lambda _: []
     return Repository(settings.model_repository, parse_version_policy(settings.version_policy)).served
+
+
+def _configured(settings: Settings, file: Path) -> ConfiguredRepository:
+    return ConfiguredRepository(file, parse_version_policy(settings.version_policy))
 
 
 def _model_options(settings: Settings) -> ModelOptions:

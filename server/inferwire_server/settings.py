@@ -40,6 +40,13 @@ class Settings:
             help="Folder of models (NAME/VERSION/model files, or single files), or one model file.",
         ),
     ] = None
+    config: Annotated[
+        Path | None,
+        Parameter(
+            group=_MODELS,
+            help="Configuration file of OpenVINO Model Server that names the models; instead of a repository.",
+        ),
+    ] = None
     version_policy: Annotated[
         str,
         Parameter(
@@ -193,6 +200,10 @@ class Settings:
     allow_model_control: Annotated[
         bool,
         Parameter(group=_CLIENTS, help="Let clients load, reload and unload the repository's models."),
+    ] = False
+    allow_log_settings: Annotated[
+        bool,
+        Parameter(group=_CLIENTS, help="Let clients change the least level that is logged."),
     ] = False
     max_upload_mb: Annotated[
         int,

@@ -92,6 +92,9 @@ class Silent:
     def inference_started(self, device: str, model: ModelKey, count: int) -> None:
         """Pass over it."""
 
+    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
+        """Pass over it."""
+
     def job_ended(self, device: str, job: Job) -> None:
         """Pass over it."""
 

@@ -50,6 +50,9 @@ class Tally:
     def inference_started(self, device: str, model: ModelKey, count: int) -> None:
         assert count == 1
 
+    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
+        assert len(works) == 1
+
     def job_answered(self, device: str, job: Job, wire_s: float, count: int) -> None:
         raise AssertionError("a device answers nobody")
 

@@ -426,3 +426,20 @@ async def test_twenty_reloads_under_load_lose_no_job(tmp_path: Path) -> None:
         assert len({job.model for job in ended}) > 1
         async with asyncio.timeout(10):
             await rig.metrics.twenty_gone.wait()
+
+
+async def test_a_load_s_settings_lie_over_the_model_s_own_until_the_next(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        rig.write("m", version=2)
+        (tmp_path / "m/inferwire.toml").write_text("slots = 5\npriority = 2\n")
+        await rig.loader.load("m", {"slots": 3, "version_policy": "all"})
+        models = [rig.catalogue.find("m", version).require() for version in ("1", "2")]
+        assert [(model.slots, model.priority) for model in models] == [(3, 2), (3, 2)]
+        await rig.loader.sync()
+        assert [rig.catalogue.find("m", version).require() for version in ("1", "2")] == models
+        with pytest.raises(ServingError, match="slots is 0, expected"):
+            await rig.loader.load("m", {"slots": 0})
+        assert [rig.catalogue.find("m", version).require() for version in ("1", "2")] == models
+        await rig.loader.load("m")
+        assert rig.states() == {"m/2": "ready"}
+        assert rig.catalogue.find("m").require().slots == 5

@@ -22,6 +22,7 @@ slots = 3
 version_policy = "latest:2"
 priority = -4
 weight = 2.5
+batch = "1..8"
 labels = "classes.json"
 idle_unload_s = 60
 
@@ -33,6 +34,7 @@ DEVICE_PROPERTIES = { CPU = { INFERENCE_NUM_THREADS = 1 } }
 [shapes]
 x = [1, -1, "2..8", "3.."]
 scalar = []
+free = "any"
 
 [warm_up]
 x = [1, 2, 4, 8]
@@ -60,11 +62,21 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         version_policy=Latest(2),
         priority=-4,
         weight=2.5,
+        batch=Dimension(1, 8),
         labels=("a", "b"),
         idle_unload_s=60.0,
-        shapes={"x": (Dimension(1, 1), Dimension(0, None), Dimension(2, 8), Dimension(3, None)), "scalar": ()},
+        shapes={
+            "x": (Dimension(1, 1), Dimension(0, None), Dimension(2, 8), Dimension(3, None)),
+            "scalar": (),
+            "free": "any",
+        },
         warm_up={"x": (1, 2, 4, 8)},
     )
+
+
+def test_inputs_of_any_shape_are_told_apart_from_those_of_one(tmp_path: Path) -> None:
+    source = settings_of(tmp_path, '[shapes]\nx = [1]\ny = "any"').source(tmp_path / "model.xml")
+    assert (source.reshape, source.free) == ({"x": (Dimension(1, 1),)}, {"y"})
 
 
 def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
@@ -89,8 +101,8 @@ def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
     )
 
 
-NAMES = "device, properties, precision, slots, version_policy, priority, weight, shapes, labels, idle_unload_s, warm_up"
-SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "1..8"'
+NAMES = "device, properties, precision, slots, version_policy, priority, weight, batch, shapes, labels, idle_unload_s"
+SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "1..8"; or "any" for all of them'
 
 
 @pytest.mark.parametrize(
@@ -125,6 +137,7 @@ SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "
         ("[warm_up]\nx = 1", "warm_up.x is 1, expected a list of lengths from 0 up"),
         ("[warm_up]\nx = [-1]", "warm_up.x is [-1], expected a list of lengths from 0 up"),
         ("[warm_up]\nx = [true]", "warm_up.x is [true], expected a list of lengths from 0 up"),
+        ("batch = true", 'batch is true, expected a number of rows, -1 for any, or bounds such as "1..8"'),
         ('[shapes]\nx = [1, "8..1"]', f'shapes.x is [1, "8..1"], {SHAPE}'),
         ("weight = 0", "weight is 0, expected a number above 0"),
         ('weight = "2"', 'weight is "2", expected a number above 0'),

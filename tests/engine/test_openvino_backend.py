@@ -21,7 +21,7 @@ from inferwire_proto.properties import EnumValue
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel, _texts
 from inferwire_server.errors import ServingError
 
 DATA = Path(__file__).parent.parent / "data"
@@ -337,6 +337,38 @@ def test_a_model_is_reshaped_as_it_is_read(backend: OpenVinoBackend, tmp_path: P
     reshaped = Source(source.path, reshape={"x": (Dimension(1, 4), Dimension(2, 2))})
     assert backend.read(reshaped).inputs[0].shape_text == "[1..4,2]"
     assert backend.read(Source(source.path, reshape={"x": None})).inputs[0].shape is None
+    nameless = Source(source.path, reshape={"": (Dimension(3, 3), Dimension(2, 2))})
+    assert backend.read(nameless).inputs[0].shape_text == "[3,2]"
+
+
+def test_the_batch_is_set_where_the_layout_says_it_is_else_first(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    first, second = parameter(BY_NAME["f32"], (5, 2), "first"), parameter(BY_NAME["f32"], (2, 5), "second")
+    second.set_layout(ov.Layout("CN"))
+    source = saved(tmp_path, [("y", ops.relu(first)), ("z", ops.relu(second))], [first, second])
+    shapes = [port.shape_text for port in backend.read(replace(source, batch=Dimension(1, 8))).inputs]
+    assert shapes == ["[1..8,2]", "[2,1..8]"]
+    assert backend.read(replace(source, batch=Dimension(0, None))).inputs[0].shape_text == "[?,2]"
+
+
+def test_inputs_that_take_any_length_keep_their_rank(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    first, second = parameter(BY_NAME["f32"], (5, 2), "first"), parameter(BY_NAME["f32"], (3,), "second")
+    source = saved(tmp_path, [("y", ops.relu(first)), ("z", ops.relu(second))], [first, second])
+    shapes = [
+        [port.shape_text for port in backend.read(replace(source, free=frozenset(free))).inputs]
+        for free in (("first",), ("",), ())
+    ]
+    assert shapes == [["[?,?]", "[3]"], ["[?,?]", "[?]"], ["[5,2]", "[3]"]]
+    with pytest.raises(ServingError, match="there is no input 'third', expected one of first, second"):
+        backend.read(replace(source, free=frozenset({"third"})))
+
+
+def test_a_batch_of_what_has_none_is_refused(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    x = parameter(BY_NAME["f32"], ())
+    source = saved(tmp_path, [("y", ops.relu(x))], [x])
+    with pytest.raises(ServingError, match=r"input 'x' has shape \[\]: no batch can be set"):
+        backend.read(replace(source, batch=Dimension(2, 2)))
+    with pytest.raises(ServingError, match=r"input 'x' has shape \[\.\.\.\]: no batch can be set"):
+        backend.read(replace(source, reshape={"x": None}, batch=Dimension(2, 2)))
 
 
 _IR_V10 = """<?xml version="1.0"?>
@@ -419,3 +451,24 @@ def test_a_model_with_states_comes_back_from_its_blob_with_them(backend: OpenVin
     assert imported.spec.outputs[0].oip_name == original.spec.outputs[0].oip_name
     row = f32(np.linspace(-1, 1, 576).reshape(1, 576))
     assert imported.create_slot().run([row], [0]) == original.create_slot().run([row], [0])
+
+
+def test_what_a_file_says_of_its_model_is_read_as_texts(tmp_path: Path, backend: OpenVinoBackend) -> None:
+    source = identity(tmp_path, BY_NAME["f32"])
+    model: Any = ov.Core().read_model(source.path)
+    for value, name in (("ssd", "model_type"), ([1.5, 2.0], "mean"), (True, "is_nhwc"), ("a b", "labels")):
+        model.set_rt_info(value, ["model_info", name])
+    ov.save_model(model, tmp_path / "said.xml")
+    spec = backend.compile(Source(tmp_path / "said.xml"), ModelOptions("m", "CPU")).spec
+    assert spec.rt_info["model_info"] == {"model_type": "ssd", "mean": "1.5 2", "is_nhwc": "YES", "labels": "a b"}
+    assert spec.rt_info["version"] == "11"
+    assert str(tmp_path) not in str(spec.rt_info)
+
+
+@pytest.mark.parametrize(("value", "text"), [(True, "YES"), (False, "NO"), ([1.5, 2.0], "1.5 2.0"), (7, "7")])
+def test_what_a_model_says_is_written_as_in_a_file(
+    tmp_path: Path, backend: OpenVinoBackend, value: Any, text: str
+) -> None:
+    model: Any = ov.Core().read_model(identity(tmp_path, BY_NAME["f32"]).path)
+    model.set_rt_info(value, "said")
+    assert _texts(model.get_rt_info())["said"] == text

@@ -16,7 +16,7 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Repository
-from inferwire_server.engine.watch import changes_in, follow
+from inferwire_server.engine.watch import changes_in, changes_in_any, follow
 from inferwire_server.metrics import Metrics
 
 
@@ -92,3 +92,21 @@ async def test_a_repository_that_cannot_be_read_is_looked_at_again(tmp_path: Pat
         write(root, 1, "back")
         told.put_nowait("back")
         await until(catalogue, lambda: catalogue.versions("m") == ("1",))
+
+
+async def test_folders_that_a_change_brings_are_followed_from_then_on(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    folders = {first}
+    async with asyncio.timeout(30):
+        changes = changes_in_any(lambda: set(folders))
+        waiting = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(0)  # the watch is on from its first step
+        (first / "file").touch()
+        await waiting
+        folders.add(second)
+        waiting = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(0)
+        (second / "file").touch()
+        await waiting

@@ -1,7 +1,8 @@
 """Runs programs from PyPI against this server, each in an environment of its own.
 
 Those written for openvino run twice, with openvino and with a server, and have to print the same. Those written for
-servers of the Open Inference Protocol have to get the answers that openvino gives. The example of cascades runs last.
+servers of the Open Inference Protocol have to get the answers that openvino gives, and Triton's load generator the
+counts of what it sent. The example of cascades runs last.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import openvino
+from tests.programs import perf_analyzer
 from tests.programs.environments import FOLDER, ROOT, Environment
 
 from inferwire_cli.server_process import ServerProcess, running_server
@@ -65,7 +67,7 @@ def report(program: str, is_right: bool, detail: str) -> None:
 
 
 def main() -> int:
-    with TemporaryDirectory() as folder, running_server(MODELS, "--allow-uploads") as server:
+    with TemporaryDirectory() as folder, running_server(MODELS, "--allow-uploads", "--shared-memory", "/") as server:
         OCR.python()
         MODEL_API.python()
         classifier = Path(folder) / "classifier.xml"
@@ -77,6 +79,9 @@ def main() -> int:
             compare(MODEL_API, server, "classify.py", classifier, *PHOTOS),
             *(ask(environment, server, program) for program, environment in CLIENTS.items()),
         ]
+        is_counted, detail = perf_analyzer.measure(server)
+        report("perf_analyzer", is_counted, detail)
+        right.append(is_counted)
         picture = FOLDER / "read_text.png"
         command = [OCR.python(), EXAMPLE, "--address", server.grpc_address, "--output", picture]
         right.append(subprocess.run(command, check=False).returncode == 0)

@@ -10,11 +10,15 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
+from tritonclient.grpc.aio import InferenceServerClient
 
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import Composition, compose
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
+from inferwire_server.transport.rest.app import create_app
+from inferwire_server.transport.rest.http_server import http_server
+from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 
 Models = dict[str, FakeModel]
@@ -98,3 +102,33 @@ async def channel(grpc_server: GrpcServer) -> AsyncIterator[grpc.aio.Channel]:
     """A client's channel to it."""
     async with grpc.aio.insecure_channel(f"127.0.0.1:{grpc_server.port}") as opened:
         yield opened
+
+
+@pytest_asyncio.fixture
+async def rpc(grpc_server: GrpcServer) -> AsyncIterator[Any]:
+    """Triton's client at the gRPC port."""
+    opened: Any = InferenceServerClient(f"127.0.0.1:{grpc_server.port}")
+    yield opened
+    await opened.close()
+
+
+@pytest_asyncio.fixture
+async def rest_address(composition: Composition) -> AsyncIterator[str]:
+    """The HTTP port of the same server, open."""
+    app = create_app(composition.services, RestOptions(max_body_bytes=100_000), composition.metrics.text)
+    async with http_server(app, "127.0.0.1", 0) as server:
+        yield f"127.0.0.1:{server.port}"
+
+
+def plain(message: Any) -> Any:
+    """Make what protobuf's JSON and ours say alike: long integers are numbers, and what is empty is not there."""
+    match message:
+        case dict():
+            parts = {name: plain(value) for name, value in message.items()}
+            return {name: value for name, value in parts.items() if value not in (0, "", [], {})}
+        case list():
+            return [plain(value) for value in message]
+        case str() if message.lstrip("-").isdigit():
+            return int(message)
+        case _:
+            return message

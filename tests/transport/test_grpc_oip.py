@@ -18,8 +18,8 @@ from inferwire_proto.element_types import BY_NAME, BY_OIP
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.transport import oip
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
-from inferwire_server.transport.rpc import oip_calls
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
 
 Models = dict[str, FakeModel]
@@ -89,8 +89,7 @@ async def test_the_server_and_its_models_are_described(client: Any) -> None:
     assert not await client.is_model_ready("nope")
     server = await client.get_server_metadata()
     assert server.name == "inferwire"
-    offered = ["binary_tensor_data", "classification", "model_configuration", "model_repository", "sequence"]
-    assert list(server.extensions) == offered
+    assert list(server.extensions) == list(oip.EXTENSIONS)
     model = await client.get_model_metadata("echo")
     assert (model.name, list(model.versions), model.platform) == ("echo", ["1"], "openvino")
     assert (model.inputs[0].name, model.inputs[0].datatype, list(model.inputs[0].shape)) == ("x", "FP32", [-1, 4])
@@ -358,12 +357,6 @@ async def test_an_output_without_a_datatype_is_refused(channel: grpc.aio.Channel
     code, details = await failure(infer(channel, typed("f32", "FP32", fp32_contents=[1, 2])))
     assert code == "INVALID_INPUT"
     assert "output 'y' of model 'f32' has element type u4, which the Open Inference Protocol cannot carry" in details
-
-
-@pytest.mark.parametrize("name", sorted(oip_calls.UNIMPLEMENTED))
-async def test_what_is_not_offered_says_so(channel: grpc.aio.Channel, name: str) -> None:
-    call: Any = channel.unary_unary(f"/inference.GRPCInferenceService/{name}")
-    assert await failure(call(b"")) == ("UNIMPLEMENTED", oip_calls.UNIMPLEMENTED[name])
 
 
 async def read_all(stream: Any) -> list[pb.ModelStreamInferResponse]:

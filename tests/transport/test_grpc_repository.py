@@ -74,10 +74,12 @@ async def test_what_cannot_be_loaded_is_said(channel: grpc.aio.Channel) -> None:
         "failed to load 'x', failed to poll from model repository",
     )
     request = pb.RepositoryModelLoadRequest(model_name="echo")
-    request.parameters["config"].string_param = "{}"
-    code, sentence = await refusal(channel, request)
-    assert code == "UNIMPLEMENTED"
-    assert sentence.startswith("load of model 'echo' has parameter 'config', expected none")
+    request.parameters["colour"].string_param = "red"
+    request.parameters["nothing"].SetInParent()
+    assert await refusal(channel, request) == (
+        "UNIMPLEMENTED",
+        "the load of model 'echo' has parameter 'colour', expected config or none",
+    )
 
 
 @pytest.mark.parametrize("allowed", [False])

@@ -162,7 +162,7 @@ class Connection:
 
     def _greet(self, session_id: str) -> Link:
         """Open a channel and a stream that resumes a session, or opens a new one."""
-        channel = self._new_channel()
+        channel = open_channel(self._address, self._patience)
         greeting = SessionHello(client=CLIENT, session_id=session_id)
         try:
             stream = SessionStream(channel, str(self._address), greeting, self._patience.connect_s)
@@ -171,11 +171,13 @@ class Connection:
             raise
         return Link(channel, stream, os.getpid())
 
-    def _new_channel(self) -> grpc.Channel:
-        options = (*_OPTIONS, *self._patience.options)
-        if self._address.is_local:
-            # gRPC would take even this machine's own servers through the environment's proxy.
-            options = (*options, ("grpc.enable_http_proxy", 0))
-        if self._address.is_secure:
-            return grpc.secure_channel(self._address.target, grpc.ssl_channel_credentials(), options)
-        return grpc.insecure_channel(self._address.target, options)
+
+def open_channel(address: Address, patience: Patience) -> grpc.Channel:
+    """Open a channel; it connects with its first call."""
+    options = (*_OPTIONS, *patience.options)
+    if address.is_local:
+        # gRPC would take even this machine's own servers through the environment's proxy.
+        options = (*options, ("grpc.enable_http_proxy", 0))
+    if address.is_secure:
+        return grpc.secure_channel(address.target, grpc.ssl_channel_credentials(), options)
+    return grpc.insecure_channel(address.target, options)

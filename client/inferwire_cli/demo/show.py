@@ -14,10 +14,9 @@ from types import FrameType
 from inferwire_cli.demo.four_ways import MODEL, Answer, four_ways
 from inferwire_cli.demo.photos import Guess, Photo, best_guesses, load_photo
 from inferwire_cli.demo.report import Report
+from inferwire_cli.exit_codes import FAILED, INTERRUPTED
 from inferwire_cli.server_process import ServerProcess, ServerProcessError, running_server
 
-FAILED = 1
-INTERRUPTED = 130
 REQUESTS = {"AsyncInferQueue": 64}
 """How many requests a way makes, taking the photos in turns; `FEW_REQUESTS` where it stands not here."""
 FEW_REQUESTS = 16

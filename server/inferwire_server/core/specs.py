@@ -5,11 +5,12 @@ Every sentence a caller reads about an input that does not fit is written here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import TypeAlias
+from math import prod
+from typing import Any, TypeAlias
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
@@ -21,6 +22,9 @@ PortKey: TypeAlias = str | int
 
 _LONGEST = 2**63 - 1
 """The largest dimension that the wire and the runtime can say."""
+
+_MOST_ELEMENTS = 2**56
+"""How many elements a shape may have beside its zeros: more cannot be addressed, though nothing is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +82,18 @@ class PortSpec:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The ports of a model, under the name its callers know."""
+    """The ports of a model, under the name its callers know.
+
+    Attributes:
+        states: The names of the states it keeps.
+        rt_info: What its file says of it beside the graph, by name: a text each, or a table of what is below.
+    """
 
     name: str
     inputs: tuple[PortSpec, ...]
     outputs: tuple[PortSpec, ...]
     states: tuple[str, ...] = ()
+    rt_info: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     @cached_property
     def signature(self) -> int:
@@ -171,6 +181,11 @@ class ModelSpec:
         if any(not 0 <= length <= _LONGEST for length in tensor.shape):
             shape = ",".join(map(str, tensor.shape))
             raise invalid_input(f"{prefix} has shape [{shape}], expected dimensions from 0 to {_LONGEST}")
+        if 0 in tensor.shape and prod(length or 1 for length in tensor.shape) > _MOST_ELEMENTS:
+            shape = ",".join(map(str, tensor.shape))
+            raise invalid_input(
+                f"{prefix} has shape [{shape}], expected at most {_MOST_ELEMENTS} elements beside its zeros"
+            )
         check_content(prefix, tensor)
 
 
@@ -183,7 +198,7 @@ def check_content(prefix: str, tensor: Tensor) -> None:
     what = describe(tensor.element_type, tensor.shape)
     if tensor.element_type.is_string:
         try:
-            strings.unpack(tensor.data, _count(tensor.shape))
+            strings.unpack(tensor.data, prod(tensor.shape))
         except ValueError as error:
             raise invalid_input(f"{prefix} is no {what}: {error}") from error
         return
@@ -192,13 +207,6 @@ def check_content(prefix: str, tensor: Tensor) -> None:
         raise invalid_input(f"{prefix} has {tensor.byte_size} bytes, expected {expected} for {what}")
     if tensor.element_type.name == "boolean" and bytes(tensor.data).strip(b"\0\1"):
         raise invalid_input(f"{prefix} has a boolean that is neither 0 nor 1")
-
-
-def _count(shape: Sequence[int]) -> int:
-    count = 1
-    for length in shape:
-        count *= length
-    return count
 
 
 def _index(ports: Sequence[PortSpec]) -> dict[PortKey, int]:

@@ -13,7 +13,7 @@ from inferwire_server.core.batching import Batching
 from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerTime, RuntimeModel
-from inferwire_server.core.specs import ModelSpec, Shape
+from inferwire_server.core.specs import Dimension, ModelSpec, Shape
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 
@@ -37,7 +37,9 @@ class Preprocessing:
 class Source:
     """Where a model is read from, and what is done to it then: new shapes first.
 
-    One that `is_compiled` is what `CompiledModel.export` once gave.
+    One that `is_compiled` is what `CompiledModel.export` once gave. A shape or the preprocessing of "" is that of the
+    only input. `free` names inputs that take every length, with "" for all. `batch` is the length of every input's
+    batch dimension.
     """
 
     path: Path
@@ -45,6 +47,8 @@ class Source:
     reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
     is_compiled: bool = False
     preprocessing: tuple[Preprocessing, ...] = ()
+    batch: Dimension | None = None
+    free: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

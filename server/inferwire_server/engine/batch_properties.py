@@ -37,7 +37,7 @@ def _batching(own: Properties) -> Batching | None:
     if MAX_BATCH not in own:
         raise invalid_input(f"property {next(iter(own))} needs {MAX_BATCH}, the largest number of rows in a batch")
     max_size = _number(MAX_BATCH, own[MAX_BATCH])
-    if max_size <= 1 and len(own) == 1:
+    if max_size <= 1:
         return None
     delay_us = _number(MAX_BATCH_DELAY_US, own.get(MAX_BATCH_DELAY_US, 0))
     return Batching(max_size, delay_us * 1e-6, _numbers(PREFERRED_BATCHES, own.get(PREFERRED_BATCHES, ())))

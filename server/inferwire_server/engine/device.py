@@ -43,6 +43,10 @@ class Observer(Protocol):
         """So many executions start to run as one inference."""
         ...
 
+    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
+        """An inference that took so long has given the outputs of these works."""
+        ...
+
     def job_ended(self, device: str, job: Job) -> None:
         """A job has ended, in whatever way."""
         ...
@@ -254,16 +258,22 @@ class Device:
         count = sum([job.count for job in jobs])
         for _ in range(count if jobs[0].work.one_by_one else 1):
             self._observer.inference_started(self.name, model, 1 if jobs[0].work.one_by_one else count)
-        run = SlotRun(self._slots[model][slot], jobs)
+        run, began_at = SlotRun(self._slots[model][slot], jobs), self._clock()
 
         def work() -> None:
-            self._loop.call_soon_threadsafe(self._report, model, slot, run())
+            outcomes = run()
+            self._loop.call_soon_threadsafe(self._report, model, slot, outcomes, run.given(outcomes), began_at)
 
         self._threads.run(work)
 
-    def _report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome]) -> None:
+    def _report(
+        self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], given: Sequence[Work], began_at: float
+    ) -> None:
         self._threads.done()
-        self._apply(self._scheduler.report(model, slot, outcomes, self._clock()))
+        now = self._clock()
+        if given:
+            self._observer.inference_ended(self.name, model, given, now - began_at)
+        self._apply(self._scheduler.report(model, slot, outcomes, now))
         self._arm_timer()
 
     def _arm_timer(self) -> None:

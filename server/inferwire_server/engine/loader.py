@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import structlog
@@ -19,7 +20,7 @@ from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import ModelOptions
 from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.models import Engine, Model
-from inferwire_server.engine.repository import Entry, Fingerprint
+from inferwire_server.engine.repository import Entry, Fingerprint, Overrides
 from inferwire_server.errors import ServingError
 
 log = structlog.stdlib.get_logger()
@@ -36,12 +37,13 @@ class Loader:
     """
 
     def __init__(
-        self, engine: Engine, catalogue: Catalogue, scan: Callable[[], list[Entry]], options: ModelOptions
+        self, engine: Engine, catalogue: Catalogue, scan: Callable[[Overrides], list[Entry]], options: ModelOptions
     ) -> None:
         self._engine = engine
         self._catalogue = catalogue
         self._scan = scan
         self._options = options
+        self._overrides: dict[str, Mapping[str, Any]] = {}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._changes: set[asyncio.Task[Any]] = set()
 
@@ -56,29 +58,30 @@ class Loader:
     def __repr__(self) -> str:
         return f"<Loader: {len(self._changes)} changes>"
 
-    async def sync(self) -> None:
+    async def sync(self) -> bool:
         """Load what is new or has changed in the repository, then unload what has gone; failures are recorded.
+
+        Give whether anything did change.
 
         Raises:
             ServingError: INVALID_INPUT if the repository is not there.
         """
         found = await asyncio.to_thread(self._find)
+        before = self._catalogue.statuses()
         self._catalogue.expect(found)
         names = self._catalogue.names | {entry.name for entry in found}
         await asyncio.gather(*(self._own(self._follow(name, found)) for name in names))
+        return self._catalogue.statuses() != before
 
-    async def load(self, name: str) -> None:
+    async def load(self, name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Load a model, or load it anew beside what serves meanwhile; give back when it is ready.
+
+        It keeps to these settings, over those it has, until it is loaded anew; if it fails, to those of before.
 
         Raises:
             ServingError: MODEL_NOT_FOUND if the repository has none of this name; MODEL_FAILED with the reason.
         """
-        found = {entry: prints for entry, prints in (await asyncio.to_thread(self._find)).items() if entry.name == name}
-        if not found:
-            raise ServingError(Code.MODEL_NOT_FOUND, f"failed to load '{name}', failed to poll from model repository")
-        failures = await self._own(self._follow(name, found, is_asked_for=True))
-        if failures:
-            raise ServingError(Code.MODEL_FAILED, "; ".join(failures))
+        await self._own(self._load_with(name, settings))
 
     async def unload(self, name: str) -> None:
         """Take no more jobs for a model and free it when it has run those it has; nothing for an unknown one."""
@@ -88,22 +91,47 @@ class Loader:
             drains = [drain for served in self._catalogue.of(name) if (drain := self._retire(served))]
         await asyncio.gather(*(asyncio.shield(drain) for drain in drains))
 
+    async def _load_with(self, name: str, settings: Mapping[str, Any]) -> None:
+        before = self._overrides.get(name, {})
+        self._override(name, settings)
+        try:
+            await self._load_anew(name)
+        except ServingError:
+            self._override(name, before)
+            raise
+
+    async def _load_anew(self, name: str) -> None:
+        found = {entry: prints for entry, prints in (await asyncio.to_thread(self._find)).items() if entry.name == name}
+        if not found:
+            raise ServingError(Code.MODEL_NOT_FOUND, f"failed to load '{name}', failed to poll from model repository")
+        failures = await self._follow(name, found, is_asked_for=True)
+        if failures:
+            raise ServingError(Code.MODEL_FAILED, "; ".join(failures))
+
     def _find(self) -> Found:
-        return {entry: entry.fingerprint() for entry in self._scan()}
+        return {entry: entry.fingerprint() for entry in self._scan(self._overrides)}
+
+    def _override(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Lay settings over a model's own from the next scan on; one that is under way sees none of it."""
+        others = {other: theirs for other, theirs in self._overrides.items() if other != name}
+        self._overrides = {**others, name: settings} if settings else others
 
     async def _follow(self, name: str, found: Found, *, is_asked_for: bool = False) -> list[str]:
         """Make one model what was found of it, and give the sentences of what failed."""
         entries = [entry for entry in found if entry.name == name]
         async with self._locks[name]:
             due = [entry for entry in entries if is_asked_for or self._is_due(entry, found[entry])]
-            failures = await asyncio.gather(*(self._load(entry, found[entry]) for entry in due))
+            results = await asyncio.gather(*(self._load(entry, found[entry]) for entry in due))
+            failures = [failure for failure in results if failure]
+            if failures and is_asked_for:
+                return failures  # what was served is what is served
             kept = {entry.version for entry in entries}
             # What has gone serves on until something that was found does.
             if not kept or not kept.isdisjoint(self._catalogue.versions(name)):
                 for served in self._catalogue.of(name):
                     if served.version not in kept:
                         self._retire(served, is_gone=True)
-        return [failure for failure in failures if failure]
+        return failures
 
     def _is_due(self, entry: Entry, fingerprint: Fingerprint) -> bool:
         served = self._catalogue.get(entry.name, entry.version)

@@ -26,6 +26,9 @@ from inferwire_server.errors import ServingError
 
 FILE_NAME = "inferwire.toml"
 
+ANY = "any"
+"""The shape of an input that takes every length in each of its dimensions."""
+
 _PRECISIONS = ("f32", "f16", "bf16")
 
 
@@ -41,14 +44,15 @@ class ModelSettings:
         version_policy: Which of its versions are served.
         priority: The priority of jobs that name none.
         weight: Its share of a device that others want too: twice the weight, twice the time.
-        shapes: Shapes of inputs, in place of those in the model.
+        batch: How many rows inputs have, in place of what the model says; of models whose shapes are not given.
+        shapes: Shapes of inputs, in place of those in the model, or `ANY`; "" names the only one, or all for `ANY`.
         warm_up: Shapes of the zeros it runs before it is ready; None for no such run.
         labels: The names of the classes that an output's last dimension counts.
         idle_unload_s: After how many seconds without a job it is unloaded, until the next; None for never.
         max_sequences: How many callers' states it keeps at once, if it keeps states.
         sequences_wait: Whether one caller more waits; else it is refused.
         sequence_idle_s: After how long without an inference a caller's states are freed.
-        preprocessing: What is done to inputs before the model, by name.
+        preprocessing: What is done to inputs before the model, by name; "" names the only one.
     """
 
     device: str | None = None
@@ -58,7 +62,8 @@ class ModelSettings:
     version_policy: VersionPolicy | None = None
     priority: int = 0
     weight: float = 1.0
-    shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    batch: Dimension | None = None
+    shapes: dict[str, Shape | str] = field(default_factory=dict[str, Shape | str])
     warm_up: Mapping[str, tuple[int, ...]] | None = None
     labels: tuple[str, ...] = ()
     idle_unload_s: float | None = None
@@ -70,7 +75,9 @@ class ModelSettings:
     def source(self, path: Path) -> Source:
         """Say what is read where the model lies there."""
         recorded = tuple(each.recorded(name) for name, each in self.preprocessing.items())
-        return Source(path, reshape=self.shapes, preprocessing=recorded)
+        reshape = {name: shape for name, shape in self.shapes.items() if not isinstance(shape, str)}
+        free = frozenset(name for name, shape in self.shapes.items() if shape == ANY)
+        return Source(path, reshape=reshape, free=free, batch=self.batch, preprocessing=recorded)
 
     def options(self, name: str, defaults: ModelOptions) -> ModelOptions:
         """Say how the model of this name is compiled where others are compiled with these defaults."""
@@ -104,11 +111,28 @@ def read_settings(path: Path) -> ModelSettings:
     Raises:
         ServingError: MODEL_FAILED naming the file, the setting, what it was and what was expected.
     """
-    file = f"{path.parent.name}/{path.name}"
+    return settings_from(read_table(path), path)
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """Read a settings file without looking at what it says.
+
+    Raises:
+        ServingError: MODEL_FAILED if it is no file of the form.
+    """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ServingError(Code.MODEL_FAILED, f"{file} cannot be read: {error}") from error
+        raise ServingError(Code.MODEL_FAILED, f"{_file_name(path)} cannot be read: {error}") from error
+
+
+def settings_from(table: Mapping[str, object], path: Path) -> ModelSettings:
+    """Read what a settings file at this path says, or would.
+
+    Raises:
+        ServingError: As `read_settings`.
+    """
+    file = _file_name(path)
     unknown = [name for name in table if name not in _READERS]
     if unknown:
         raise ServingError(Code.MODEL_FAILED, f"{file}: '{unknown[0]}' is no setting, expected {', '.join(_READERS)}")
@@ -119,6 +143,20 @@ def read_settings(path: Path) -> ModelSettings:
         return ModelSettings(**given)
     except UnfitError as unfit:
         raise ServingError(Code.MODEL_FAILED, f"{file}: {unfit}") from unfit
+
+
+def merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay one table over another; tables within them likewise."""
+    result = dict(table)
+    for name, value in over.items():
+        below: Any = result.get(name)
+        is_table = isinstance(below, dict) and isinstance(value, dict)
+        result[name] = merged(cast("dict[str, Any]", below), cast("dict[str, Any]", value)) if is_table else value
+    return result
+
+
+def _file_name(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
 
 
 def _positive(value: object) -> float:
@@ -166,14 +204,23 @@ def _property(value: object) -> PropertyValue:
     raise UnfitError(value, "text, a number, true or false, or a list or table of them")
 
 
-_SHAPE = 'a list of dimensions: lengths, -1 for any, or bounds such as "1..8"'
+_SHAPE = 'a list of dimensions: lengths, -1 for any, or bounds such as "1..8"; or "any" for all of them'
 
 
-def _shape(value: object) -> Shape:
+def _shape(value: object) -> Shape | str:
+    if value == ANY:
+        return ANY
     if not isinstance(value, list):
         raise UnfitError(value, _SHAPE)
     items = cast("list[object]", value)
     return tuple(_dimension(item, items) for item in items)
+
+
+def _batch(value: object) -> Dimension:
+    try:
+        return _dimension(value, [])
+    except UnfitError as error:
+        raise UnfitError(value, 'a number of rows, -1 for any, or bounds such as "1..8"') from error
 
 
 def _dimension(item: object, shape: list[object]) -> Dimension:
@@ -204,6 +251,7 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "version_policy": _version_policy,
     "priority": lambda value: whole(value, -LARGEST, "a whole number; larger is more urgent"),
     "weight": _positive,
+    "batch": _batch,
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
     "labels": lambda value: text(value, "the name of a file beside this one"),
     "idle_unload_s": _positive,

@@ -11,10 +11,9 @@ from typing import Any
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
-from inferwire_server.core.batching import Batching
 from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, JobState, Work
-from inferwire_server.core.lane import Terms
+from inferwire_server.core.lane import DEFAULT_TERMS, Terms
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
@@ -50,7 +49,7 @@ class Model:
     Attributes:
         priority: The priority of the jobs that name none.
         labels: The names of the classes that an output's last dimension counts; empty where nobody gave any.
-        batching: How its jobs run together; None for never.
+        terms: What its jobs are scheduled by.
     """
 
     compiled: CompiledModel
@@ -59,7 +58,7 @@ class Model:
     version: str = ""
     priority: int = 0
     labels: tuple[str, ...] = ()
-    batching: Batching | None = None
+    terms: Terms = DEFAULT_TERMS
 
     @property
     def spec(self) -> ModelSpec:
@@ -173,9 +172,9 @@ class Engine:
             compiled = PictureModel(compiled, options.pictures)
             slots = compiled.over(slots)
         device = self._device(first_device)
-        model = Model(compiled, device, len(slots), version, options.priority, options.labels, options.batching)
-        binding = options.binding if compiled.spec.states else None
-        device.add_model(model, slots, Terms(options.weight, options.batching, binding))
+        terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
+        model = Model(compiled, device, len(slots), version, options.priority, options.labels, terms)
+        device.add_model(model, slots, terms)
         self._models.add(model)
         if options.idle_unload_s is not None:
             # The slots of callers with states are numbered after these.

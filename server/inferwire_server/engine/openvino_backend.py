@@ -6,6 +6,7 @@ OpenVINO raises bare RuntimeErrors; here they become errors with a code.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -102,7 +103,8 @@ class OpenVinoBackend:
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
         compiled = self._core.compile_model(model, options.device, config)
-        return OpenVinoModel(compiled, _spec(options.name or model.friendly_name, compiled, model, names))
+        spec = _spec(options.name or model.friendly_name, compiled, model, names)
+        return OpenVinoModel(compiled, replace(spec, rt_info=_texts(model.get_rt_info())))
 
 
 class OpenVinoModel:
@@ -304,7 +306,11 @@ def _translate(code: Code, call: Callable[[], T]) -> T:
 
 def _read(core: Any, source: Source) -> ov.Model:
     model: ov.Model = core.read_model(source.path, source.weights)
+    if source.free:
+        _set_free(model, source.free)
     _reshape(model, source.reshape)
+    if source.batch is not None:
+        _set_batch(model, source.batch)
     for preprocessing in source.preprocessing:
         model = build_in(model, preprocessing)
         _reshape(model, preprocessing.reshape)
@@ -312,8 +318,35 @@ def _read(core: Any, source: Source) -> ov.Model:
 
 
 def _reshape(model: ov.Model, shapes: Mapping[str, Shape]) -> None:
-    if shapes:
+    if "" in shapes:
+        model.reshape(_partial_shape(shapes[""]))
+    elif shapes:
         model.reshape({name: _partial_shape(shape) for name, shape in shapes.items()})
+
+
+def _set_free(model: ov.Model, names: frozenset[str]) -> None:
+    """Let inputs take every length in each of their dimensions: those of these names, or all for an empty one."""
+    known = {name: port for port in model.inputs for name in port.get_names()}
+    unknown = sorted(names - known.keys() - {""})
+    if unknown:
+        raise ValueError(f"there is no input '{unknown[0]}', expected one of {', '.join(sorted(known)) or 'none'}")
+    ports = model.inputs if "" in names else [known[name] for name in names]
+    ranked = [port for port in ports if port.get_partial_shape().rank.is_static]
+    model.reshape({port: ov.PartialShape([-1] * len(port.get_partial_shape())) for port in ranked})
+
+
+def _set_batch(model: ov.Model, batch: Dimension) -> None:
+    """Set the batch dimension of every input: the one its layout names, else the first."""
+    shapes: dict[Any, ov.PartialShape] = {}
+    for port in model.inputs:
+        shape = port.get_partial_shape()
+        if shape.rank.is_dynamic or not len(shape):
+            raise ValueError(f"input '{port.get_node().get_friendly_name()}' has shape {shape}: no batch can be set")
+        layout = ov.layout_helpers.get_layout(port)
+        at = ov.layout_helpers.batch_idx(layout) if ov.layout_helpers.has_batch(layout) else 0
+        shape[at] = ov.Dimension(batch.min, -1 if batch.max is None else batch.max)
+        shapes[port] = shape
+    model.reshape(shapes)
 
 
 def _spec(
@@ -331,6 +364,27 @@ def _spec(
         _ports(ports.outputs, names[count:], "output"),
         tuple(variable.info.variable_id for variable in model.get_variables()),
     )
+
+
+def _texts(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a model says of itself as texts, or tables of them; not what the runtime has noted of this host."""
+    return {
+        name: _texts(cast("dict[str, Any]", below)) if isinstance(below, dict) else _text(below)
+        for name, below in info.items()
+        if not name.startswith("__")
+    }
+
+
+def _text(value: Any) -> str:
+    """Write a value as OpenVINO does in a model's file."""
+    plain = value.value if isinstance(value, ov.OVAny) else value
+    match plain:
+        case bool():
+            return "YES" if plain else "NO"
+        case list() | tuple():
+            return " ".join(map(_text, cast("Sequence[Any]", plain)))
+        case _:
+            return str(plain)
 
 
 def _imported_spec(name: str, compiled: ov.CompiledModel) -> ModelSpec:

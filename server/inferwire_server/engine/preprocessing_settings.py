@@ -62,10 +62,10 @@ class InputPreprocessing:
         return Pictures(self.resize) if self.max_pixels is None else Pictures(self.resize, self.max_pixels)
 
     def recorded(self, name: str) -> Preprocessing:
-        """Record it for the input of this name."""
+        """Record it for the input of this name, or for the only one where the name is empty."""
         calls = (*self._tensor_calls(), *self._model_calls(), *self._steps())
-        recorded = tuple(Call("input", name, part, method, arguments) for part, method, arguments in calls)
-        return Preprocessing(recorded, setting=f"preprocessing.{name}")
+        recorded = tuple(Call("input", name or None, part, method, arguments) for part, method, arguments in calls)
+        return Preprocessing(recorded, setting=f"preprocessing.{name}" if name else "preprocessing")
 
     def _tensor_calls(self) -> Iterator[_PartCall]:
         if self.element_type:

@@ -11,16 +11,18 @@ opens no model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from glob import escape
 from pathlib import Path
 from stat import S_ISREG
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import VersionPolicy
-from inferwire_server.engine.model_settings import FILE_NAME, ModelSettings, read_settings
+from inferwire_server.engine.model_settings import FILE_NAME, ModelSettings, merged, read_table, settings_from
 from inferwire_server.errors import ServingError
 
 MODEL_SUFFIXES = (".xml", ".onnx", ".tflite", ".pdmodel", ".pb", ".pbtxt")
@@ -31,6 +33,9 @@ SAVED_MODEL = "saved_model.pb"
 
 _NO_MODELS = ("lost+found",)
 """Folders that file systems make for themselves, and that few may read."""
+
+Overrides: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Settings over those that models have, by the models' names; as their files would say them."""
 
 Fingerprint: TypeAlias = frozenset[tuple[str, int, int, int]]
 """Files by name, time, size and inode."""
@@ -43,6 +48,7 @@ class Entry:
     Attributes:
         rival: Where another of the same name and version lies.
         obstacle: Why the model's folder could not be read; its versions are not known then.
+        overrides: Settings over those of the file, as it would say them.
     """
 
     name: str
@@ -51,6 +57,7 @@ class Entry:
     rival: Path | None = None
     settings_file: Path | None = None
     obstacle: str = ""
+    overrides: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     def fingerprint(self) -> Fingerprint:
         """Say what its files are now: it differs once one of them does, or its model's settings do."""
@@ -58,7 +65,8 @@ class Entry:
         files = self.location.parent.glob(f"{escape(self.location.stem)}.*") if single else self.location.rglob("*")
         # What the settings name, such as labels, lies beside them.
         settings = () if self.settings_file is None else self.settings_file.parent.glob("*")
-        return frozenset(mark for file in (*files, *settings) if (mark := _mark(file)))
+        marks = frozenset(mark for file in (*files, *settings) if (mark := _mark(file)))
+        return marks | {(json.dumps(self.overrides, sort_keys=True), 0, 0, 0)} if self.overrides else marks
 
     def settings(self) -> ModelSettings:
         """Read the model's settings; the defaults where it has no file.
@@ -66,7 +74,11 @@ class Entry:
         Raises:
             ServingError: MODEL_FAILED if the file is broken.
         """
-        return ModelSettings() if self.settings_file is None else read_settings(self.settings_file)
+        file = self.settings_file
+        if file is None and not self.overrides:
+            return ModelSettings()
+        table = {} if file is None else read_table(file)
+        return settings_from(merged(table, self.overrides), file or self.location / FILE_NAME)
 
     def model_file(self) -> Path:
         """Find what the runtime reads: a model file, or the folder of a TensorFlow SavedModel.
@@ -111,16 +123,16 @@ class Repository:
     def __repr__(self) -> str:
         return f"<Repository {self.root}>"
 
-    def served(self) -> list[Entry]:
+    def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
         """List the versions to serve, by name, then by version.
 
         Raises:
             ServingError: INVALID_INPUT if there is no such folder or file.
         """
         models: dict[str, list[Entry]] = {}
-        for entry in self.scan():
+        for entry in overridden(self.scan(), overrides):
             models.setdefault(entry.name, []).append(entry)
-        return [entry for versions in models.values() for entry in self._chosen(versions)]
+        return [entry for versions in models.values() for entry in chosen(versions, self._policy)]
 
     def scan(self) -> list[Entry]:
         """List every version of every model, by name, then by version.
@@ -137,16 +149,38 @@ class Repository:
             return _single(_entries(self.root.resolve()))
         return _single(entry for child in children for entry in _entries_or_obstacle(child))
 
-    def _chosen(self, versions: list[Entry]) -> list[Entry]:
-        chosen = self._policy_of(versions[0]).choose({int(entry.version) for entry in versions})
-        return [entry for entry in versions if int(entry.version) in chosen]
 
-    def _policy_of(self, entry: Entry) -> VersionPolicy:
-        try:
-            return entry.settings().version_policy or self._policy
-        except ServingError:
-            # Broken settings are the reason why the model does not load, and are told there.
-            return self._policy
+def chosen(versions: list[Entry], default: VersionPolicy) -> list[Entry]:
+    """Give those versions of one model that its policy asks for, or the default where its settings have none."""
+    numbers = _policy_of(versions[0], default).choose({int(entry.version) for entry in versions})
+    return [entry for entry in versions if int(entry.version) in numbers]
+
+
+def overridden(entries: Iterable[Entry], overrides: Overrides) -> list[Entry]:
+    """Lay settings over those that entries have."""
+    return [
+        replace(entry, overrides=merged(entry.overrides, overrides[entry.name])) if entry.name in overrides else entry
+        for entry in entries
+    ]
+
+
+def versions_at(location: Path, name: str, overrides: Mapping[str, Any]) -> list[Entry]:
+    """List the versions of a model that has this name wherever it lies, at least one; with settings over its own."""
+    try:
+        entries = _entries(location)
+        reason = "it has no version folder and no model file" if location.exists() else f"there is no '{location}'"
+    except OSError as error:
+        entries, reason = [], str(error)
+    found = _single(entries) or [Entry(name, "1", location, obstacle=reason)]
+    return [replace(entry, name=name, overrides=overrides) for entry in found]
+
+
+def _policy_of(entry: Entry, default: VersionPolicy) -> VersionPolicy:
+    try:
+        return entry.settings().version_policy or default
+    except ServingError:
+        # Broken settings are the reason why the model does not load, and are told there.
+        return default
 
 
 def _single(entries: Iterable[Entry]) -> list[Entry]:

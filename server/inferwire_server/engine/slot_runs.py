@@ -42,6 +42,14 @@ class SlotRun:
             outcomes[index] = outcome
         return outcomes
 
+    def given(self, outcomes: Sequence[Outcome]) -> list[Work]:
+        """List the work that its outcomes have the outputs of; looking at states is none."""
+        return [
+            work
+            for work, outcome in zip(self._works, outcomes, strict=True)
+            if work.states is None and not isinstance(outcome, ServingError)
+        ]
+
     def _run_apart(self, index: int) -> Outcome:
         """Run each execution of a job alone."""
         works = executions(self._works[index])

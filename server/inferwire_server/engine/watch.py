@@ -5,7 +5,7 @@ The library says that something has changed, and gathers what changes together; 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 
 import structlog
@@ -21,9 +21,22 @@ _QUIET_MS = 400
 
 def changes_in(root: Path) -> AsyncIterator[object]:
     """Tell of changes in a repository, which may be one file; until cancelled."""
-    folder = root if root.is_dir() else root.parent
+    return _changes([root if root.is_dir() else root.parent])
+
+
+async def changes_in_any(folders: Callable[[], Collection[Path]]) -> AsyncIterator[object]:
+    """Tell of changes in folders, of which each change may make others; until cancelled."""
+    while True:
+        watched = folders()
+        async for change in _changes(watched):
+            yield change
+            if folders() != watched:
+                break
+
+
+def _changes(folders: Collection[Path]) -> AsyncIterator[object]:
     # Its types name trio's, which is not installed.
-    return watchfiles.awatch(folder, step=_QUIET_MS)  # pyright: ignore[reportUnknownMemberType]
+    return watchfiles.awatch(*folders, step=_QUIET_MS)  # pyright: ignore[reportUnknownMemberType]
 
 
 async def follow(changes: AsyncIterator[object], loader: Loader) -> None:

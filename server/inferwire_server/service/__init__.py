@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from inferwire_server.service.devices import DeviceService
 from inferwire_server.service.health import HealthService
 from inferwire_server.service.inference import InferenceService
+from inferwire_server.service.logs import LogService
 from inferwire_server.service.models import ModelService
 from inferwire_server.service.sessions import SessionService
 from inferwire_server.service.shared_memory import SharedMemoryService
+from inferwire_server.service.statistics import StatisticsService
 from inferwire_server.service.tensors import TensorService
 from inferwire_server.service.uploads import UploadService
 
@@ -29,3 +31,5 @@ class Services:
     tensors: TensorService
     shared_memory: SharedMemoryService
     devices: DeviceService
+    statistics: StatisticsService
+    logs: LogService

@@ -13,8 +13,11 @@ from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError, bug
+from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.uploads import UploadService
 from inferwire_server.service.values import ServedModel, Target
+
+_AS_IT_IS = LoadOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,10 @@ class ModelService:
             ServingError: MODEL_NOT_FOUND, or INVALID_INPUT for a version that is no number.
         """
         return self._catalogue.find(name, version)
+
+    def ready(self, name: str) -> Model | None:
+        """Give the current version of a served model, if there is one that takes jobs."""
+        return next((served.model for served in reversed(self._catalogue.of(name)) if served.model is not None), None)
 
     def versions(self, name: str) -> tuple[str, ...]:
         """Give the versions of a model that take jobs, lowest first."""
@@ -100,14 +107,16 @@ class ModelService:
             raise bug(f"{job!r} runs on no model of the engine")
         return job.model
 
-    async def load(self, name: str) -> None:
+    async def load(self, name: str, options: LoadOptions = _AS_IT_IS) -> None:
         """Load a model of the repository, or load it anew without losing a request.
+
+        The options lie over its own settings until it is loaded anew.
 
         Raises:
             ServingError: PERMISSION_DENIED, MODEL_NOT_FOUND, or MODEL_FAILED with the reason; what served before
                 serves on.
         """
-        await self._loader().load(name)
+        await self._loader().load(name, options.settings())
 
     async def unload(self, name: str) -> None:
         """Unload a model when it has run the jobs it has; do nothing for one that is not known.
@@ -116,6 +125,14 @@ class ModelService:
             ServingError: PERMISSION_DENIED.
         """
         await self._loader().unload(name)
+
+    async def sync(self) -> bool:
+        """Make the served models those of the repository as it is now, and give whether anything changed.
+
+        Raises:
+            ServingError: PERMISSION_DENIED, or INVALID_INPUT if the repository or the configuration cannot be read.
+        """
+        return await self._loader().sync()
 
     def _exportable(self, target: Target) -> CompiledModel:
         model = self.resolve(target)

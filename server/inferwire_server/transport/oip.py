@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP, ElementType
 from inferwire_server.core.job import Job
@@ -33,7 +33,16 @@ Parameters: TypeAlias = Mapping[str, Parameter]
 
 PLATFORM = "openvino"
 
-EXTENSIONS = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "sequence")
+EXTENSIONS = (
+    "binary_tensor_data",
+    "classification",
+    "logging",
+    "model_configuration",
+    "model_repository",
+    "schedule_policy",
+    "sequence",
+    "statistics",
+)
 """The extensions that every server offers."""
 
 FINAL_RESPONSE = "triton_final_response"
@@ -103,12 +112,13 @@ class TensorMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ModelMetadata:
-    """What the protocol says of a model."""
+    """What the protocol says of a model, and beside it, as OpenVINO Model Server does over REST, what its file says."""
 
     name: str
     versions: tuple[str, ...]
     inputs: tuple[TensorMetadata, ...]
     outputs: tuple[TensorMetadata, ...]
+    rt_info: Mapping[str, Any]
     platform: str = PLATFORM
 
 
@@ -129,6 +139,7 @@ def metadata(services: Services, name: str, version: str) -> ModelMetadata:
         versions=services.models.versions(name),
         inputs=tuple(map(_tensor_metadata, spec.inputs)),
         outputs=tuple(map(_tensor_metadata, spec.outputs)),
+        rt_info=spec.rt_info,
     )
 
 
@@ -209,6 +220,11 @@ def datatype_of(element_type: ElementType) -> str:
     return element_type.oip or element_type.name.upper()
 
 
+def dimensions(port: PortSpec) -> tuple[int, ...]:
+    """Give a port's dimensions as the protocol writes them; it has no words for a rank that is not known."""
+    return (-1,) if port.shape is None else tuple(d.min if d.is_static else -1 for d in port.shape)
+
+
 def _output(spec: ModelSpec, port: PortSpec, tensor: Tensor, form: OutputForm | None) -> OipOutput:
     if tensor.element_type.oip is None:
         raise invalid_input(
@@ -220,8 +236,7 @@ def _output(spec: ModelSpec, port: PortSpec, tensor: Tensor, form: OutputForm | 
 
 
 def _tensor_metadata(port: PortSpec) -> TensorMetadata:
-    shape = (-1,) if port.shape is None else tuple(d.min if d.is_static else -1 for d in port.shape)
-    return TensorMetadata(port.oip_name, datatype_of(port.element_type), shape)
+    return TensorMetadata(port.oip_name, datatype_of(port.element_type), dimensions(port))
 
 
 def _refuse_parameters(parameters: Parameters) -> None:

@@ -1,17 +1,19 @@
 """The Open Inference Protocol's model repository extension: what both of its faces share.
 
-It knows neither protobuf nor JSON.
+It knows neither protobuf nor JSON; `oip_override` reads the configuration that a load may bring.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
+from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.models import Served
+from inferwire_server.transport import oip_override
 
 _STATES = {"ready": "READY", "loading": "LOADING", "warming": "LOADING", "draining": "UNLOADING"}
 _LOAD_FAILURES = (Code.MODEL_NOT_FOUND, Code.MODEL_FAILED)
@@ -39,20 +41,15 @@ def _entry(served: Served) -> IndexEntry:
     return IndexEntry(served.name, served.version, _STATES.get(state, "UNAVAILABLE"), reason)
 
 
-async def load(services: Services, name: str, parameters: Collection[str]) -> None:
+async def load(services: Services, name: str, parameters: Mapping[str, object]) -> None:
     """Load or reload a model. Its failure is internal to the server, as the protocol's clients expect.
 
     Raises:
-        ServingError: INTERNAL with the reason, PERMISSION_DENIED, or UNIMPLEMENTED for a parameter.
+        ServingError: INTERNAL with the reason, PERMISSION_DENIED, or INVALID_INPUT or UNIMPLEMENTED for a parameter.
     """
-    if parameters:
-        raise ServingError(
-            Code.UNIMPLEMENTED,
-            f"load of model '{name}' has parameter '{min(parameters)}', expected none: "
-            "its settings stand in the inferwire.toml beside it",
-        )
+    options = _options(services, name, parameters)
     try:
-        await services.models.load(name)
+        await services.models.load(name, options)
     except ServingError as error:
         if error.code in _LOAD_FAILURES:
             raise ServingError(Code.INTERNAL, error.message) from error
@@ -66,3 +63,22 @@ async def unload(services: Services, name: str) -> None:
         ServingError: PERMISSION_DENIED.
     """
     await services.models.unload(name)
+
+
+def _options(services: Services, name: str, parameters: Mapping[str, object]) -> LoadOptions:
+    """Read what a load asks for beside the model's own settings."""
+    for parameter in sorted(parameters):
+        if parameter.startswith("file:"):
+            raise ServingError(
+                Code.UNIMPLEMENTED,
+                f"the load of model '{name}' brings the file '{parameter.removeprefix('file:')}', expected none: "
+                "a model's files are those of the repository",
+            )
+        if parameter != "config":
+            raise ServingError(
+                Code.UNIMPLEMENTED, f"the load of model '{name}' has parameter '{parameter}', expected config or none"
+            )
+    config = parameters.get("config", "")
+    if not isinstance(config, str):
+        raise invalid_input(f"parameter 'config' of the load of model '{name}' is {config!r}, expected a string")
+    return oip_override.read_override(config, name, services.models.ready(name)) if config else LoadOptions()

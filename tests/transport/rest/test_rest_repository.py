@@ -16,6 +16,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
+from inferwire_server.transport.oip import EXTENSIONS
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.http_server import http_server
 from inferwire_server.transport.rest.options import RestOptions
@@ -55,7 +56,7 @@ async def post(client: httpx.AsyncClient, path: str, body: Any = None) -> httpx.
 async def test_the_index_lists_states_and_reasons(client: httpx.AsyncClient) -> None:
     assert (await post(client, "index")).json() == INDEX
     assert (await post(client, "index", {"ready": True})).json() == INDEX[1:]
-    assert (await client.get("/v2")).json()["extensions"][-2:] == ["model_repository", "sequence"]
+    assert (await client.get("/v2")).json()["extensions"] == list(EXTENSIONS)
 
 
 async def test_a_model_is_unloaded_and_loaded(client: httpx.AsyncClient) -> None:
@@ -74,7 +75,9 @@ async def test_a_model_is_unloaded_and_loaded(client: httpx.AsyncClient) -> None
     [
         ("models/x/load", None, 500, "failed to load 'x', failed to poll from model repository"),
         ("models/broken/load", None, 500, "failed to load 'broken' version 1: the fake runtime has no model 'broken'"),
-        ("models/m/load", {"parameters": {"config": "{}"}}, 501, "load of model 'm' has parameter 'config', expected"),
+        ("models/m/load", {"parameters": {"colour": "red"}}, 501, "the load of model 'm' has parameter 'colour'"),
+        ("models/m/load", {"parameters": {"config": {}}}, 400, "parameter 'config' of the load of model 'm' is {}"),
+        ("models/m/unload", {"parameters": []}, 400, "the body's parameters are no JSON object, expected one or none"),
         ("models/m/load", {"parameters": 1}, 400, "the body's parameters are no JSON object, expected one or none"),
         ("models/m/load", [], 400, "the body is no JSON object, expected one or nothing"),
         ("index", {"ready": 1}, 400, "ready is 1, expected true or false"),

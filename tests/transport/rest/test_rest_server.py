@@ -48,12 +48,15 @@ async def test_a_model_describes_its_ports(rest: Rest) -> None:
             "platform": "openvino",
             "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}],
             "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 4]}],
+            "rt_info": {},
         }
 
 
 async def test_a_model_has_a_configuration(rest: Rest) -> None:
     config = (await rest.client.get("/v2/models/string/config")).json()
-    assert config["input"] == [{"name": "x", "data_type": "TYPE_STRING", "dims": [-1]}]
+    assert config["input"] == [
+        {"name": "x", "data_type": "TYPE_STRING", "dims": [-1], "optional": False, "allow_ragged_batch": False}
+    ]
     assert (config["max_batch_size"], config["model_transaction_policy"]) == (0, {"decoupled": False})
 
 
@@ -86,6 +89,8 @@ async def test_devices_and_models_are_listed(rest: Rest) -> None:
         ("GET", "/v2/models/echo/", 404, "is not offered here"),
         ("GET", "/v2/models/echo/infer", 405, "GET /v2/models/echo/infer is not offered here, expected POST"),
         ("POST", "/v2", 405, "expected GET"),
+        ("PATCH", "/v2/logging", 405, "expected GET, POST"),
+        ("OPTIONS", "/inferwire/v1/jobs/1", 405, "expected DELETE, GET"),
     ],
 )
 async def test_paths_and_methods_that_are_not_there(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi_swagger import patch_fastapi  # pyright: ignore[reportMissingTypeStubs] - it has types, but no marker
+from starlette import routing
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,6 +17,8 @@ from inferwire_proto.errors import Code
 from inferwire_server.service import Services
 from inferwire_server.transport.rest.documentation import DESCRIPTION, SCHEMAS, TAGS, TITLE
 from inferwire_server.transport.rest.job_routes import JobRoutes
+from inferwire_server.transport.rest.log_routes import LogRoutes
+from inferwire_server.transport.rest.model_server_routes import ModelServerRoutes
 from inferwire_server.transport.rest.oip_routes import OipRoutes
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rest.repository_routes import RepositoryRoutes
@@ -63,6 +67,8 @@ def _routes(services: Services, options: RestOptions, metrics_text: Callable[[],
         *OipRoutes(services, options).routes(),
         *JobRoutes(services, options).routes(),
         *RepositoryRoutes(services, options).routes(),
+        *LogRoutes(services, options).routes(),
+        *ModelServerRoutes(services).routes(),
         *SharedMemoryRoutes(services, options).routes(),
         *ServerRoutes(services, metrics_text).routes(),
     ]
@@ -71,11 +77,17 @@ def _routes(services: Services, options: RestOptions, metrics_text: Callable[[],
 async def _no_route(request: Request, error: Exception) -> Response:
     """Answer for a path or a method that is not there."""
     status = error.status_code if isinstance(error, HTTPException) else 500
-    headers = error.headers if isinstance(error, HTTPException) else None
-    allowed = (headers or {}).get("Allow")
+    allowed = ", ".join(_methods(request)) if status == HTTPStatus.METHOD_NOT_ALLOWED else ""
     expected = f"expected {allowed}" if allowed else "see /docs for what is"
     sentence = f"{request.method} {request.url.path} is not offered here, {expected}"
-    return problem(status, Code.UNIMPLEMENTED, sentence, headers)
+    return problem(status, Code.UNIMPLEMENTED, sentence, {"Allow": allowed} if allowed else None)
+
+
+def _methods(request: Request) -> list[str]:
+    """List the methods that a path has, whichever route has them."""
+    path: str = request.scope["path"]
+    routes = [route for route in request.app.router.routes if isinstance(route, routing.Route)]
+    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods or ()})
 
 
 async def _bug(request: Request, error: Exception) -> Response:

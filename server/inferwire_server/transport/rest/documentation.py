@@ -24,6 +24,7 @@ Every answer carries `x-request-id`: the caller's own, or a new one.
 TAGS: list[Fragment] = [
     {"name": "Open Inference Protocol", "description": "What Triton, KServe and OpenVINO Model Server clients call."},
     {"name": "Asynchronous jobs", "description": "Inferences that are started now and collected later."},
+    {"name": "OpenVINO Model Server", "description": "Its configuration endpoints, for its operators' scripts."},
     {"name": "Server", "description": "Devices, models and metrics."},
 ]
 
@@ -99,6 +100,7 @@ SCHEMAS: Fragment = {
         platform=_string("openvino"),
         inputs=_array(_ref("Tensor")),
         outputs=_array(_ref("Tensor")),
+        rt_info={"type": "object", "description": "What the model's file says of it, by name: texts, or objects."},
     ),
 }
 
@@ -190,7 +192,9 @@ START: Fragment = {
 }
 CANCEL: Fragment = _responds("The job's state now.", _ref("Job"), {**_EXAMPLE_JOB, "state": "cancelled"})
 WAIT: Fragment = {
-    "parameters": [_query("wait_s", {"type": "number", "minimum": 0, "default": 0}, "Seconds to wait for its end.")],
+    "parameters": [
+        _query("wait_s", {"type": "number", "minimum": 0, "maximum": 60, "default": 0}, "Seconds to wait for its end.")
+    ],
     **_responds("The job's state now.", _ref("Job"), _ENDED_JOB),
 }
 RESULT: Fragment = {
@@ -214,6 +218,23 @@ READY: Fragment = _responds("It is.", _object(["ready"], ready=_BOOLEAN), {"read
 MODEL_READY: Fragment = _responds("It is.", _MODEL_READY, {"name": "echo", "ready": True})
 MODEL_METADATA: Fragment = _responds("Its inputs and outputs.", _ref("ModelMetadata"), _EXAMPLE_METADATA)
 MODEL_CONFIG: Fragment = _responds("Its configuration.", {"type": "object"})
+_DURATION = _object(["count", "ns"], count={"type": "integer"}, ns={"type": "integer"})
+_PHASES = {f"compute_{phase}": _DURATION for phase in ("input", "infer", "output")}
+_STATISTICS = _object(
+    ["name", "version", "inference_count", "execution_count", "inference_stats", "batch_stats"],
+    name=_string("The model."),
+    version=_string("Its version."),
+    last_inference={"type": "integer", "description": "When the last one ended, in milliseconds since 1970; 0: never."},
+    inference_count={"type": "integer", "description": "Rows that were inferred."},
+    execution_count={"type": "integer", "description": "Inferences that ran, each of one or more requests."},
+    inference_stats=_object(
+        [],
+        **dict.fromkeys(("success", "fail", "queue", "cache_hit", "cache_miss"), _DURATION),
+        **_PHASES,
+    ),
+    batch_stats=_array(_object(["batch_size"], batch_size={"type": "integer"}, **_PHASES)),
+)
+STATISTICS: Fragment = _responds("Counts and times.", _object(["model_stats"], model_stats=_array(_STATISTICS)))
 SERVER_METADATA: Fragment = _responds("Name, version, extensions.", {"type": "object"}, _EXAMPLE_SERVER)
 LANDING: Fragment = _responds("Name, version, links.", {"type": "object"})
 DEVICES: Fragment = _responds("The devices and their load.", {"type": "object"})
@@ -232,6 +253,11 @@ def _optional_body(**properties: Fragment) -> Fragment:
     return {"requestBody": {"required": False, "content": {"application/json": {"schema": _object([], **properties)}}}}
 
 
+def _optional_settings(**properties: Fragment) -> Fragment:
+    schema = {**_object([], **properties), "additionalProperties": False}
+    return {"requestBody": {"required": False, "content": {"application/json": {"schema": schema}}}}
+
+
 def _done(description: str) -> Fragment:
     return {"responses": {"200": {"description": description}}}
 
@@ -240,7 +266,40 @@ INDEX: Fragment = {
     **_optional_body(ready={"type": "boolean", "default": False, "description": "List ready models only."}),
     **_responds("The versions of the models.", _array(_INDEX_ENTRY), _EXAMPLE_INDEX),
 }
-LOAD: Fragment = _optional_body(parameters={"type": "object"}) | _done("The model is ready.")
+_LOAD_PARAMETERS: Fragment = {
+    "type": "object",
+    "properties": {"config": _string("A model configuration, in JSON.")},
+    "additionalProperties": False,
+}
+LOAD: Fragment = _optional_body(parameters=_LOAD_PARAMETERS) | _done("The model is ready.")
+_LOG_SETTINGS: Fragment = {
+    "log_file": {"type": "string", "const": ""},
+    "log_info": {"type": "boolean"},
+    "log_warning": {"type": "boolean"},
+    "log_error": {"type": "boolean"},
+    "log_verbose_level": {"type": "integer", "minimum": 0, "description": "Above 0, debugging events are logged."},
+    "log_format": {"type": "string", "const": "ISO8601"},
+}
+_EXAMPLE_LOG_SETTINGS: Fragment = {
+    "log_file": "",
+    "log_format": "ISO8601",
+    "log_info": True,
+    "log_warning": True,
+    "log_error": True,
+    "log_verbose_level": 0,
+}
+LOG_SETTINGS: Fragment = _responds("What is logged.", _object([], **_LOG_SETTINGS), _EXAMPLE_LOG_SETTINGS)
+SET_LOG_SETTINGS: Fragment = _optional_settings(**_LOG_SETTINGS) | LOG_SETTINGS
+TRACE_SETTINGS: Fragment = _responds("The settings.", {"type": "object"}, {"trace_level": ["OFF"]})
+_TRACE_VALUES = _array({"type": "string"})
+SET_TRACE_SETTINGS: Fragment = TRACE_SETTINGS | _optional_settings(
+    trace_level=_array({"type": "string", "const": "OFF"}),
+    trace_rate=_TRACE_VALUES,
+    trace_count=_TRACE_VALUES,
+    log_frequency=_TRACE_VALUES,
+    trace_file=_TRACE_VALUES,
+    trace_mode=_TRACE_VALUES,
+)
 UNLOAD: Fragment = _optional_body(parameters={"type": "object"}) | _done("The model is unloaded.")
 _REGION = _object(
     ["name", "key", "offset", "byte_size"],
@@ -264,4 +323,18 @@ REGISTER_CUDA: Fragment = {"responses": {}}
 CUDA_REGIONS: Fragment = _responds("None.", _array({}), [])
 METRICS: Fragment = {
     "responses": {"200": {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+}
+_EXAMPLE_CONFIG = {
+    "echo": {
+        "model_version_status": [
+            {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": "OK"}}
+        ]
+    }
+}
+CONFIG: Fragment = _responds("The states of the models.", {"type": "object"}, _EXAMPLE_CONFIG)
+RELOAD: Fragment = {
+    "responses": {
+        **_responds("Nothing had changed.", {"type": "object"}, _EXAMPLE_CONFIG)["responses"],
+        **_responds("What had changed is loaded.", {"type": "object"}, _EXAMPLE_CONFIG, 201)["responses"],
+    }
 }

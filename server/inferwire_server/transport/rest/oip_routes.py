@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
-from inferwire_server.transport import oip
+from inferwire_server.transport import oip, oip_config, oip_statistics
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.caller_watch import CallerWatch
 from inferwire_server.transport.rest.inference_answers import answer, named_model, read_request
@@ -31,10 +31,13 @@ class OipRoutes:
     def routes(self) -> list[Route]:
         """List the endpoints, the one that is called most first."""
         infer, ready = (tuple(f"{path}/{last}" for path in MODEL_PATHS) for last in ("infer", "ready"))
-        config = tuple(f"{path}/config" for path in MODEL_PATHS)
+        config, stats = (tuple(f"{path}/{last}" for path in MODEL_PATHS) for last in ("config", "stats"))
         return [
             Route("POST", infer, self.infer, TAG, "Run an inference", openapi=doc.INFER),
             Route("GET", ready, self.model_ready, TAG, "Is a model ready?", openapi=doc.MODEL_READY),
+            # Before the models, one of which could be called so.
+            Route("GET", ("/v2/models/stats",), self.statistics, TAG, "All models' statistics", openapi=doc.STATISTICS),
+            Route("GET", stats, self.model_statistics, TAG, "A model's statistics", openapi=doc.STATISTICS),
             Route("GET", MODEL_PATHS, self.model_metadata, TAG, "Describe a model", openapi=doc.MODEL_METADATA),
             Route("GET", config, self.model_config, TAG, "A model's configuration", openapi=doc.MODEL_CONFIG),
             Route("GET", ("/v2/health/live",), self.live, TAG, "Is the server alive?", openapi=doc.LIVE),
@@ -96,27 +99,28 @@ class OipRoutes:
         return json_response({"name": identity.name, "version": identity.version, "extensions": extensions})
 
     async def model_metadata(self, request: Request) -> Response:
-        """Give a model's inputs and outputs; -1 stands for a dimension of any length."""
+        """Give a model's inputs and outputs; -1 stands for a dimension of any length.
+
+        `rt_info` is what OpenVINO's tools have written into the model's file beside its graph.
+        """
         model = named_model(request)
         return json_response(asdict(oip.metadata(self._services, model.name, model.version)))
+
+    async def statistics(self, _request: Request) -> Response:
+        """Give how often each ready model has run and how long it took, in nanoseconds."""
+        return json_response({"model_stats": oip_statistics.statistics(self._services)})
+
+    async def model_statistics(self, request: Request) -> Response:
+        """Give how often a model has run and how long it took, in nanoseconds: each of its versions that is ready.
+
+        `success` and `fail` are whole requests, `queue` their wait for a slot, `compute_infer` their time in it; an
+        inference that runs several requests counts once in `execution_count` and by its rows in `batch_stats`.
+        Counting begins when the server starts, and goes on when a model is reloaded.
+        """
+        model = named_model(request)
+        return json_response({"model_stats": oip_statistics.statistics(self._services, model.name, model.version)})
 
     async def model_config(self, request: Request) -> Response:
         """Give what perf_analyzer and Triton's clients read of a model's configuration."""
         model = named_model(request)
-        metadata = oip.metadata(self._services, model.name, model.version)
-        return json_response(
-            {
-                "name": metadata.name,
-                "platform": metadata.platform,
-                "backend": oip.PLATFORM,
-                "max_batch_size": 0,
-                "input": [_configured(tensor) for tensor in metadata.inputs],
-                "output": [_configured(tensor) for tensor in metadata.outputs],
-                "model_transaction_policy": {"decoupled": False},
-            }
-        )
-
-
-def _configured(tensor: oip.TensorMetadata) -> dict[str, object]:
-    datatype = "STRING" if tensor.datatype == "BYTES" else tensor.datatype
-    return {"name": tensor.name, "data_type": f"TYPE_{datatype}", "dims": tensor.shape}
+        return json_response(oip_config.config(self._services, model.name, model.version))

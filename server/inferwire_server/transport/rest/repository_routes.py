@@ -50,13 +50,12 @@ class RepositoryRoutes:
     async def load(self, request: Request) -> Response:
         """Load a model of the repository, or load it anew: what serves meanwhile loses no request.
 
-        Answers when the model is ready. Needs `--allow-model-control`. The body is optional.
+        Answers when the model is ready. Needs `--allow-model-control`. The body is optional; its parameter `config`, a
+        text, is a model configuration in JSON, as `GET /v2/models/{model}/config` gives it: what it says lies over the
+        model's own settings until the model is loaded anew.
         """
-        parameters: object = (await read_object(request, self._options.max_body_bytes)).get("parameters", {})
-        if not isinstance(parameters, dict):
-            raise invalid_input("the body's parameters are no JSON object, expected one or none")
-        names = cast("dict[str, Any]", parameters)
-        await oip_repository.load(self._services, request.path_params["model"], names)
+        parameters = await self._parameters(request)
+        await oip_repository.load(self._services, request.path_params["model"], parameters)
         return Response()
 
     async def unload(self, request: Request) -> Response:
@@ -64,6 +63,12 @@ class RepositoryRoutes:
 
         Unloading an unknown model does nothing. Needs `--allow-model-control`. The body is optional.
         """
-        await read_object(request, self._options.max_body_bytes)
+        await self._parameters(request)
         await oip_repository.unload(self._services, request.path_params["model"])
         return Response()
+
+    async def _parameters(self, request: Request) -> dict[str, Any]:
+        parameters: object = (await read_object(request, self._options.max_body_bytes)).get("parameters", {})
+        if not isinstance(parameters, dict):
+            raise invalid_input("the body's parameters are no JSON object, expected one or none")
+        return cast("dict[str, Any]", parameters)

@@ -18,6 +18,9 @@ from inferwire_server.errors import ServingError
 
 log = structlog.stdlib.get_logger()
 
+_LONGEST_SENTENCE = 6000
+"""What a caller is told of what it sent has an end, though what it sent may be long."""
+
 JSON = "application/json"
 
 
@@ -34,6 +37,8 @@ def error_response(error: ServingError) -> Response:
 
 def problem(status: int, code: Code, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """Answer with a sentence and its code, under a status that need not be the code's own."""
+    if len(message) > _LONGEST_SENTENCE:
+        message = message[:_LONGEST_SENTENCE] + "..."
     return json_response({"error": message, "code": code.name}, status, headers)
 
 

@@ -139,7 +139,6 @@ def _offered(services: Services, drain: Drain, options: GrpcOptions) -> list[Ser
             grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"],
             oip,
             oip_calls.RAW_CALLS,
-            oip_calls.UNIMPLEMENTED,
         ),
     ]
 

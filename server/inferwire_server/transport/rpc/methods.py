@@ -56,10 +56,14 @@ def generic_handler(service: Service, drain: Drain) -> grpc.GenericRpcHandler:
 
 
 def _handler(service: Service, method: MethodDescriptor, drain: Drain) -> grpc.RpcMethodHandler[Any, Any]:
-    call = _guarded(_call(service, method), drain)
+    call = _call(service, method)
     is_raw = method.name in service.raw
     parse = None if is_raw else GetMessageClass(method.input_type).FromString
     serialize = None if is_raw else _serialize
+    if parse is not None and not method.client_streaming:
+        # gRPC would tell the caller of its own exception where it parsed the message.
+        call, parse = _parsing(call, parse), None
+    call = _guarded(call, drain)
     match method.client_streaming, method.server_streaming:
         case False, False:
             return grpc.unary_unary_rpc_method_handler(call, parse, serialize)
@@ -77,6 +81,13 @@ def _call(service: Service, method: MethodDescriptor) -> Call:
     if (call is None) == (sentence is None):
         raise bug(f"call {method.full_name} has to be either answered or listed as unimplemented")
     return call or _refusing(sentence or "")
+
+
+def _parsing(call: Call, parse: Callable[[bytes], Any]) -> Call:
+    async def parsing(data: bytes, context: Context) -> Any:
+        return await call(parse(data), context)
+
+    return parsing
 
 
 def _guarded(call: Call, drain: Drain) -> Call:

@@ -44,7 +44,7 @@ class ModelCalls:
 
     async def get_model(self, request: pb.GetModelRequest, _: Context) -> pb.GetModelResponse:
         """Describe a served model."""
-        model = self._services.models.resolve(ServedModel(request.name, request.version))
+        model = self._services.models.resolve(_served(request))
         return pb.GetModelResponse(model=await asyncio.to_thread(encode_model, model))
 
     async def list_models(self, _request: pb.ListModelsRequest, _: Context) -> pb.ListModelsResponse:
@@ -56,6 +56,20 @@ class ModelCalls:
             for served in self._services.models.statuses()
         ]
         return pb.ListModelsResponse(models=statuses)
+
+    async def get_labels(self, request: pb.GetLabelsRequest, _: Context) -> pb.GetLabelsResponse:
+        """Give the names of a served model's classes."""
+        return pb.GetLabelsResponse(labels=self._services.models.resolve(_served(request)).labels)
+
+    async def load_model(self, request: pb.LoadModelRequest, _: Context) -> pb.LoadModelResponse:
+        """Load a model of the repository, or load it anew."""
+        await self._services.models.load(request.name)
+        return pb.LoadModelResponse()
+
+    async def unload_model(self, request: pb.UnloadModelRequest, _: Context) -> pb.UnloadModelResponse:
+        """Unload a model when it has run the jobs it has."""
+        await self._services.models.unload(request.name)
+        return pb.UnloadModelResponse()
 
     async def has_blobs(self, request: pb.HasBlobsRequest, context: Context) -> pb.HasBlobsResponse:
         """Say which blobs the session need not upload again."""
@@ -127,6 +141,10 @@ class ModelCalls:
 
     def _session(self, context: Context) -> Session:
         return session_of(self._services.sessions, context)
+
+
+def _served(request: pb.GetModelRequest | pb.GetLabelsRequest) -> ServedModel:
+    return ServedModel(request.name, request.version)
 
 
 def _compilation(request: pb.CompileRequest | pb.QueryRequest | pb.ImportRequest) -> Compilation:

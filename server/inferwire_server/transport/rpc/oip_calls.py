@@ -6,24 +6,32 @@ from time import monotonic
 from typing import NoReturn
 
 from inferwire_server.service import Services
-from inferwire_server.service.values import Region, ServedModel
-from inferwire_server.transport import oip, oip_repository, oip_shared_memory
+from inferwire_server.service.values import Region
+from inferwire_server.transport import (
+    oip,
+    oip_config,
+    oip_logs,
+    oip_repository,
+    oip_shared_memory,
+    oip_statistics,
+    oip_tracing,
+)
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.oip_codec import decode_call, encode_answer, split_request
 from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata, encode_regions
+from inferwire_server.transport.rpc.oip_settings import (
+    decode_load_parameters,
+    decode_log_settings,
+    decode_trace_settings,
+    encode_log_settings,
+    encode_trace_settings,
+)
 from inferwire_server.transport.rpc.oip_stream import OipStream
 from inferwire_server.transport.rpc.status import Context, too_large
 
 RAW_CALLS = frozenset({"ModelInfer", "ModelStreamInfer"})
 """The calls whose messages hold tensors."""
-
-UNIMPLEMENTED = {
-    "ModelStatistics": "this server does not offer statistics over this protocol; read /metrics over HTTP",
-    "TraceSetting": "this server does not offer trace settings",
-    "LogSettings": "this server does not offer log settings; start it with --log-level",
-}
-"""The calls that are not offered, and what their callers are told."""
 
 
 class OipCalls:
@@ -59,9 +67,14 @@ class OipCalls:
 
     async def model_config(self, request: pb.ModelConfigRequest, _: Context) -> pb.ModelConfigResponse:
         """Describe a model as its configuration."""
-        metadata = oip.metadata(self._services, request.name, request.version)
-        model = self._services.models.resolve(ServedModel(request.name, request.version))
-        return pb.ModelConfigResponse(config=encode_config(metadata, model))
+        return pb.ModelConfigResponse(
+            config=encode_config(oip_config.config(self._services, request.name, request.version))
+        )
+
+    async def model_statistics(self, request: pb.ModelStatisticsRequest, _: Context) -> pb.ModelStatisticsResponse:
+        """Say how often models have run and how long it took."""
+        found = oip_statistics.statistics(self._services, request.name, request.version)
+        return pb.ModelStatisticsResponse(model_stats=[pb.ModelStatistics(**model) for model in found])
 
     async def repository_index(self, request: pb.RepositoryIndexRequest, _: Context) -> pb.RepositoryIndexResponse:
         """List what the repository holds."""
@@ -71,7 +84,7 @@ class OipCalls:
         self, request: pb.RepositoryModelLoadRequest, _: Context
     ) -> pb.RepositoryModelLoadResponse:
         """Load or reload a model, and answer when it is ready."""
-        await oip_repository.load(self._services, request.model_name, request.parameters)
+        await oip_repository.load(self._services, request.model_name, decode_load_parameters(request))
         return pb.RepositoryModelLoadResponse()
 
     async def repository_model_unload(
@@ -80,6 +93,17 @@ class OipCalls:
         """Unload a model, and answer when its last job has ended."""
         await oip_repository.unload(self._services, request.model_name)
         return pb.RepositoryModelUnloadResponse()
+
+    async def log_settings(self, request: pb.LogSettingsRequest, _: Context) -> pb.LogSettingsResponse:
+        """Say what is logged, and change it first if that is asked for."""
+        if request.settings:
+            oip_logs.set_log_settings(self._services, decode_log_settings(request))
+        return encode_log_settings(oip_logs.log_settings(self._services))
+
+    async def trace_setting(self, request: pb.TraceSettingRequest, _: Context) -> pb.TraceSettingResponse:
+        """Say that nothing is traced."""
+        given = decode_trace_settings(request)
+        return encode_trace_settings(oip_tracing.set_trace_settings(self._services, given, request.model_name))
 
     async def system_shared_memory_register(
         self, request: pb.SystemSharedMemoryRegisterRequest, _: Context

@@ -21,7 +21,8 @@ def encode_model(model: Model) -> pb.ModelInfo:
     info = encode_spec(model.spec)
     info.version = model.version
     info.optimal_number_of_infer_requests = model.slots
-    info.max_batch_rows = 0 if model.batching is None else model.batching.max_size
+    batching = model.terms.batching
+    info.max_batch_rows = 0 if batching is None else batching.max_size
     info.execution_devices.extend(model.compiled.devices)
     for name, value in model.properties.items():
         info.properties[name].CopyFrom(encode_property(name, value))

@@ -1,0 +1,111 @@
+"""What an operator asks of a server: each a call of one answer, without a session.
+
+Not part of the mirror. The `inferwire` command is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from inferwire.transport import codec, rpc
+from inferwire.transport.address import Address
+from inferwire.transport.connection import Patience, open_channel
+from inferwire.transport.large_execution import LargeExecution
+from inferwire.transport.protocol import Execution, ExecutionHeader, ModelDescription, Outcome, WireBytes
+from inferwire_proto.inferwire.v1 import models_pb2 as pb
+
+R = TypeVar("R", bound=Message)
+
+_PREFIX = "MODEL_STATE_"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatus:
+    """One version of a served model.
+
+    Attributes:
+        state: "loading", "warming", "ready", "draining", "unloaded" or "failed".
+        reason: Why it is not ready, where there is a reason.
+    """
+
+    name: str
+    version: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDetails:
+    """A model that takes jobs, and the physical devices it runs on."""
+
+    description: ModelDescription
+    devices: tuple[str, ...]
+
+
+class OperatorCalls:
+    """The calls. Use as a context manager: leaving it closes the connection.
+
+    Every method raises `InferwireError` for what the server or the network says.
+    """
+
+    def __init__(self, address: Address, patience: Patience = Patience()) -> None:  # noqa: B008 - immutable
+        self._address = str(address)
+        self._channel = open_channel(address, patience)
+
+    def __enter__(self) -> OperatorCalls:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._channel.close()
+
+    def __repr__(self) -> str:
+        return f"<OperatorCalls {self._address}>"
+
+    def models(self) -> list[ModelStatus]:
+        """List every version of every served model, by name, then by version."""
+        response = self._call("ModelService.ListModels", pb.ListModelsRequest(), pb.ListModelsResponse)
+        return [ModelStatus(each.name, each.version, _state(each.state), each.reason) for each in response.models]
+
+    def model(self, name: str, version: str = "") -> ModelDetails:
+        """Describe a model that takes jobs."""
+        request = pb.GetModelRequest(name=name, version=version)
+        info = self._call("ModelService.GetModel", request, pb.GetModelResponse).model
+        return ModelDetails(codec.decode_model(info), tuple(info.execution_devices))
+
+    def labels(self, name: str, version: str = "") -> tuple[str, ...]:
+        """Give the names of a model's classes; empty where the operator gave none."""
+        request = pb.GetLabelsRequest(name=name, version=version)
+        return tuple(self._call("ModelService.GetLabels", request, pb.GetLabelsResponse).labels)
+
+    def load(self, name: str) -> None:
+        """Load a model, or load it anew; return when it is ready."""
+        self._call("ModelService.LoadModel", pb.LoadModelRequest(name=name), pb.LoadModelResponse)
+
+    def unload(self, name: str) -> None:
+        """Unload a model; return when it has run the jobs it had."""
+        self._call("ModelService.UnloadModel", pb.UnloadModelRequest(name=name), pb.UnloadModelResponse)
+
+    def infer(
+        self, header: ExecutionHeader, inputs: Sequence[WireBytes], deliver: Callable[[Outcome], None]
+    ) -> Execution:
+        """Start an inference as a call of its own. `deliver` is called once, on a thread of gRPC's."""
+        execution = LargeExecution(self._channel, self._address, (), deliver)
+        execution.start(codec.encode_header(header), inputs)
+        return execution
+
+    def _call(self, method: str, request: Message, response_type: type[R]) -> R:
+        try:
+            return rpc.call(self._channel, method, request, response_type)
+        except grpc.RpcError as error:
+            raise rpc.error_from(error, self._address) from None
+
+
+def _state(state: int) -> str:
+    # A server of a later version may have states that this client has no name for.
+    known = pb.ModelState.DESCRIPTOR.values_by_number.get(state)
+    return known.name.removeprefix(_PREFIX).lower() if known else f"state {state}"

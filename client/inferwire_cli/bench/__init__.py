@@ -1,0 +1,98 @@
+"""`inferwire bench`: how fast a server answers. Importing it needs cyclopts alone; `show` does the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter, validators
+
+from inferwire_cli.extras import needs_extra
+from inferwire_cli.infer import BgrOption, InputOption, MeanOption, ScaleOption
+from inferwire_cli.options import AddressOption, HttpAddressOption, JsonOption, VersionOption
+
+_POSITIVE = validators.Number(gt=0)
+
+
+def bench(
+    name: str,
+    /,
+    *,
+    seconds: Annotated[float, Parameter(validator=_POSITIVE, help="How long it runs.")] = 10.0,
+    number: Annotated[
+        int | None, Parameter(validator=_POSITIVE, help="How many inferences it runs, instead of how long.")
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        Parameter(
+            validator=_POSITIVE,
+            help="Inferences in flight. Two for each that the server runs at once, and at least 8, unless given.",
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None, Parameter(validator=_POSITIVE, help="Rows of each inference; 1, or what the model takes.")
+    ] = None,
+    path: Annotated[
+        Literal["sdk", "grpc", "rest"],
+        Parameter(
+            help="The way to the server: the SDK's AsyncInferQueue, single gRPC calls, or the Open Inference Protocol "
+            "over REST with binary tensors."
+        ),
+    ] = "sdk",
+    input: InputOption = (),  # noqa: A002 - it is the flag's name
+    shape: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative=(),
+            show_default=False,
+            help="Lengths of an input that takes any, as 1,3,300,300; NAME=... where there are several inputs. May be "
+            "repeated.",
+        ),
+    ] = (),
+    plot: Annotated[
+        Path | None, Parameter(help="Write the latencies as a picture, a .png or .svg file; needs matplotlib.")
+    ] = None,
+    json: JsonOption = False,
+    mean: MeanOption = "",
+    scale: ScaleOption = "",
+    bgr: BgrOption = False,
+    model_version: VersionOption = "",
+    address: AddressOption = None,
+    http_address: HttpAddressOption = None,
+) -> int:
+    """Keep a server busy with one model, and say how fast it answers and where the time goes.
+
+    Inputs are random unless they are given, as `inferwire infer` takes them. The next inference starts when one has
+    been answered. Ctrl-C ends it early and prints what was measured.
+
+    For example:
+
+    ```
+    inferwire bench efficientnet_lite0
+    inferwire bench digits_mlp --seconds 30 --concurrency 64 --plot digits.png
+    inferwire bench efficientnet_lite0 --path rest --number 500 -i photo.jpg --mean 127 --scale 128
+    ```
+
+    Parameters
+    ----------
+    name
+        The model.
+    """
+    with needs_extra("cli", "inferwire bench"):
+        from inferwire_cli.bench.show import Plan, show
+        from inferwire_cli.infer.pictures import PixelOptions
+    plan = Plan(
+        name=name,
+        version=model_version,
+        path=path,
+        seconds=seconds,
+        number=number,
+        concurrency=concurrency,
+        batch=batch,
+        inputs=input,
+        shapes=shape,
+        pixels=PixelOptions(mean, scale, is_bgr=bgr),
+        plot=plot,
+        as_json=json,
+    )
+    return show(plan, address, http_address)

@@ -1,0 +1,100 @@
+"""What a load sends: what was given, else random numbers in shapes that the model takes. Knows no server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from inferwire.dimensions import Dimension
+from inferwire.partial_shape import PartialShape
+from inferwire.ports import PortDescription
+from inferwire.types import Type
+from inferwire_cli.infer.pictures import Array
+from inferwire_cli.infer.values import assign
+from inferwire_cli.terminal import MisuseError
+
+SEED = 7
+"""Every run sends the same numbers."""
+
+
+def complete(
+    given: Mapping[int, Array], ports: Sequence[PortDescription], shapes: Sequence[str], batch: int | None
+) -> dict[int, Array]:
+    """Give every input, those that are missing at random, each with as many rows as are wanted.
+
+    Raises:
+        MisuseError: For a shape that an input does not take, or one that has to be given.
+    """
+    wanted = {at: _lengths(text) for at, text in assign(shapes, ports).items()}
+    random = np.random.default_rng(SEED)
+    values: dict[int, Array] = {}
+    for at, port in enumerate(ports):
+        if at in given:
+            values[at] = repeated(given[at], port, batch)
+        else:
+            values[at] = random_value(port, wanted.get(at) or default_shape(port, batch), random)
+    return values
+
+
+def repeated(array: Array, port: PortDescription, batch: int | None) -> Array:
+    """Give one row as often as rows are wanted.
+
+    Raises:
+        MisuseError: If there are other than one, or the input does not take so many.
+    """
+    if batch is None or not array.ndim or array.shape[0] == batch:
+        return array
+    if array.shape[0] != 1:
+        raise MisuseError(f"input '{port.oip_name}' has {array.shape[0]} rows, expected 1 or those of --batch {batch}")
+    _check(port, (batch, *array.shape[1:]))
+    return np.repeat(array, batch, axis=0)
+
+
+def default_shape(port: PortDescription, batch: int | None) -> tuple[int, ...]:
+    """Choose the shape of an input: the wanted rows, and else the least that it takes, but no length of 0.
+
+    Raises:
+        MisuseError: If its rank is not known, or it does not take so many rows.
+    """
+    shape = port.partial_shape
+    if shape.rank.is_dynamic:
+        raise MisuseError(f"input '{port.oip_name}' takes any shape: give one with --shape {port.oip_name}=1,2,3")
+    lengths = [_least(dimension) for dimension in shape]
+    if batch is not None and lengths:
+        lengths[0] = batch
+    return tuple(lengths)
+
+
+def random_value(port: PortDescription, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    """Make an input: numbers from 0 to 1, or whole ones from 0 to 100.
+
+    Raises:
+        MisuseError: If the input does not take the shape, or takes no numbers.
+    """
+    _check(port, shape)
+    if port.element_type == Type.string:
+        raise MisuseError(f"input '{port.oip_name}' takes strings, which are not made up: give it with -i")
+    dtype = port.element_type.to_dtype()
+    if port.element_type == Type.boolean:
+        return random.integers(0, 2, shape).astype(dtype)
+    if port.element_type.real:
+        return random.random(shape).astype(dtype)
+    return random.integers(0, 100, shape).astype(dtype)
+
+
+def _check(port: PortDescription, shape: tuple[int, ...]) -> None:
+    if not port.partial_shape.compatible(PartialShape(list(shape))):
+        lengths = ",".join(map(str, shape))
+        raise MisuseError(f"input '{port.oip_name}' would have shape [{lengths}], expected {port.partial_shape}")
+
+
+def _least(dimension: Dimension) -> int:
+    return dimension.min_length or (dimension.min_length if dimension.is_static else 1)
+
+
+def _lengths(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.strip("[]()").split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise MisuseError(f"--shape is '{text}', expected lengths such as 1,3,224,224")
+    return tuple(int(part) for part in parts)

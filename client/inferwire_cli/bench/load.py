@@ -1,0 +1,162 @@
+"""A load: inferences one after the other in several places at once, until there have been enough. Knows no server."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from inferwire.errors import InferwireError, ServerUnavailable
+from inferwire_cli.infer.pictures import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One answered inference, in milliseconds.
+
+    Attributes:
+        total_ms: As its caller saw it.
+        queue_ms: From the server's admission to the start of the inference.
+        inference_ms: On the device.
+    """
+
+    total_ms: float
+    queue_ms: float
+    inference_ms: float
+
+    @property
+    def wire_ms(self) -> float:
+        """All else: encoding, network, decoding."""
+        return max(0.0, self.total_ms - self.queue_ms - self.inference_ms)
+
+
+PARTS = ("latency", "queue", "inference", "wire")
+"""What is known of each inference, by the name it is shown under."""
+
+
+class Samples:
+    """All samples of a load, in eight bytes for each number: there may be millions. Threads share it."""
+
+    def __init__(self) -> None:
+        self._numbers = array("d")
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._numbers) // len(PARTS)
+
+    def append(self, sample: Sample) -> None:
+        """Add one."""
+        with self._lock:
+            self._numbers.extend((sample.total_ms, sample.queue_ms, sample.inference_ms, sample.wire_ms))
+
+    def column(self, part: str) -> Array:
+        """Give one part of all."""
+        with self._lock:
+            return np.array(self._numbers).reshape(-1, len(PARTS))[:, PARTS.index(part)]
+
+
+class Budget:
+    """How much is left to do: a number of inferences, or the time until a moment of the clock."""
+
+    def __init__(self, number: int | None, seconds: float | None, clock: Callable[[], float] = perf_counter) -> None:
+        self._number = number
+        self._seconds = seconds
+        self._clock = clock
+        self._begun = clock()
+        self._lock = threading.Lock()
+        self._taken = 0
+        self._is_stopped = False
+
+    def take(self) -> bool:
+        """Take one inference, if there is one left."""
+        with self._lock:
+            if self._is_stopped or self._is_spent():
+                return False
+            self._taken += 1
+            return True
+
+    def stop(self) -> None:
+        """Leave nothing."""
+        with self._lock:
+            self._is_stopped = True
+
+    @property
+    def elapsed_s(self) -> float:
+        """The time since it began."""
+        return self._clock() - self._begun
+
+    @property
+    def done(self) -> float:
+        """How much has been taken, from 0 to 1."""
+        if self._number is not None:
+            return self._taken / self._number
+        return min(1.0, self.elapsed_s / self._seconds) if self._seconds else 1.0
+
+    def _is_spent(self) -> bool:
+        if self._number is not None:
+            return self._taken >= self._number
+        return self._seconds is not None and self.elapsed_s >= self._seconds
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of the inferences. Threads share it."""
+
+    samples: Samples = field(default_factory=Samples)
+    failures: Counter[str] = field(default_factory=Counter[str])
+
+    def answer(self, sample: Sample) -> None:
+        """Note one that was answered."""
+        self.samples.append(sample)
+
+    def fail(self, reason: str) -> None:
+        """Note one that failed."""
+        self.failures[reason] += 1
+
+
+Call = Callable[[], Sample]
+"""One inference, from its start to its answer. Raises `InferwireError` where it fails."""
+
+Way = Callable[[Budget, Tally], None]
+"""Spends a budget and notes what came of it. Raises `ServerUnavailable` where nobody answers any more."""
+
+
+def in_threads(open_call: Callable[[], AbstractContextManager[Call]], concurrency: int) -> Way:
+    """Make a way of so many threads, each with a call of its own."""
+
+    def spend(budget: Budget, tally: Tally) -> None:
+        gone: list[InferwireError] = []
+
+        def work() -> None:
+            try:
+                with open_call() as call:
+                    while budget.take():
+                        _note(call, tally)
+            except InferwireError as error:
+                gone.append(error)
+                budget.stop()
+
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(concurrency)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if gone:
+            raise gone[0]
+
+    return spend
+
+
+def _note(call: Call, tally: Tally) -> None:
+    try:
+        tally.answer(call())
+    except ServerUnavailable:
+        raise
+    except InferwireError as error:
+        tally.fail(str(error))

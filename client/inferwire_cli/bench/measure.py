@@ -1,0 +1,96 @@
+"""Spends a budget on a way to a server while somebody watches how far it is."""
+
+from __future__ import annotations
+
+import threading
+
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from inferwire_cli.bench.load import Budget, Tally, Way
+from inferwire_cli.terminal import CommandError, new_console
+
+REFRESH_S = 0.1
+END_LIMIT_S = 10.0
+"""How long an interrupted load waits for what is in flight."""
+
+
+class Spending(threading.Thread):
+    """A budget that is being spent, and what has come of it."""
+
+    def __init__(self, way: Way, budget: Budget) -> None:
+        super().__init__(daemon=True)
+        self._way = way
+        self.budget = budget
+        self.tally = Tally()
+        self.error: Exception | None = None
+        self._ended_s: float | None = None
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long it took, or has taken so far."""
+        return self.budget.elapsed_s if self._ended_s is None else self._ended_s
+
+    @property
+    def per_second(self) -> float:
+        """Answered inferences in a second."""
+        return len(self.tally.samples) / self.elapsed_s if self.elapsed_s else 0.0
+
+    def run(self) -> None:
+        """Spend it."""
+        try:
+            self._way(self.budget, self.tally)
+        except Exception as error:  # noqa: BLE001 - whoever waits for the end raises it or counts it
+            self.error = error
+        finally:
+            self._ended_s = self.budget.elapsed_s
+
+
+def warm_up(way: Way, places: int) -> None:
+    """Run each place once, uncounted.
+
+    Raises:
+        CommandError: If every inference failed: what fails here would fail always.
+        ServerUnavailable: If nobody answers.
+    """
+    tally = Tally()
+    way(Budget(places, None), tally)
+    if tally.failures and not tally.samples:
+        raise CommandError(next(iter(tally.failures)))
+
+
+def measure(way: Way, budget: Budget, title: str) -> tuple[Spending, bool]:
+    """Spend a budget and give what came of it, and whether Ctrl-C ended it early.
+
+    Raises:
+        Exception: What ended it before anything was answered.
+    """
+    spending, is_interrupted = Spending(way, budget), False
+    spending.start()
+    try:
+        _follow(spending, title)
+    except KeyboardInterrupt:
+        is_interrupted = True
+        budget.stop()
+        spending.join(END_LIMIT_S)
+    if spending.error is not None:
+        if not spending.tally.samples:
+            raise spending.error
+        spending.tally.fail(str(spending.error))
+    return spending, is_interrupted
+
+
+def _follow(spending: Spending, title: str) -> None:
+    """Show how far it is until it has ended; nothing where nobody looks."""
+    console = new_console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(title, total=1.0, rate="")
+        while spending.is_alive():
+            progress.update(task, completed=spending.budget.done, rate=f"{spending.per_second:,.0f}/s")
+            spending.join(REFRESH_S)

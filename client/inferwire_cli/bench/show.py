@@ -1,0 +1,103 @@
+"""A load from the command line to its report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from inferwire.transport.address import Address
+from inferwire.transport.operator_calls import OperatorCalls
+from inferwire_cli.bench import ways
+from inferwire_cli.bench.inputs import complete
+from inferwire_cli.bench.load import Budget, Way
+from inferwire_cli.bench.measure import Spending, measure, warm_up
+from inferwire_cli.bench.plot import check_plot, save_plot
+from inferwire_cli.bench.report import Measured, as_document, as_text
+from inferwire_cli.bench.ways import Work
+from inferwire_cli.exit_codes import FAILED, INTERRUPTED
+from inferwire_cli.http_address import http_address
+from inferwire_cli.infer.pictures import PixelOptions
+from inferwire_cli.infer.values import read_inputs
+from inferwire_cli.terminal import ending_in_a_code, new_console, server_address
+
+LEAST_CONCURRENCY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was asked for on the command line."""
+
+    name: str
+    version: str
+    path: str
+    seconds: float
+    number: int | None
+    concurrency: int | None
+    batch: int | None
+    inputs: tuple[str, ...]
+    shapes: tuple[str, ...]
+    pixels: PixelOptions
+    plot: Path | None
+    as_json: bool
+
+    def budget(self) -> Budget:
+        """Begin what is to be measured."""
+        return Budget(self.number, None if self.number is not None else self.seconds)
+
+
+def show(plan: Plan, address: str | None, http: str | None) -> int:
+    """Measure, print and draw; give the exit code."""
+    return ending_in_a_code(lambda: _show(plan, server_address(address), http))
+
+
+def _show(plan: Plan, address: Address, http: str | None) -> int:
+    if plan.plot is not None:
+        check_plot(plan.plot)
+    with OperatorCalls(address) as calls:
+        work = _work(plan, calls)
+        way = _way(plan, work, calls, address, http)
+        warm_up(way, work.concurrency)
+        spending, is_interrupted = measure(way, plan.budget(), plan.name)
+    measured = _measured(work, plan.path, spending)
+    if plan.as_json:
+        print(json.dumps(as_document(measured), indent=2))  # noqa: T201 - what the command is for
+    else:
+        new_console().print(as_text(measured))
+    if plan.plot is not None and measured.tally.samples:
+        save_plot(measured, plan.plot)
+    if is_interrupted:
+        return INTERRUPTED
+    return FAILED if measured.tally.failures else 0
+
+
+def _work(plan: Plan, calls: OperatorCalls) -> Work:
+    model = calls.model(plan.name, plan.version)
+    ports = model.description.inputs
+    inputs = complete(read_inputs(plan.inputs, ports, plan.pixels), ports, plan.shapes, plan.batch)
+    slots = model.description.optimal_number_of_infer_requests
+    return Work(plan.name, plan.version, model, inputs, plan.concurrency or max(2 * slots, LEAST_CONCURRENCY))
+
+
+def _way(plan: Plan, work: Work, calls: OperatorCalls, address: Address, http: str | None) -> Way:
+    match plan.path:
+        case "rest":
+            return ways.rest(http_address(http, address), work)
+        case "grpc":
+            return ways.grpc(calls, work)
+        case _:
+            return ways.sdk(address, work)
+
+
+def _measured(work: Work, path: str, spending: Spending) -> Measured:
+    return Measured(
+        name=work.name,
+        version=work.model.description.version,
+        devices=work.model.devices,
+        path=path,
+        concurrency=work.concurrency,
+        batch=next((array.shape[0] for array in work.inputs.values() if array.ndim), 1),
+        elapsed_s=spending.elapsed_s,
+        per_second=spending.per_second,
+        tally=spending.tally,
+    )

@@ -1,0 +1,188 @@
+"""The ways to a server that can be measured. Each sends the same inputs again and again."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from inferwire.core import Core
+from inferwire.errors import InferwireError, ServerUnavailable
+from inferwire.infer_queue import AsyncInferQueue
+from inferwire.ports import PortDescription
+from inferwire.transport.address import Address
+from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
+from inferwire.transport.protocol import ExecutionHeader, Outcome, Target, TensorSpec, Timings, WireBytes
+from inferwire_cli.bench.load import Budget, Call, Sample, Tally, Way, in_threads
+from inferwire_cli.infer.pictures import Array
+from inferwire_cli.terminal import CommandError
+from inferwire_proto import strings
+from inferwire_proto.element_types import BY_NAME, BY_OIP
+
+HTTP_TIMEOUT_S = 120.0
+HEADER_LENGTH = "Inference-Header-Content-Length"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is sent, and how many of it at once."""
+
+    name: str
+    version: str
+    model: ModelDetails
+    inputs: Mapping[int, Array]
+    concurrency: int
+
+    @property
+    def ports(self) -> Sequence[PortDescription]:
+        """The model's inputs."""
+        return self.model.description.inputs
+
+
+def sdk(address: Address, work: Work) -> Way:
+    """The way of the SDK: an AsyncInferQueue over one stream."""
+
+    def spend(budget: Budget, tally: Tally) -> None:
+        core = Core(str(address))
+        try:
+            queue = AsyncInferQueue(core.served_model(work.name, work.version or None), work.concurrency)
+            queue.set_callback(lambda request, _: tally.answer(_sample(request.timings)))
+            _through(queue, work.inputs, budget, tally)
+        finally:
+            core.close()
+
+    return spend
+
+
+def _through(queue: AsyncInferQueue, inputs: Mapping[int, Array], budget: Budget, tally: Tally) -> None:
+    """Spend a budget on a queue. It raises what went wrong once, however many inferences did."""
+    given, already, started, reasons = dict(inputs), len(tally.samples), 0, list[str]()
+    while budget.take():
+        try:
+            queue.start_async(given, share_inputs=True)
+            started += 1
+        except ServerUnavailable:
+            raise
+        except InferwireError as error:
+            reasons.append(str(error))
+    try:
+        queue.wait_all()
+    except ServerUnavailable:
+        raise
+    except InferwireError as error:
+        reasons.append(str(error))
+    failed = max(started - (len(tally.samples) - already), len(reasons))
+    for number in range(failed):
+        tally.fail(reasons[min(number, len(reasons) - 1)])
+
+
+def grpc(calls: OperatorCalls, work: Work) -> Way:
+    """The way of any gRPC client: a call for each inference, on one connection."""
+    specs = tuple(
+        TensorSpec(at, BY_NAME[work.ports[at].element_type.type_name], array.shape)
+        for at, array in sorted(work.inputs.items())
+    )
+    header = ExecutionHeader(Target(work.name, is_served=True, version=work.version), specs)
+    raw = [wire_bytes(array) for _, array in sorted(work.inputs.items())]
+
+    @contextmanager
+    def open_call() -> Generator[Call]:
+        yield lambda: _unary(calls, header, raw)
+
+    return in_threads(open_call, work.concurrency)
+
+
+def _unary(calls: OperatorCalls, header: ExecutionHeader, raw: Sequence[WireBytes]) -> Sample:
+    outcomes: list[Outcome] = []
+    has_ended = threading.Event()
+
+    def deliver(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        has_ended.set()
+
+    calls.infer(header, raw, deliver)
+    has_ended.wait()
+    (outcome,) = outcomes
+    if outcome.error is not None:
+        raise outcome.error
+    return _sample(outcome.timings)
+
+
+def rest(where: tuple[str, int], work: Work) -> Way:
+    """The way of the Open Inference Protocol over HTTP, tensors as bytes; a connection for each in flight."""
+    header, body = rest_request(work)
+    version = f"/versions/{work.version}" if work.version else ""
+    path = f"/v2/models/{work.name}{version}/infer"
+    headers = {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(len(header))}
+    host, port = where
+
+    @contextmanager
+    def open_call() -> Generator[Call]:
+        connection = HTTPConnection(host, port, timeout=HTTP_TIMEOUT_S)
+        try:
+            yield lambda: _post(connection, path, header + body, headers)
+        finally:
+            connection.close()
+
+    return in_threads(open_call, work.concurrency)
+
+
+def rest_request(work: Work) -> tuple[bytes, bytes]:
+    """Write the JSON of a request, and the tensors that follow it.
+
+    Raises:
+        CommandError: For an input of a type that the protocol has no name for.
+    """
+    described: list[dict[str, Any]] = []
+    parts: list[WireBytes] = []
+    for at, array in sorted(work.inputs.items()):
+        port, data = work.ports[at], wire_bytes(array)
+        row = BY_NAME[port.element_type.type_name]
+        if row.oip is None:
+            expected = ", ".join(BY_OIP)
+            raise CommandError(f"input '{port.oip_name}' takes {row.name}, over REST expected one of {expected}")
+        parameters = {"binary_data_size": len(data)}
+        described.append({"name": port.oip_name, "datatype": row.oip, "shape": array.shape, "parameters": parameters})
+        parts.append(data)
+    document = {"inputs": described, "parameters": {"binary_data_output": True}}
+    return json.dumps(document).encode(), b"".join(parts)
+
+
+def _post(connection: HTTPConnection, path: str, body: bytes, headers: Mapping[str, str]) -> Sample:
+    begun = perf_counter()
+    try:
+        connection.request("POST", path, body, dict(headers))
+        response = connection.getresponse()
+        content = response.read()
+    except (OSError, HTTPException) as error:
+        raise ServerUnavailable(f"no HTTP server answers at {connection.host}:{connection.port} ({error})") from error
+    total_ms = (perf_counter() - begun) * 1000
+    if response.status != 200:
+        raise InferwireError(_sentence(response.status, content))
+    queue_us, inference_us = (int(response.headers[f"inferwire-{part}-us"]) for part in ("queue", "inference"))
+    return Sample(total_ms, queue_us / 1000, inference_us / 1000)
+
+
+def _sentence(status: int, content: bytes) -> str:
+    try:
+        return str(json.loads(content)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP answered {status}, expected 200"
+
+
+def wire_bytes(array: Array) -> bytes:
+    """Give an array as it travels."""
+    if array.dtype.kind in "OSU":
+        return strings.pack(each if isinstance(each, bytes) else str(each).encode() for each in array.reshape(-1))
+    return np.ascontiguousarray(array).tobytes()
+
+
+def _sample(timings: Timings) -> Sample:
+    return Sample(timings.server_ms + timings.wire_ms, timings.queue_ms, timings.inference_ms)

@@ -1,0 +1,24 @@
+"""Where a server's HTTP is, beside its gRPC."""
+
+from __future__ import annotations
+
+from inferwire.transport.address import Address
+from inferwire_cli.terminal import MisuseError
+
+DEFAULT_HTTP_PORT = 8000
+
+
+def http_address(given: str | None, grpc: Address) -> tuple[str, int]:
+    """Read --http-address; without one, port 8000 of the host whose gRPC is known.
+
+    Raises:
+        MisuseError: If it is none, or there is no host to derive it from.
+    """
+    if given:
+        host, colon, port = given.removeprefix("http://").rstrip("/").rpartition(":")
+        if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            raise MisuseError(f"--http-address is '{given}', expected host:port")
+        return host.strip("[]"), int(port)
+    if grpc.target.startswith("unix:"):
+        raise MisuseError(f"a server at {grpc} is reached over HTTP too: give --http-address host:port")
+    return grpc.target.rpartition(":")[0].strip("[]"), DEFAULT_HTTP_PORT

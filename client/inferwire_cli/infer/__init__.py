@@ -1,0 +1,74 @@
+"""`inferwire infer`: one inference from a terminal. Importing it needs cyclopts alone; `show` does the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Group, Parameter, validators
+
+from inferwire_cli.extras import needs_extra
+from inferwire_cli.options import AddressOption, JsonOption, VersionOption
+
+PICTURES = Group("Pictures", sort_key=1)
+
+InputOption = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name=["--input", "-i"],
+        negative=(),
+        show_default=False,
+        help="What goes in: a picture, a .npy or .json file, or JSON; NAME=... where the model has several inputs. May "
+        "be repeated.",
+    ),
+]
+MeanOption = Annotated[
+    str, Parameter(group=PICTURES, show_default=False, help="Subtracted from pixels: a number, or R,G,B.")
+]
+ScaleOption = Annotated[
+    str, Parameter(group=PICTURES, show_default=False, help="What the rest is divided by: a number, or R,G,B.")
+]
+BgrOption = Annotated[bool, Parameter(group=PICTURES, show_default=False, help="Send blue first, not red.")]
+
+
+def infer(
+    name: str,
+    /,
+    *,
+    input: InputOption = (),  # noqa: A002 - it is the flag's name
+    top: Annotated[int, Parameter(validator=validators.Number(gt=0), help="How many classes to print.")] = 5,
+    labels: Annotated[
+        Path | None,
+        Parameter(help="A file with the classes' names, one a line; else those the server has."),
+    ] = None,
+    save: Annotated[Path | None, Parameter(help="Write the outputs to this .npz file too.")] = None,
+    json: JsonOption = False,
+    mean: MeanOption = "",
+    scale: ScaleOption = "",
+    bgr: BgrOption = False,
+    model_version: VersionOption = "",
+    address: AddressOption = None,
+) -> int:
+    """Run one inference and print what came out, the classes by name where there are labels.
+
+    A picture is resized to the model's height and width, which need not keep its proportions, and sent as the model
+    takes it: pixels in its order and type, or the file itself where the model takes encoded pictures.
+
+    For example:
+
+    ```
+    inferwire infer efficientnet_lite0 -i photo.jpg --mean 127 --scale 128
+    inferwire infer digits_mlp -i pixels=digit.npy --top 1
+    inferwire infer adder -i a='[[1, 2]]' -i b='[[3, 4]]' --json
+    ```
+
+    Parameters
+    ----------
+    name
+        The model.
+    """
+    with needs_extra("cli", "inferwire infer"):
+        from inferwire_cli.infer.pictures import PixelOptions
+        from inferwire_cli.infer.show import Wanted, show
+    wanted = Wanted(name, model_version, input, PixelOptions(mean, scale, is_bgr=bgr), top, labels, save, as_json=json)
+    return show(wanted, address)

@@ -1,0 +1,120 @@
+"""What came out of a model, for people: classes by name where an output counts them, else a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from rich.text import Text
+
+from inferwire.ports import PortDescription
+from inferwire.types import Type
+from inferwire_cli.infer.pictures import Array
+
+FEW = 8
+"""So many values are shown of an output, and all of one that has no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One output."""
+
+    port: PortDescription
+    array: Array
+
+    @property
+    def heading(self) -> str:
+        """Its name, type and shape."""
+        lengths = ",".join(map(str, self.array.shape))
+        return f"{self.port.oip_name} {self.port.element_type.type_name}[{lengths}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A class that a model sees."""
+
+    label: str
+    index: int
+    probability: float
+
+
+def numbers_of(array: Array, element_type: Type) -> Array:
+    """Give the numbers of an output: openvino shows those of bf16 as bits of f16."""
+    if element_type != Type.bf16:
+        return array
+    return (np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+def guesses(answer: Answer, labels: Sequence[str], count: int) -> list[list[Guess]]:
+    """Give the most probable classes of each row, the best first; nothing where the output does not count them."""
+    array = answer.array
+    is_number = np.issubdtype(array.dtype, np.number)
+    if not (labels and is_number and array.ndim and array.shape[-1] == len(labels)):
+        return []
+    return [_best(row, labels, count) for row in array.reshape(-1, len(labels)).astype(np.float64)]
+
+
+def probabilities(row: Array) -> Array:
+    """Give a row that is probabilities already, or its softmax."""
+    if row.min() >= 0 and abs(row.sum() - 1) < 0.01:
+        return row
+    powers = np.exp(row - row.max())
+    return powers / powers.sum()
+
+
+def lines(answer: Answer, labels: Sequence[str], count: int) -> Iterator[Text]:
+    """Say what an output is."""
+    yield Text(answer.heading, "bold")
+    rows = guesses(answer, labels, count)
+    for number, row in enumerate(rows):
+        if len(rows) > 1:
+            yield Text(f"  row {number}", "dim")
+        for guess in row:
+            index = "" if guess.label == str(guess.index) else f" ({guess.index})"
+            yield Text.assemble(f"  {guess.probability:8.4f}  ", (guess.label, "cyan"), (index, "dim"))
+    if not rows:
+        yield from (Text(f"  {line}") for line in summary(answer.array))
+
+
+def summary(array: Array) -> Iterator[str]:
+    """Say what an array holds: all of it where that is little."""
+    flat = array.reshape(-1)
+    if not flat.size:
+        yield "no elements"
+        return
+    if np.issubdtype(array.dtype, np.number) and flat.size > FEW:
+        floats = flat.astype(np.float64)
+        yield f"min {floats.min():.6g}   max {floats.max():.6g}   mean {floats.mean():.6g}"
+    shown = " ".join(_spoken(value) for value in flat[:FEW])
+    yield shown if flat.size <= FEW else f"{shown} ..."
+
+
+def as_document(answer: Answer, labels: Sequence[str], count: int) -> dict[str, Any]:
+    """Say it as JSON does."""
+    name, type_name = answer.port.oip_name, answer.port.element_type.type_name
+    # JSON has no infinities, and nothing that is no number.
+    flat: list[Any] = answer.array.reshape(-1).tolist()
+    data = [None if isinstance(each, float) and not isfinite(each) else each for each in flat]
+    document = {"name": name, "type": type_name, "shape": list(answer.array.shape), "data": data}
+    rows = guesses(answer, labels, count)
+    if rows:
+        document["classes"] = [
+            [{"label": each.label, "index": each.index, "probability": each.probability} for each in row]
+            for row in rows
+        ]
+    return document
+
+
+def _best(row: Array, labels: Sequence[str], count: int) -> list[Guess]:
+    likely = probabilities(row)
+    best: list[int] = np.argsort(-likely, kind="stable")[:count].tolist()
+    return [Guess(labels[index], index, float(likely[index])) for index in best]
+
+
+def _spoken(value: Any) -> str:
+    if isinstance(value, np.floating):
+        return f"{value:.6g}"
+    return repr(str(value)) if isinstance(value, str) else str(value)

@@ -1,0 +1,114 @@
+"""A picture file as the array that a model's input takes. Knows no server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from inferwire.partial_shape import PartialShape
+from inferwire.ports import PortDescription
+from inferwire_cli.terminal import CommandError, MisuseError
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff")
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PixelOptions:
+    """What is done to pixels before they are sent: numbers as they were written, "127" or "123.7,116.3,103.5"."""
+
+    mean: str = ""
+    scale: str = ""
+    is_bgr: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an input takes pictures; a height or width of None is the picture's own."""
+
+    channels: int
+    height: int | None
+    width: int | None
+    is_channels_first: bool
+    has_batch: bool
+
+
+def read_picture(path: Path, port: PortDescription, options: PixelOptions) -> Array:
+    """Read a picture, make it as large as the input takes it, and lay it out as that does.
+
+    Raises:
+        CommandError: If it cannot be read, or the input takes no pictures.
+    """
+    form = form_of(port)
+    pixels = _numbers(_resized(path, form), options, port)
+    if options.is_bgr:
+        pixels = pixels[..., ::-1]
+    if form.is_channels_first:
+        pixels = pixels.transpose(2, 0, 1)
+    return np.ascontiguousarray(pixels[np.newaxis] if form.has_batch else pixels)
+
+
+def form_of(port: PortDescription) -> Form:
+    """Tell height, width and channels of an input by its shape: channels are one or three.
+
+    Raises:
+        CommandError: If the input is not of such a shape.
+    """
+    lengths = _lengths(port.partial_shape)
+    if len(lengths) in (3, 4):
+        inner = lengths[-3:]
+        for at, is_first in ((0, True), (2, False)):
+            channels = inner[at]
+            if channels in (1, 3):
+                height, width = inner[1:] if is_first else inner[:2]
+                return Form(channels, height, width, is_first, has_batch=len(lengths) == 4)
+    raise CommandError(
+        f"input '{port.oip_name}' takes {port.element_type.type_name}{port.partial_shape}, expected [N,C,H,W] or "
+        "[N,H,W,C] with one or three channels for a picture; give an array as .npy or JSON"
+    )
+
+
+def _lengths(shape: PartialShape) -> list[int | None]:
+    if shape.rank.is_dynamic:
+        return []
+    return [dimension.min_length if dimension.is_static else None for dimension in shape]
+
+
+def _resized(path: Path, form: Form) -> Array:
+    try:
+        with Image.open(path) as picture:
+            upright = ImageOps.exif_transpose(picture).convert("RGB" if form.channels == 3 else "L")
+    except (OSError, UnidentifiedImageError) as error:
+        raise CommandError(f"picture {path} cannot be read: {error}") from error
+    size = (form.width or upright.width, form.height or upright.height)
+    pixels = np.asarray(upright.resize(size, Image.Resampling.BICUBIC))
+    return pixels if form.channels == 3 else pixels[..., np.newaxis]
+
+
+def _numbers(pixels: Array, options: PixelOptions, port: PortDescription) -> Array:
+    dtype = port.element_type.to_dtype()
+    if not (options.mean or options.scale):
+        return pixels.astype(dtype)
+    if not port.element_type.real:
+        raise MisuseError(
+            f"input '{port.oip_name}' takes {port.element_type.type_name}, expected a type of floating-point numbers "
+            "for --mean and --scale"
+        )
+    mean, scale = _per_channel("--mean", options.mean, 0.0), _per_channel("--scale", options.scale, 1.0)
+    return ((pixels.astype(np.float32) - mean) / scale).astype(dtype)
+
+
+def _per_channel(flag: str, text: str, default: float) -> Array:
+    try:
+        numbers = [float(part) for part in text.split(",")] if text else [default]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 3) or (flag == "--scale" and 0.0 in numbers):
+        raise MisuseError(f"{flag} is '{text}', expected a number or three, as in 123.7,116.3,103.5")
+    return np.array(numbers, np.float32)

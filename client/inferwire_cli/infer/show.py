@@ -1,0 +1,107 @@
+"""One inference from what a person gave to what came out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from inferwire.core import Core
+from inferwire.transport.address import Address
+from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
+from inferwire.transport.protocol import Timings
+from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, numbers_of
+from inferwire_cli.infer.pictures import Array, PixelOptions
+from inferwire_cli.infer.values import read_inputs, require_all
+from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console, server_address
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for on the command line."""
+
+    name: str
+    version: str
+    inputs: tuple[str, ...]
+    pixels: PixelOptions
+    top: int
+    labels: Path | None
+    save: Path | None
+    as_json: bool
+
+
+def show(wanted: Wanted, address: str | None) -> int:
+    """Run the inference, print and save what came out; give the exit code."""
+    return ending_in_a_code(lambda: _show(wanted, server_address(address)))
+
+
+def _show(wanted: Wanted, address: Address) -> None:
+    with OperatorCalls(address) as calls:
+        model = calls.model(wanted.name, wanted.version)
+        served_labels = () if wanted.labels else calls.labels(wanted.name, wanted.version)
+    labels = read_labels(wanted.labels) if wanted.labels else served_labels
+    ports = model.description.inputs
+    values = read_inputs(wanted.inputs, ports, wanted.pixels)
+    require_all(values, ports, wanted.name)
+    answers, timings = _infer(wanted, address, model, values)
+    if wanted.labels and not any(guesses(answer, labels, 1) for answer in answers):
+        outputs = ", ".join(answer.heading for answer in answers)
+        raise CommandError(f"{wanted.labels} has {len(labels)} labels, and no output counts so many classes: {outputs}")
+    if wanted.save:
+        np.savez(wanted.save, allow_pickle=False, **{answer.port.oip_name: answer.array for answer in answers})
+    if wanted.as_json:
+        _print_document(wanted, model, answers, timings, labels)
+    else:
+        _print_lines(wanted, model, answers, timings, labels)
+
+
+def _infer(
+    wanted: Wanted, address: Address, model: ModelDetails, values: Mapping[int, Array]
+) -> tuple[list[Answer], Timings]:
+    core = Core(str(address))
+    try:
+        request = core.served_model(wanted.name, wanted.version or None).create_infer_request()
+        outputs = request.infer(dict(values))
+        ports = model.description.outputs
+        answers = [Answer(port, numbers_of(outputs[at], port.element_type)) for at, port in enumerate(ports)]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise CommandError(" ".join(str(error).split())) from error
+    finally:
+        core.close()
+    return answers, request.timings
+
+
+def read_labels(path: Path) -> tuple[str, ...]:
+    """Read the classes' names, one a line."""
+    return tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+
+
+def _print_lines(
+    wanted: Wanted, model: ModelDetails, answers: Sequence[Answer], timings: Timings, labels: Sequence[str]
+) -> None:
+    console = new_console()
+    total_ms = timings.server_ms + timings.wire_ms
+    console.print(
+        f"{wanted.name} version {model.description.version} on {', '.join(model.devices)}: {total_ms:.1f} ms "
+        f"(queue {timings.queue_ms:.2f}, inference {timings.inference_ms:.2f}, wire {timings.wire_ms:.2f})"
+    )
+    for answer in answers:
+        for line in lines(answer, labels, wanted.top):
+            console.print(line, soft_wrap=True)
+
+
+def _print_document(
+    wanted: Wanted, model: ModelDetails, answers: Sequence[Answer], timings: Timings, labels: Sequence[str]
+) -> None:
+    document = {
+        "model": wanted.name,
+        "version": model.description.version,
+        "queue_ms": timings.queue_ms,
+        "inference_ms": timings.inference_ms,
+        "wire_ms": timings.wire_ms,
+        "outputs": [as_document(answer, labels, wanted.top) for answer in answers],
+    }
+    print(json.dumps(document))  # noqa: T201 - what the command is for

@@ -1,0 +1,146 @@
+"""What a person gives as an input, as the array that the model takes: files, pictures and JSON. Knows no server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferwire.partial_shape import PartialShape
+from inferwire.ports import PortDescription
+from inferwire.types import Type
+from inferwire_cli.infer.pictures import SUFFIXES, Array, PixelOptions, read_picture
+from inferwire_cli.terminal import CommandError, MisuseError
+
+LONGEST_NAME = 255
+
+
+def read_inputs(given: Sequence[str], ports: Sequence[PortDescription], options: PixelOptions) -> dict[int, Array]:
+    """Read every input that was given, by its position.
+
+    Raises:
+        MisuseError: For an input that is not named, is missing or given twice.
+        CommandError: For a value that cannot be read as what the input takes.
+    """
+    texts = assign(given, ports)
+    return {at: read_value(text, ports[at], options) for at, text in texts.items()}
+
+
+def assign(given: Sequence[str], ports: Sequence[PortDescription]) -> dict[int, str]:
+    """Tell which input each value is for.
+
+    Raises:
+        MisuseError: For an input that is not named, or given twice.
+    """
+    positions = {name: at for at, port in enumerate(ports) for name in (*port.names, port.oip_name)}
+    texts: dict[int, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        at = positions.get(name) if equals else None
+        if at is None:
+            if len(ports) != 1:
+                raise MisuseError(f"-i {text} names no input, expected NAME=... with one of {described(ports)}")
+            at, value = 0, text
+        if at in texts:
+            raise MisuseError(f"input '{ports[at].oip_name}' is given twice")
+        texts[at] = value
+    return texts
+
+
+def require_all(values: Mapping[int, Array], ports: Sequence[PortDescription], model: str) -> None:
+    """Refuse inputs that are not complete.
+
+    Raises:
+        MisuseError: Naming those that are missing.
+    """
+    missing = [port for at, port in enumerate(ports) if at not in values]
+    if missing:
+        raise MisuseError(f"model '{model}' takes {described(ports)}: give {described(missing)} with -i")
+
+
+def described(ports: Sequence[PortDescription]) -> str:
+    """List ports in a sentence."""
+    return ", ".join(f"'{port.oip_name}' {port.element_type.type_name}{port.partial_shape}" for port in ports)
+
+
+def read_value(text: str, port: PortDescription, options: PixelOptions) -> Array:
+    """Read one input.
+
+    Raises:
+        CommandError: If it cannot be read as what the input takes.
+    """
+    path = Path(text)
+    is_text = port.element_type == Type.string
+    if len(path.name) > LONGEST_NAME or not path.is_file():
+        return _fitted(_from_json(text, text if is_text else None, port), port)
+    if path.suffix.lower() == ".npy":
+        return _fitted(_from_numpy(path), port)
+    if path.suffix.lower() == ".json":
+        return _fitted(_from_json(path.read_text(encoding="utf-8"), None, port), port)
+    if is_text:
+        # Encoded pictures and whatever else is in a file: the model knows what to do with it.
+        return _fitted(np.array(path.read_bytes()), port)
+    if path.suffix.lower() in SUFFIXES:
+        return read_picture(path, port, options)
+    raise CommandError(f"{path} is no picture, .npy or .json file, which input '{port.oip_name}' would take")
+
+
+def _from_numpy(path: Path) -> Array:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path} cannot be read as an array: {error}") from error
+
+
+def _from_json(text: str, fallback: str | None, port: PortDescription) -> Array:
+    """Read JSON; what is none is the fallback itself, where there is one."""
+    try:
+        parsed: Any = json.loads(text)
+    except ValueError as error:
+        if fallback is None:
+            shown = text if len(text) <= 60 else f"{text[:60]}..."
+            raise CommandError(
+                f"input '{port.oip_name}' is {shown}, which is no file that is there, and no JSON: {error}"
+            ) from error
+        parsed = fallback
+    try:
+        return np.array(parsed)
+    except ValueError as error:
+        raise CommandError(f"input '{port.oip_name}' is no array: {error}") from error
+
+
+def _fitted(array: Array, port: PortDescription) -> Array:
+    """Give an array the input's type, and a batch of one where that alone is missing.
+
+    Raises:
+        CommandError: If its elements or its shape are none that the input takes.
+    """
+    name = port.element_type.type_name
+    if port.element_type != Type.string:
+        try:
+            array = _typed(array, port.element_type)
+        except TypeError:
+            raise CommandError(f"input '{port.oip_name}' is of {array.dtype}, expected {name}") from None
+    shape = port.partial_shape
+    if not shape.rank.is_dynamic and array.ndim == shape.rank.get_length() - 1:
+        array = array[np.newaxis]
+    if not shape.compatible(PartialShape(list(array.shape))):
+        lengths = ",".join(map(str, array.shape))
+        raise CommandError(f"input '{port.oip_name}' has shape [{lengths}], expected {shape}")
+    return array
+
+
+def _typed(array: Array, element_type: Type) -> Array:
+    """Convert numbers where nothing but precision is lost.
+
+    Raises:
+        TypeError: Where more would be.
+    """
+    if element_type != Type.bf16:
+        return array.astype(element_type.to_dtype(), casting="same_kind", copy=False)
+    # The upper half of an f32; numpy knows no such type, and openvino shows its bits as f16.
+    bits = np.ascontiguousarray(array.astype(np.float32, casting="same_kind")).view(np.uint32)
+    return ((bits + 0x8000) >> 16).astype(np.uint16).view(np.float16)

@@ -1,0 +1,67 @@
+"""`inferwire models`, `load` and `unload`: what a server serves, and changing it while it does.
+
+Importing it needs cyclopts alone; `table` and `control` do the work.
+"""
+
+from __future__ import annotations
+
+from inferwire_cli.extras import needs_extra
+from inferwire_cli.options import AddressOption, JsonOption
+
+
+def models(*, json: JsonOption = False, address: AddressOption = None) -> int:
+    """List what a server serves: every version, its state, where it runs, what it takes and gives.
+
+    For example:
+
+    ```
+    inferwire models
+    inferwire models --address gpu-box:8001 --json
+    ```
+    """
+    with needs_extra("cli", "inferwire models"):
+        from inferwire_cli.models.table import show
+    return show(address, as_json=json)
+
+
+def load(name: str, /, *, address: AddressOption = None) -> int:
+    """Load a model of the server's repository, or load it anew, and wait until it is ready.
+
+    What serves meanwhile loses no request; if the new one fails, it serves on. The server has to be started with
+    --allow-model-control.
+
+    For example:
+
+    ```
+    inferwire load resnet50
+    ```
+
+    Parameters
+    ----------
+    name
+        The model.
+    """
+    with needs_extra("cli", "inferwire load"):
+        from inferwire_cli.models.control import load_model
+    return load_model(name, address)
+
+
+def unload(name: str, /, *, address: AddressOption = None) -> int:
+    """Take no more inferences for a model, and wait until those it has have ended.
+
+    The server has to be started with --allow-model-control.
+
+    For example:
+
+    ```
+    inferwire unload resnet50
+    ```
+
+    Parameters
+    ----------
+    name
+        The model.
+    """
+    with needs_extra("cli", "inferwire unload"):
+        from inferwire_cli.models.control import unload_model
+    return unload_model(name, address)

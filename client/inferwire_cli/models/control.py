@@ -1,0 +1,40 @@
+"""Loads and unloads models, and says what came of it."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from inferwire.transport.operator_calls import OperatorCalls
+from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console, server_address
+
+
+def load_model(name: str, address: str | None) -> int:
+    """Load a model and say what is ready then; give the exit code."""
+
+    def work() -> None:
+        begun = perf_counter()
+        with OperatorCalls(server_address(address)) as calls:
+            with new_console(stderr=True).status(f"loading {name}"):
+                calls.load(name)
+            took_s = perf_counter() - begun
+            ready = [each.version for each in calls.models() if each.name == name and each.state == "ready"]
+        versions = "version " + ready[0] if len(ready) == 1 else "versions " + ", ".join(ready)
+        new_console().print(f"{name}: {versions} ready after {took_s:.1f} s")
+
+    return ending_in_a_code(work)
+
+
+def unload_model(name: str, address: str | None) -> int:
+    """Unload a model; give the exit code."""
+
+    def work() -> None:
+        with OperatorCalls(server_address(address)) as calls:
+            # For the server an unknown model is an unloaded one; for a person it is a slip of the finger.
+            known = sorted({each.name for each in calls.models()})
+            if name not in known:
+                raise CommandError(f"the server has no model '{name}', expected one of {', '.join(known) or 'none'}")
+            with new_console(stderr=True).status(f"unloading {name}"):
+                calls.unload(name)
+        new_console().print(f"{name}: unloaded")
+
+    return ending_in_a_code(work)

@@ -1,0 +1,113 @@
+"""What a server serves, as a table for people or as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from inferwire.errors import InferwireError
+from inferwire.ports import PortDescription
+from inferwire.transport.operator_calls import ModelDetails, ModelStatus, OperatorCalls
+from inferwire_cli.terminal import ending_in_a_code, new_console, server_address
+
+STATE_STYLES = {"ready": "green", "failed": "bold red", "loading": "yellow", "warming": "yellow", "draining": "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A version, and what can be said of it only while it takes jobs."""
+
+    status: ModelStatus
+    details: ModelDetails | None
+
+
+def show(address: str | None, *, as_json: bool) -> int:
+    """Ask a server and print what it says; give the exit code."""
+
+    def work() -> None:
+        with OperatorCalls(server_address(address)) as calls:
+            rows = [Row(status, _details(calls, status)) for status in calls.models()]
+        if as_json:
+            print(json.dumps([as_document(row) for row in rows], indent=2))  # noqa: T201 - what the command is for
+        elif rows:
+            console = new_console()
+            console.print(as_table(rows))
+            for reason in reasons(rows):
+                console.print(f"\n{reason}", markup=False)
+        else:
+            new_console().print("the server serves no models")
+
+    return ending_in_a_code(work)
+
+
+def as_table(rows: Sequence[Row]) -> Table:
+    """Lay the versions out."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("model", "version", "state", "device"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("slots", justify="right")
+    table.add_column("inputs, → outputs", overflow="fold")
+    for row in rows:
+        table.add_row(*_cells(row))
+    return table
+
+
+def reasons(rows: Sequence[Row]) -> list[str]:
+    """Say of each version that has a reason what it is."""
+    return [
+        f"{status.name} version {status.version}: {' '.join(status.reason.split())}"
+        for status in (row.status for row in rows)
+        if status.reason
+    ]
+
+
+def as_document(row: Row) -> dict[str, Any]:
+    """Say it as JSON does."""
+    status = row.status
+    document: dict[str, Any] = {"name": status.name, "version": status.version, "state": status.state}
+    if status.reason:
+        document["reason"] = status.reason
+    if row.details:
+        model = row.details.description
+        document |= {
+            "devices": list(row.details.devices),
+            "slots": model.optimal_number_of_infer_requests,
+            "inputs": [_port_document(port) for port in model.inputs],
+            "outputs": [_port_document(port) for port in model.outputs],
+        }
+    return document
+
+
+def port_text(port: PortDescription) -> str:
+    """Describe a port in a few signs, as "pixels f32[?,64]"."""
+    return f"{port.oip_name} {port.element_type.type_name}{port.partial_shape}"
+
+
+def _details(calls: OperatorCalls, status: ModelStatus) -> ModelDetails | None:
+    if status.state not in ("ready", "unloaded"):
+        return None
+    try:
+        # One that was unloaded because it was idle takes jobs all the same.
+        return calls.model(status.name, status.version)
+    except InferwireError:
+        return None
+
+
+def _cells(row: Row) -> list[str | Text]:
+    status, details = row.status, row.details
+    state = Text(status.state, STATE_STYLES.get(status.state, "dim"))
+    if details is None:
+        return [status.name, status.version, state, "", "", ""]
+    model = details.description
+    slots = str(model.optimal_number_of_infer_requests)
+    ports = [*map(port_text, model.inputs), *(f"→ {port_text(port)}" for port in model.outputs)]
+    return [status.name, status.version, state, ", ".join(details.devices), slots, Text("\n".join(ports))]
+
+
+def _port_document(port: PortDescription) -> dict[str, str]:
+    return {"name": port.oip_name, "type": port.element_type.type_name, "shape": str(port.partial_shape)}

@@ -1,0 +1,65 @@
+"""What commands print with, and how they fail: one sentence on stderr and an exit code. Needs the extra `cli`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from rich.console import Console
+
+from inferwire.errors import InferwireError
+from inferwire.transport.address import Address, parse_address
+from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
+
+PIPE_WIDTH = 200
+"""Where nobody looks, tables are wide: a program reads them line by line."""
+
+
+class CommandError(Exception):
+    """A command cannot do what it was asked for; the message says why in a sentence."""
+
+    exit_code = FAILED
+
+
+class MisuseError(CommandError):
+    """A command was asked for something that cannot be meant."""
+
+    exit_code = MISUSE
+
+
+def new_console(*, stderr: bool = False) -> Console:
+    """Make what prints: as wide as the terminal, and without colours where there is none."""
+    stream = sys.stderr if stderr else sys.stdout
+    is_piped = not stream.isatty() and "COLUMNS" not in os.environ
+    return Console(file=stream, width=PIPE_WIDTH if is_piped else None, highlight=False)
+
+
+def ending_in_a_code(work: Callable[[], int | None]) -> int:
+    """Do a command's work, and give its exit code; what went wrong is said in a sentence."""
+    try:
+        return work() or 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Who reads has had enough, as `head` does. What is still to be flushed must not raise again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except CommandError as error:
+        code, sentence = error.exit_code, str(error)
+    except (InferwireError, OSError) as error:
+        code, sentence = FAILED, str(error)
+    sys.stderr.write(f"inferwire: {sentence}\n")
+    return code
+
+
+def server_address(given: str | None) -> Address:
+    """Read --address; without one, the environment's, else the default.
+
+    Raises:
+        MisuseError: If it is none.
+    """
+    try:
+        return parse_address(given)
+    except ValueError as error:
+        raise MisuseError(str(error)) from error

@@ -1,0 +1,37 @@
+"""`inferwire top`: what a server is doing. Importing it needs cyclopts alone; `show` does the work."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter, validators
+
+from inferwire_cli.extras import needs_extra
+from inferwire_cli.options import AddressOption, HttpAddressOption
+
+
+def top(
+    *,
+    interval: Annotated[
+        float, Parameter(validator=validators.Number(gte=0.1), help="Seconds from one look to the next.")
+    ] = 1.0,
+    once: Annotated[bool, Parameter(show_default=False, help="Print what is so now, and end.")] = False,
+    address: AddressOption = None,
+    http_address: HttpAddressOption = None,
+) -> int:
+    """Watch a server's devices, queues and models; q or Ctrl-C ends it.
+
+    Rates and times are those since the last look; with --once, and where nobody looks, those since the server began.
+    Time in the queue and on the device are means, p50 and p99 those of a job's whole time on the server.
+
+    For example:
+
+    ```
+    inferwire top
+    inferwire top --address gpu-box:8001 --interval 5
+    inferwire top --once
+    ```
+    """
+    with needs_extra("cli", "inferwire top"):
+        from inferwire_cli.top.show import show
+    return show(interval, address, http_address, once=once)

@@ -1,0 +1,44 @@
+"""A key pressed in the terminal, without Enter."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import termios
+import tty
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from time import sleep
+
+Wait = Callable[[float], str]
+"""Waits so many seconds for keys, and gives those that were pressed, or nothing."""
+
+
+@contextmanager
+def pressed_keys() -> Generator[Wait]:
+    """Hear keys as they are pressed; where the input is no terminal there are none. Ctrl-C stays what it is."""
+    if not sys.stdin.isatty():
+        yield _wait_without_keys
+        return
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin, termios.TCSANOW)  # what was pressed before counts, too
+        yield _wait_for_key
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _wait_for_key(seconds: float) -> str:
+    ready, _, _ = select.select([sys.stdin], [], [], seconds)
+    if not ready:
+        return ""
+    pressed = os.read(sys.stdin.fileno(), 64)
+    if not pressed:
+        raise KeyboardInterrupt  # the terminal is gone, and whoever looked with it
+    return pressed.decode(errors="replace")
+
+
+def _wait_without_keys(seconds: float) -> str:
+    sleep(seconds)
+    return ""

@@ -1,0 +1,95 @@
+"""One look at a server: its metrics and what it says of its devices and models, over HTTP."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from time import monotonic
+from typing import Any
+
+from inferwire.errors import InferwireError, ServerUnavailable
+from inferwire_cli.top.metrics_text import Metrics
+
+TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNow:
+    """A device and its queue."""
+
+    name: str
+    full_name: str
+    running: int
+    slots: int
+    queued: int
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNow:
+    """A version of a model."""
+
+    name: str
+    version: str
+    state: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All that one look saw, and when that was."""
+
+    at_s: float
+    server: str
+    devices: tuple[DeviceNow, ...]
+    models: tuple[ModelNow, ...]
+    metrics: Metrics
+
+
+def look(host: str, port: int) -> Look:
+    """Ask the server.
+
+    Raises:
+        ServerUnavailable: If nobody answers.
+        InferwireError: If it is no inferwire server that does.
+    """
+    with closing(HTTPConnection(host, port, timeout=TIMEOUT_S)) as connection:
+        try:
+            identity, devices, models, metrics = (
+                _get(connection, path) for path in ("/", "/inferwire/v1/devices", "/inferwire/v1/models", "/metrics")
+            )
+        except (OSError, HTTPException) as error:
+            raise ServerUnavailable(
+                f"no HTTP server answers at {host}:{port}; give --http-address, or start one with `inferwire serve` "
+                f"({error})"
+            ) from error
+    try:
+        named = json.loads(identity)
+        return Look(
+            at_s=monotonic(),
+            server=f"{named['name']} {named['version']}",
+            devices=tuple(_device(each) for each in json.loads(devices)["devices"]),
+            models=tuple(ModelNow(**each) for each in json.loads(models)["models"]),
+            metrics=Metrics(metrics),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise InferwireError(f"what answers at {host}:{port} is no inferwire server") from error
+
+
+def _get(connection: HTTPConnection, path: str) -> str:
+    connection.request("GET", path)
+    response = connection.getresponse()
+    content = response.read().decode(errors="replace")
+    if response.status != 200:
+        raise InferwireError(
+            f"what answers at {connection.host}:{connection.port} is no inferwire server: {path} gave {response.status}"
+        )
+    return content
+
+
+def _device(said: dict[str, Any]) -> DeviceNow:
+    return DeviceNow(
+        said["name"], said["full_name"], said["running"], said["slots"], said["queued"], said["queue_capacity"]
+    )

@@ -1,0 +1,112 @@
+"""How a look at a server is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from inferwire_cli.models.table import STATE_STYLES
+from inferwire_cli.top.look import DeviceNow, Look
+from inferwire_cli.top.rates import ModelRow, device_per_second, model_rows, process_of
+
+BAR_WIDTH = 12
+NOTHING = "-"
+
+WIDE = (
+    "model",
+    "version",
+    "state",
+    "device",
+    "busy",
+    "queued",
+    "jobs",
+    "jobs/s",
+    "troubles",
+    "queue ms",
+    "device ms",
+    "p50 ms",
+    "p99 ms",
+)
+NARROW = ("model", "state", "busy", "queued", "jobs/s", "troubles", "p50 ms", "p99 ms")
+WIDE_FROM = 120
+"""The columns of models, for terminals that have so many characters in a line and for others."""
+
+
+def draw(now: Look, before: Look | None, where: str, width: int, note: str = "") -> RenderableType:
+    """Draw a look, with what happened since the one before; the note is a line of its own."""
+    return Group(*_parts(now, before, where, width), *([Text(f"\n{note}", "red")] if note else []))
+
+
+def _parts(now: Look, before: Look | None, where: str, width: int) -> Iterator[RenderableType]:
+    process = process_of(now, before)
+    cpus = "" if process.cpus is None else f", {process.cpus:.1f} processors"
+    yield Text.assemble((f"{now.server} at {where}", "bold"), f": {process.memory_mb:,.0f} MiB{cpus}")
+    yield Text("")
+    yield _devices(now, before)
+    yield Text("")
+    rows = list(model_rows(now, before))
+    yield _models(rows, width) if rows else Text("the server serves no models")
+    for row in rows:
+        if row.model.reason:
+            yield Text(f"\n{row.model.name} version {row.model.version}: {' '.join(row.model.reason.split())}", "dim")
+
+
+def _devices(now: Look, before: Look | None) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("device", "", "busy", "", "queued", "jobs/s"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading == "jobs/s" else "left")
+    for device in now.devices:
+        per_second = _number(device_per_second(device.name, now, before))
+        busy, queued = f"{device.running}/{device.slots}", f"{device.queued}/{device.capacity}"
+        running, waiting = _bars(device)
+        table.add_row(device.name, running, busy, waiting, queued, per_second)
+    return table
+
+
+def _bars(device: DeviceNow) -> tuple[Text, Text]:
+    return _bar(device.running, device.slots, "green"), _bar(device.queued, device.capacity, "yellow")
+
+
+def _bar(part: int, whole: int, style: str) -> Text:
+    filled = min(BAR_WIDTH, -(-part * BAR_WIDTH // whole)) if whole else 0
+    return Text.assemble(("█" * filled, style), ("░" * (BAR_WIDTH - filled), "dim"))
+
+
+def _models(rows: list[ModelRow], width: int) -> Table:
+    columns = WIDE if width >= WIDE_FROM else NARROW
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in columns:
+        is_name = heading in ("model", "version", "state", "device")
+        table.add_column(heading, justify="left" if is_name else "right", no_wrap=True)
+    for row in rows:
+        cells = _cells(row)
+        table.add_row(*(cells[heading] for heading in columns))
+    return table
+
+
+def _cells(row: ModelRow) -> dict[str, str | Text]:
+    """Give every cell there is, by its heading."""
+    return {
+        "model": row.model.name,
+        "version": row.model.version,
+        "state": Text(row.model.state, STATE_STYLES.get(row.model.state, "dim")),
+        "device": row.device or NOTHING,
+        "busy": f"{row.busy}/{row.slots}" if row.slots else NOTHING,
+        "queued": str(row.queued),
+        "jobs": f"{row.jobs:,}",
+        "jobs/s": _number(row.per_second),
+        "troubles": Text(f"{row.troubles:,}", "red" if row.troubles else ""),
+        "queue ms": _number(row.queue_ms),
+        "device ms": _number(row.inference_ms),
+        "p50 ms": _number(row.p50_ms),
+        "p99 ms": _number(row.p99_ms),
+    }
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,0 +1,106 @@
+"""What has happened to the jobs of one model on one device, as numbers that only grow.
+
+The one place that counts: what operators scrape and what the protocol's statistics say is read from here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from inferwire_server.core.job import Job, JobState
+from inferwire_server.core.stacks import ends
+
+SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+JOBS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+REFUSED = "refused"
+"""How a job ends that was not admitted; others end in a state."""
+
+
+class Histogram:
+    """How many values lie between bounds, and their sum. A value on a bound lies below it."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count a value, as often as there is one like it."""
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    @property
+    def count(self) -> int:
+        """How many values there were."""
+        return sum(self.counts)
+
+
+def _seconds() -> Histogram:
+    return Histogram(SECONDS)
+
+
+def _jobs() -> Histogram:
+    return Histogram(JOBS)
+
+
+@dataclass(slots=True)
+class Runs:
+    """How many inferences there were, and how long all of them took."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """One model's numbers on one device.
+
+    Attributes:
+        submitted: Jobs that asked for a place in the queue.
+        outcomes: Jobs by how they ended.
+        queue: The time that jobs waited for their slot.
+        inference: The time of finished jobs in a slot.
+        total: The time of finished jobs from admission to their end.
+        wire: The time of answered calls besides their jobs.
+        jobs: How many jobs each inference ran.
+        runs: The inferences that gave something, by their rows.
+        failed_s: The time of jobs that ended otherwise than finished.
+        last_finished_at: When the last job finished, by the clock of jobs; None where none has.
+    """
+
+    submitted: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter[str])
+    queue: Histogram = field(default_factory=_seconds)
+    inference: Histogram = field(default_factory=_seconds)
+    total: Histogram = field(default_factory=_seconds)
+    wire: Histogram = field(default_factory=_seconds)
+    jobs: Histogram = field(default_factory=_jobs)
+    runs: dict[int, Runs] = field(default_factory=dict[int, Runs])
+    failed_s: float = 0.0
+    last_finished_at: float | None = None
+
+    def end(self, job: Job) -> None:
+        """Count a job that has ended, as its executions."""
+        timings, counts = job.timings, ends(job)
+        finished = counts.get(JobState.FINISHED, 0)
+        for state, count in counts.items():
+            self.outcomes[state.value] += count
+        if job.started_at is not None:
+            self.queue.observe(timings.queue_s, job.count)
+        if finished:
+            self.inference.observe(timings.inference_s, finished)
+            self.total.observe(timings.total_s, finished)
+            self.last_finished_at = job.ended_at
+        self.failed_s += timings.total_s * (job.count - finished)
+
+    def end_runs(self, rows: int, seconds: float, times: int = 1) -> None:
+        """Count inferences of so many rows each, and how long all of them took."""
+        runs = self.runs.setdefault(rows, Runs())
+        runs.count += times
+        runs.seconds += seconds

@@ -1,0 +1,60 @@
+"""What a caller asks of a model as it loads it, over the settings that the model has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferwire_server.engine.batch_properties import MAX_BATCH, MAX_BATCH_DELAY_US, PREFERRED_BATCHES
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """Settings to lay over a model's own; what is None or empty stays as it is there.
+
+    Attributes:
+        device: What it is compiled for.
+        slots: How many of its inferences run at once.
+        version_policy: Which of its versions are served.
+        shapes: Shapes of inputs, -1 for a dimension of any length.
+        properties: OpenVINO's properties.
+        max_batch: The most rows of a batch; up to 1 for no batches.
+        max_batch_delay_us: How long few rows wait for more.
+        preferred_batches: The sizes that runs take if they can.
+        max_sequences: How many callers' states it keeps at once.
+        sequence_idle_s: After how long without an inference a caller's states are freed.
+    """
+
+    device: str | None = None
+    slots: int | None = None
+    version_policy: str | None = None
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    properties: Mapping[str, str] = field(default_factory=dict[str, str])
+    max_batch: int | None = None
+    max_batch_delay_us: int | None = None
+    preferred_batches: Sequence[int] = ()
+    max_sequences: int | None = None
+    sequence_idle_s: float | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Write them as the model's `inferwire.toml` would."""
+        batching = {
+            MAX_BATCH: self.max_batch,
+            MAX_BATCH_DELAY_US: self.max_batch_delay_us,
+            PREFERRED_BATCHES: list(self.preferred_batches) or None,
+        }
+        table: dict[str, Any] = {
+            "device": self.device,
+            "slots": self.slots,
+            "version_policy": self.version_policy,
+            "shapes": {name: list(shape) for name, shape in self.shapes.items()} or None,
+            "properties": {**self.properties, **_given(batching)} or None,
+            "max_sequences": self.max_sequences,
+            "sequence_idle_s": self.sequence_idle_s,
+        }
+        return _given(table)
+
+
+def _given(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if value is not None}

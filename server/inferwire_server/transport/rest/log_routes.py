@@ -1,0 +1,71 @@
+"""The Open Inference Protocol's logging and trace extensions over REST."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from inferwire_server.errors import invalid_input
+from inferwire_server.service import Services
+from inferwire_server.transport import oip_logs, oip_tracing
+from inferwire_server.transport.rest import documentation as doc
+from inferwire_server.transport.rest.bodies import read_object
+from inferwire_server.transport.rest.json_elements import json_kind
+from inferwire_server.transport.rest.oip_routes import TAG
+from inferwire_server.transport.rest.options import RestOptions
+from inferwire_server.transport.rest.responses import json_response
+from inferwire_server.transport.rest.routes import Route
+
+_LOGGING = ("/v2/logging",)
+_TRACE = ("/v2/trace/setting", "/v2/models/{model}/trace/setting")
+
+
+class LogRoutes:
+    """Endpoints that say what is logged and traced."""
+
+    def __init__(self, services: Services, options: RestOptions) -> None:
+        self._services = services
+        self._options = options
+
+    def routes(self) -> list[Route]:
+        """List the endpoints."""
+        return [
+            Route("GET", _LOGGING, self.logging, TAG, "What is logged?", openapi=doc.LOG_SETTINGS),
+            Route("POST", _LOGGING, self.set_logging, TAG, "Change what is logged", openapi=doc.SET_LOG_SETTINGS),
+            Route("GET", _TRACE, self.tracing, TAG, "What is traced?", openapi=doc.TRACE_SETTINGS),
+            Route("POST", _TRACE, self.set_tracing, TAG, "Trace nothing", openapi=doc.SET_TRACE_SETTINGS),
+        ]
+
+    async def logging(self, _request: Request) -> Response:
+        """Say from which level on events are logged."""
+        return json_response(oip_logs.log_settings(self._services))
+
+    async def set_logging(self, request: Request) -> Response:
+        """Change from which level on events are logged, and give what is in force.
+
+        A level that is on has the more urgent ones on with it. Needs `--allow-log-settings`.
+        """
+        oip_logs.set_log_settings(self._services, await read_object(request, self._options.max_body_bytes))
+        return json_response(oip_logs.log_settings(self._services))
+
+    async def tracing(self, request: Request) -> Response:
+        """Say that nothing is traced: this server does not trace."""
+        return json_response(oip_tracing.trace_settings(self._services, request.path_params.get("model", "")))
+
+    async def set_tracing(self, request: Request) -> Response:
+        """Take settings as long as their level is OFF; this server does not trace."""
+        body = await read_object(request, self._options.max_body_bytes)
+        given = {name: _texts(name, value) for name, value in body.items()}
+        model = request.path_params.get("model", "")
+        return json_response(oip_tracing.set_trace_settings(self._services, given, model))
+
+
+def _texts(name: str, value: Any) -> list[str]:
+    """Read a trace setting: a text, several, or null for its default."""
+    values = cast("list[object]", value if isinstance(value, list) else [] if value is None else [value])
+    for each in values:
+        if not isinstance(each, str):
+            raise invalid_input(f"trace setting '{name}' has {json_kind(each)}, expected strings")
+    return cast("list[str]", values)

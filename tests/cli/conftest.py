@@ -1,0 +1,66 @@
+"""A server of the example models, and the command as a person runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from inferwire_cli.__main__ import main
+from inferwire_cli.server_process import ServerProcess, running_server
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+
+ENCODED = """
+labels = "labels.txt"
+[preprocessing.image]
+encoded = true
+resize = "bicubic_pillow"
+model_layout = "NCHW"
+mean = 127
+scale = 128
+"""
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """The example models, one that takes encoded pictures, and one that does not load."""
+    repository = tmp_path_factory.mktemp("cli") / "models"
+    copytree(DEPLOY / "models", repository)
+    copytree(DEPLOY / "models/efficientnet_lite0", repository / "files")
+    (repository / "files/inferwire.toml").write_text(ENCODED)
+    (repository / "broken/1").mkdir(parents=True)
+    (repository / "broken/1/model.onnx").write_text("no model")
+    with running_server(repository, "--allow-model-control") as running:
+        yield running
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command printed, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(
+    server: ServerProcess, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Done]:
+    """Run the command against the server, in this process; keyword arguments are environment variables."""
+    monkeypatch.setenv("INFERWIRE_ADDRESS", server.grpc_address)
+    monkeypatch.setenv("INFERWIRE_HTTP_ADDRESS", server.http_address)
+
+    def inferwire(*words: str | Path, **environment: str) -> Done:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        printed = capsys.readouterr()
+        return Done(code, printed.out, printed.err)
+
+    return inferwire

@@ -1,0 +1,97 @@
+"""A load on a real server, over each way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from inferwire_cli.server_process import HOST, ServerProcess, free_ports
+
+Run = Callable[..., Any]
+COFFEE = Path(__file__).resolve().parents[2] / "deploy/images/coffee.png"
+
+
+@pytest.mark.parametrize("path", ["sdk", "grpc", "rest"])
+def test_every_way_answers_as_often_as_was_asked(run: Run, path: str) -> None:
+    done = run("bench", "digits_mlp", "--number", "40", "--concurrency", "4", "--path", path, "--json", "--batch", "3")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["path"], document["answered"], document["failed"]) == (path, 40, {})
+    assert (document["concurrency"], document["batch"]) == (4, 3)
+    times = document["milliseconds"]
+    assert set(times) == {"latency", "queue", "inference", "wire"}
+    assert times["latency"]["p50"] >= times["inference"]["p50"] > 0
+    assert times["latency"]["max"] >= times["latency"]["p99"] >= times["latency"]["p50"]
+
+
+def test_a_person_reads_rate_percentiles_and_a_histogram(run: Run) -> None:
+    done = run("bench", "digits_mlp", "--seconds", "0.3", "--batch", "2", COLUMNS="80")
+    assert done.returncode == 0, done.stderr
+    for part in ("inferences/s", "rows/s)", "answered, 0 failed", "p99.9", "latency from ms", "█"):
+        assert part in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+
+
+def test_what_is_sent_may_be_given(run: Run) -> None:
+    done = run("bench", "files", "--number", "2", "--concurrency", "1", "-i", COFFEE, "--path", "rest", "--json")
+    assert json.loads(done.stdout)["answered"] == 2
+
+
+def test_a_model_with_states_runs_too(run: Run) -> None:
+    done = run("bench", "silero_vad_stateful", "--number", "8", "--concurrency", "2", "--json")
+    assert json.loads(done.stdout)["answered"] == 8
+
+
+def test_the_latencies_are_drawn(run: Run, tmp_path: Path) -> None:
+    done = run("bench", "digits_mlp", "--number", "20", "--plot", tmp_path / "latencies.png")
+    assert done.returncode == 0, done.stderr
+    with Image.open(tmp_path / "latencies.png") as picture:
+        assert picture.width > 400
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("nobody",), 1, "'nobody' is not found"),
+        (("files",), 2, "takes strings, which are not made up: give it with -i"),
+        (("files", "-i", "no picture", "--number", "1"), 1, "is no JPEG or PNG file"),
+        (("digits_mlp", "--plot", "latencies.gif"), 2, "expected a file that ends in .png, .svg, .pdf"),
+        (("digits_mlp", "--plot", "/nowhere/latencies.png"), 2, "there is no folder /nowhere"),
+        (("digits_mlp", "--shape", "1,3"), 2, "input 'pixels' would have shape [1,3], expected [?,64]"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, words: tuple[str, ...], code: int, said: str) -> None:
+    done = run("bench", *words)
+    assert done.returncode == code
+    assert said in done.stderr
+
+
+def test_http_that_is_not_there_is_named(run: Run) -> None:
+    (port,) = free_ports(1)
+    done = run("bench", "digits_mlp", "--path", "rest", "--http-address", f"{HOST}:{port}")
+    assert done.returncode == 1
+    assert f"no HTTP server answers at {HOST}:{port}" in done.stderr
+
+
+def test_interrupted_it_says_what_was_measured(server: ServerProcess) -> None:
+    command = [sys.executable, "-m", "inferwire_cli", "bench", "digits_mlp", "--seconds", "600"]
+    # Forced to believe in a terminal, it shows its progress: by that it is known to be at work.
+    environment = {**os.environ, "INFERWIRE_ADDRESS": server.grpc_address, "FORCE_COLOR": "1"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as bench:
+        assert bench.stderr is not None
+        while "/s" not in (shown := bench.stderr.read(40)):
+            assert shown, "it ended by itself"
+        bench.send_signal(signal.SIGINT)
+        said, complaints = bench.communicate(timeout=60)
+    assert bench.returncode == 130, complaints
+    assert "inferences/s" in said
+    assert "Traceback" not in complaints

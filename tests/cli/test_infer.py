@@ -1,0 +1,131 @@
+"""One inference from a terminal: what goes in as a person has it, what comes out as a person reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+Run = Callable[..., Any]
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+COFFEE = DEPLOY / "images/coffee.png"
+
+
+@pytest.fixture
+def digits(tmp_path: Path) -> Path:
+    """Two rows for the digits model."""
+    path = tmp_path / "digits.npy"
+    np.save(path, np.linspace(0, 1, 128).reshape(2, 64))
+    return path
+
+
+def test_a_picture_is_sent_as_the_model_takes_it_and_its_classes_are_named(run: Run) -> None:
+    done = run("infer", "efficientnet_lite0", "-i", COFFEE, "--mean", "127", "--scale", "128", "--top", "2")
+    assert done.returncode == 0, done.stderr
+    head, output, best, second = done.stdout.splitlines()
+    assert head.startswith("efficientnet_lite0 version 1 on CPU: ")
+    assert output == "logits f32[1,1000]"
+    assert best.split()[1:] == ["espresso", "(967)"]
+    assert float(best.split()[0]) > float(second.split()[0])
+
+
+def test_a_picture_is_sent_as_it_is_where_the_model_takes_files(run: Run) -> None:
+    done = run("infer", "files", "-i", f"image={COFFEE}", "--top", "1")
+    assert "espresso (967)" in done.stdout, done.stderr
+
+
+def test_the_order_of_colours_and_numbers_for_each_of_them_are_the_callers(run: Run) -> None:
+    flags = ("--mean", "127,127,127", "--scale", "128,128,128", "--json", "--top", "1")
+    red_first, blue_first = (
+        json.loads(run("infer", "efficientnet_lite0", "-i", COFFEE, *flags, *more).stdout)["outputs"][0]["classes"][0]
+        for more in ((), ("--bgr",))
+    )
+    assert red_first[0]["label"] == "espresso"
+    assert blue_first[0]["probability"] != pytest.approx(red_first[0]["probability"], abs=1e-3)
+
+
+def test_an_array_of_several_rows_is_answered_row_by_row(run: Run, digits: Path) -> None:
+    done = run("infer", "digits_mlp", "--input", digits, "--top", "1")
+    assert "probabilities f32[2,10]" in done.stdout
+    assert "  row 1\n" in done.stdout
+
+
+def test_json_is_an_input_and_an_answer(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "row.json"
+    file.write_text(json.dumps([0.5] * 64))
+    answers = [
+        json.loads(run("infer", "digits_mlp", "-i", value, "--json", "--top", "3").stdout)
+        for value in (str(file), f"pixels={file.read_text()}", f"[{file.read_text()}]")
+    ]
+    outputs = [answer["outputs"] for answer in answers]
+    assert outputs[0] == outputs[1] == outputs[2]
+    (output,) = outputs[0]
+    assert (output["name"], output["type"], output["shape"]) == ("probabilities", "f32", [1, 10])
+    assert len(output["data"]) == 10
+    (classes,) = output["classes"]
+    assert len(classes) == 3
+    assert classes[0]["probability"] == pytest.approx(max(output["data"]))
+
+
+def test_without_labels_an_output_is_summed_up(run: Run) -> None:
+    done = run("infer", "silero_vad_stateful", "-i", json.dumps([0.0] * 576))
+    _, output, value = done.stdout.splitlines()
+    assert output == "output f32[1,1]"
+    assert 0 <= float(value) <= 1
+
+
+def test_outputs_are_saved(run: Run, digits: Path, tmp_path: Path) -> None:
+    done = run("infer", "digits_mlp", "-i", digits, "--save", tmp_path / "out.npz")
+    assert done.returncode == 0
+    with np.load(tmp_path / "out.npz") as saved:
+        assert saved["probabilities"].shape == (2, 10)
+
+
+def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("\n".join(f"digit {number}" for number in range(10)))
+    assert " digit " in run("infer", "digits_mlp", "-i", digits, "--labels", labels).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("nobody", "-i", "1"), 1, "Request for unknown model: 'nobody' is not found"),
+        (("broken", "-i", "1"), 1, "failed to load 'broken' version 1"),
+        (("digits_mlp",), 2, "takes 'pixels' f32[?,64]: give 'pixels' f32[?,64] with -i"),
+        (("digits_mlp", "-i", "nope"), 1, "input 'pixels' is nope, which is no file that is there, and no JSON"),
+        (("digits_mlp", "-i", "[1, 2]"), 1, "input 'pixels' has shape [1,2], expected [?,64]"),
+        (("digits_mlp", "-i", '["a"]'), 1, "input 'pixels' is of <U1, expected f32"),
+        (("digits_mlp", "-i", "[[1], [1, 2]]"), 1, "input 'pixels' is no array"),
+        (("digits_mlp", "-i", "[1]", "-i", "[1]"), 2, "input 'pixels' is given twice"),
+        (("digits_mlp", "-i", str(COFFEE)), 1, "expected [N,C,H,W] or [N,H,W,C]"),
+        (("digits_mlp", "-i", str(DEPLOY / "models/README.md")), 1, "is no picture, .npy or .json file"),
+        (("efficientnet_lite0", "-i", str(COFFEE), "--mean", "a"), 2, "--mean is 'a', expected a number or three"),
+        (("efficientnet_lite0", "-i", str(COFFEE), "--scale", "0"), 2, "--scale is '0', expected a number or three"),
+        (("digits_mlp", "-i", "[0]", "--labels", "/nowhere"), 1, "/nowhere"),
+        (("digits_mlp", "-i", "[0]", "--model-version", "7"), 1, "version 7 is not found"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, words: tuple[str, ...], code: int, said: str) -> None:
+    done = run("infer", *words)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_labels_that_fit_no_output_are_refused(run: Run, digits: Path) -> None:
+    done = run("infer", "digits_mlp", "-i", digits, "--labels", DEPLOY / "models/efficientnet_lite0/labels.txt")
+    assert done.returncode == 1
+    assert "has 1000 labels, and no output counts so many classes: probabilities f32[2,10]" in done.stderr
+
+
+def test_a_broken_picture_and_a_broken_array_are_named(run: Run, tmp_path: Path) -> None:
+    for name, said in (("broken.png", "cannot be read"), ("broken.npy", "cannot be read as an array")):
+        (tmp_path / name).write_text("nothing of the kind")
+        done = run("infer", "efficientnet_lite0", "-i", tmp_path / name)
+        assert done.returncode == 1
+        assert f"{tmp_path / name} {said}" in done.stderr

@@ -1,0 +1,129 @@
+"""How what a person gives becomes the array that an input takes, and outputs become words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import inferwire as ov
+from inferwire.ports import PortDescription
+from inferwire_cli.infer.answers import Answer, as_document, guesses, numbers_of, probabilities, summary
+from inferwire_cli.infer.pictures import PixelOptions, form_of
+from inferwire_cli.infer.values import assign, read_value
+from inferwire_cli.terminal import CommandError, MisuseError
+
+PLAIN = PixelOptions()
+
+
+def port(name: str, element_type: ov.Type, shape: Any) -> PortDescription:
+    return PortDescription(frozenset({name}), element_type, ov.PartialShape(shape), name, "Parameter", name)
+
+
+@pytest.fixture
+def red(tmp_path: Path) -> Path:
+    """A red picture, twice as wide as high."""
+    path = tmp_path / "red.png"
+    Image.new("RGB", (8, 4), (200, 100, 50)).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ([1, 3, 6, 5], (1, 3, 6, 5)),
+        ([-1, 6, 5, 3], (1, 6, 5, 3)),
+        ([3, 6, 5], (3, 6, 5)),
+        ([6, 5, 1], (6, 5, 1)),
+        ([-1, 3, -1, -1], (1, 3, 4, 8)),
+        ([1, -1, -1, 3], (1, 4, 8, 3)),
+    ],
+)
+def test_a_picture_takes_the_inputs_size_and_order(red: Path, shape: list[int], expected: tuple[int, ...]) -> None:
+    pixels = read_value(str(red), port("x", ov.Type.u8, shape), PLAIN)
+    assert (pixels.shape, pixels.dtype) == (expected, np.uint8)
+
+
+def test_pixels_are_shifted_and_scaled_and_may_come_blue_first(red: Path) -> None:
+    takes = port("x", ov.Type.f32, [1, 3, 2, 2])
+    np.testing.assert_array_equal(read_value(str(red), takes, PLAIN)[0, :, 0, 0], [200, 100, 50])
+    options = PixelOptions("100,50,0", "10", is_bgr=True)
+    np.testing.assert_allclose(read_value(str(red), takes, options)[0, :, 0, 0], [5, 5, 10])
+
+
+def test_whole_numbers_have_no_mean(red: Path) -> None:
+    with pytest.raises(MisuseError, match="takes u8, expected a type of floating-point numbers"):
+        read_value(str(red), port("x", ov.Type.u8, [1, 3, 2, 2]), PixelOptions(mean="1"))
+
+
+@pytest.mark.parametrize("shape", [[1, 2, 3, 4], [1, 64], "[...]", [-1, -1, -1, -1]])
+def test_an_input_that_takes_no_pictures_says_so(shape: Any) -> None:
+    with pytest.raises(CommandError, match=r"expected \[N,C,H,W\] or \[N,H,W,C\]"):
+        form_of(port("x", ov.Type.f32, shape))
+
+
+def test_text_is_text_and_a_file_its_bytes(tmp_path: Path) -> None:
+    takes = port("x", ov.Type.string, [-1])
+    (tmp_path / "note.txt").write_bytes(b"a note")
+    assert read_value("hello there", takes, PLAIN).tolist() == ["hello there"]
+    assert read_value('["a", "b"]', takes, PLAIN).tolist() == ["a", "b"]
+    assert read_value(str(tmp_path / "note.txt"), takes, PLAIN).tolist() == [b"a note"]
+
+
+def test_numbers_take_the_inputs_type_unless_they_would_lose_something() -> None:
+    assert read_value("[1, 2]", port("x", ov.Type.f16, [2]), PLAIN).dtype == np.float16
+    assert read_value("7", port("x", ov.Type.i64, []), PLAIN).shape == ()
+    with pytest.raises(CommandError, match="input 'x' is of float64, expected i32"):
+        read_value("[1.5]", port("x", ov.Type.i32, [1]), PLAIN)
+
+
+def test_bf16_travels_as_its_bits() -> None:
+    numbers = [1.0, -2.5, 0.15625, 3.0e38]
+    bits = read_value(json.dumps(numbers), port("x", ov.Type.bf16, [4]), PLAIN)
+    assert (bits.dtype, bits.view(np.uint16)[0]) == (np.float16, 0x3F80)
+    np.testing.assert_allclose(numbers_of(bits, ov.Type.bf16), numbers, rtol=2**-8)
+
+
+def test_json_has_null_for_what_is_no_number() -> None:
+    output = port("y", ov.Type.f32, [3])
+    document = as_document(Answer(output, np.array([1.0, np.nan, -np.inf], np.float32)), (), 1)
+    assert document == {"name": "y", "type": "f32", "shape": [3], "data": [1.0, None, None]}
+
+
+def test_inputs_are_told_apart_by_name_and_one_needs_none() -> None:
+    two = [port("a", ov.Type.f32, [1]), port("b", ov.Type.f32, [1])]
+    assert assign(["b=2", "a=1"], two) == {1: "2", 0: "1"}
+    assert assign(["c=1"], two[:1]) == {0: "c=1"}
+    with pytest.raises(MisuseError, match=r"-i 1 names no input, expected NAME=\.\.\. with one of 'a' f32\[1\], 'b'"):
+        assign(["1"], two)
+
+
+def test_what_is_probabilities_stays_and_the_rest_is_softmaxed() -> None:
+    np.testing.assert_array_equal(probabilities(np.array([0.25, 0.75])), [0.25, 0.75])
+    np.testing.assert_allclose(probabilities(np.array([1000.0, 1000.0])), [0.5, 0.5])
+
+
+def test_the_best_come_first_and_only_of_what_counts_the_classes() -> None:
+    output = port("y", ov.Type.f32, [1, 3])
+    ((first, second),) = guesses(Answer(output, np.array([[0.1, 0.6, 0.3]])), ["a", "b", "c"], 2)
+    assert (first.label, first.index, second.label) == ("b", 1, "c")
+    assert guesses(Answer(output, np.zeros((1, 4))), ["a", "b", "c"], 2) == []
+    assert guesses(Answer(output, np.array(["x", "y", "z"])), ["a", "b", "c"], 2) == []
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (np.zeros((0, 3)), ["no elements"]),
+        (np.array([1.5, 2.0], np.float32), ["1.5 2"]),
+        (np.array(["a", "b"]), ["'a' 'b'"]),
+        (np.arange(9), ["min 0   max 8   mean 4", "0 1 2 3 4 5 6 7 ..."]),
+        (np.array([True]), ["True"]),
+    ],
+)
+def test_an_array_is_summed_up(array: Any, said: list[str]) -> None:
+    assert list(summary(array)) == said

@@ -1,0 +1,172 @@
+"""What a load sends, how much of it, and what its samples say: without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inferwire as ov
+from inferwire.errors import QueueFull, ServerUnavailable
+from inferwire.ports import PortDescription
+from inferwire_cli.bench.figures import Bar, histogram, spreads
+from inferwire_cli.bench.inputs import complete
+from inferwire_cli.bench.load import Budget, Call, Sample, Samples, Tally, in_threads
+from inferwire_cli.bench.report import bar_lines
+from inferwire_cli.http_address import http_address
+from inferwire_cli.terminal import MisuseError, server_address
+
+
+class Clock:
+    """Time that a test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def port(name: str, element_type: ov.Type, shape: Any) -> PortDescription:
+    return PortDescription(frozenset({name}), element_type, ov.PartialShape(shape), name, "Parameter", name)
+
+
+def test_a_number_is_spent_one_by_one() -> None:
+    budget = Budget(2, None)
+    assert [budget.take() for _ in range(3)] == [True, True, False]
+    assert budget.done == 1.0
+
+
+def test_time_is_spent_as_it_goes_and_a_stop_ends_all() -> None:
+    clock = Clock()
+    budget = Budget(None, 10.0, clock)
+    assert budget.take()
+    clock.now = 4.0
+    assert (budget.done, budget.elapsed_s) == (0.4, 4.0)
+    clock.now = 10.0
+    assert not budget.take()
+    unbounded = Budget(None, 10.0, Clock())
+    unbounded.stop()
+    assert not unbounded.take()
+
+
+def test_what_fails_is_counted_by_its_reason_and_the_rest_goes_on() -> None:
+    answers = iter([QueueFull("full"), Sample(3.0, 1.0, 0.5), QueueFull("full")])
+
+    @contextmanager
+    def open_call() -> Generator[Call]:
+        def call() -> Sample:
+            answer = next(answers)
+            if isinstance(answer, QueueFull):
+                raise answer
+            return answer
+
+        yield call
+
+    tally = Tally()
+    in_threads(open_call, 1)(Budget(3, None), tally)
+    assert tally.failures == {"full": 2}
+    assert tally.samples.column("wire").tolist() == [1.5]
+
+
+def test_a_server_that_is_gone_ends_the_load() -> None:
+    @contextmanager
+    def open_call() -> Generator[Call]:
+        def call() -> Sample:
+            raise ServerUnavailable("gone")
+
+        yield call
+
+    budget = Budget(1000, None)
+    with pytest.raises(ServerUnavailable, match="gone"):
+        in_threads(open_call, 2)(budget, Tally())
+    assert not budget.take()
+
+
+def test_inputs_are_made_in_the_least_shape_that_is_taken() -> None:
+    ports = [
+        port("a", ov.Type.f32, [-1, 3, ov.Dimension(2, 8)]),
+        port("b", ov.Type.i64, [1, -1]),
+        port("c", ov.Type.boolean, []),
+    ]
+    values = complete({}, ports, (), None)
+    assert [values[at].shape for at in range(3)] == [(1, 3, 2), (1, 1), ()]
+    assert [values[at].dtype for at in range(3)] == [np.float32, np.int64, np.bool_]
+    again = complete({}, ports, (), None)
+    np.testing.assert_array_equal(values[0], again[0])
+
+
+def test_rows_and_shapes_are_those_that_are_wanted() -> None:
+    ports = [port("a", ov.Type.f32, [-1, -1]), port("b", ov.Type.f32, [-1, 2])]
+    values = complete({1: np.ones((1, 2), np.float32)}, ports, ("a=4,6",), 4)
+    assert (values[0].shape, values[1].shape) == ((4, 6), (4, 2))
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "shapes", "batch", "said"),
+    [
+        ([1, 2], None, (), 4, r"input 'x' would have shape \[4,2\], expected \[1,2\]"),
+        ([1, 2], None, ("x=1,3",), None, r"input 'x' would have shape \[1,3\], expected \[1,2\]"),
+        ([1, 2], None, ("x=1,a",), None, "--shape is '1,a', expected lengths"),
+        ("[...]", None, (), None, "input 'x' takes any shape: give one with --shape x=1,2,3"),
+        ([-1, 2], np.ones((3, 2)), (), 4, "input 'x' has 3 rows, expected 1 or those of --batch 4"),
+    ],
+)
+def test_what_an_input_does_not_take_is_named(
+    shape: Any, given: Any, shapes: tuple[str, ...], batch: int | None, said: str
+) -> None:
+    values = {} if given is None else {0: given}
+    with pytest.raises(MisuseError, match=said):
+        complete(values, [port("x", ov.Type.f32, shape)], shapes, batch)
+
+
+def test_strings_are_not_made_up() -> None:
+    with pytest.raises(MisuseError, match="input 'x' takes strings, which are not made up"):
+        complete({}, [port("x", ov.Type.string, [-1])], (), None)
+
+
+def test_the_spread_of_each_part_is_told() -> None:
+    samples = Samples()
+    for total in range(10, 110):
+        samples.append(Sample(float(total), 1.0, 2.0))
+    told = spreads(samples)
+    assert list(told) == ["latency", "queue", "inference", "wire"]
+    assert told["latency"].mean == pytest.approx(59.5)
+    assert told["latency"].percentiles[0] == pytest.approx(59.5)
+    assert told["latency"].most == 109.0
+    assert told["wire"].most == 106.0
+    assert spreads(Samples()) == {}
+
+
+def test_a_histogram_counts_every_sample_once() -> None:
+    values = np.concatenate([np.linspace(1, 2, 1000), [50.0]])
+    bars = histogram(values)
+    assert sum(bar.count for bar in bars) == 1001
+    assert bars[-1].most is None
+    assert histogram(np.array([3.0, 3.0])) == [Bar(3.0, None, 2)]
+
+
+def test_bars_are_as_long_as_they_are_high() -> None:
+    lines = list(bar_lines([Bar(0.5, 1.5, 80), Bar(1.5, 10.5, 10), Bar(10.5, None, 0)], width=8))
+    assert lines == ["    0.50  ████████  80", "    1.50  █         10", " ≥ 10.50            0"]
+
+
+@pytest.mark.parametrize(
+    ("given", "grpc", "expected"),
+    [
+        (None, "box:8001", ("box", 8000)),
+        (None, "[::1]:9", ("::1", 8000)),
+        ("box:80", "other:8001", ("box", 80)),
+        ("http://[::1]:81/", "other:8001", ("::1", 81)),
+    ],
+)
+def test_http_is_beside_grpc_unless_it_is_said(given: str | None, grpc: str, expected: tuple[str, int]) -> None:
+    assert http_address(given, server_address(grpc)) == expected
+
+
+@pytest.mark.parametrize(("given", "grpc"), [("box", "a:1"), ("box:x", "a:1"), (":80", "a:1"), (None, "unix:/a")])
+def test_where_http_is_cannot_be_told(given: str | None, grpc: str) -> None:
+    with pytest.raises(MisuseError, match="--http-address"):
+        http_address(given, server_address(grpc))

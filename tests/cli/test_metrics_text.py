@@ -1,0 +1,105 @@
+"""Prometheus' text, and what two looks at a server say together."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from inferwire_cli.top.look import DeviceNow, Look, ModelNow
+from inferwire_cli.top.metrics_text import Histogram, Metrics
+from inferwire_cli.top.rates import device_per_second, model_rows, process_of
+from inferwire_cli.top.screen import draw
+
+
+def scrape(jobs: int, failed: int = 0, slow: int = 0) -> Metrics:
+    """Write what a server says that has run so many jobs of a millisecond, and some of a second."""
+    labels = 'device="CPU",model="m",version="1"'
+    fast = jobs - slow
+    return Metrics(
+        f"""# HELP inferwire_jobs_total Jobs by how they ended.
+inferwire_jobs_total{{{labels},outcome="finished"}} {jobs}
+inferwire_jobs_total{{{labels},outcome="failed"}} {failed}
+inferwire_slots{{{labels}}} 2.0
+inferwire_slots{{device="CPU",model="(uploaded)",version=""}} 1.0
+inferwire_busy_slots{{{labels}}} 1.0
+inferwire_queued_jobs{{{labels}}} 3.0
+inferwire_total_seconds_bucket{{{labels},le="0.001"}} {fast}
+inferwire_total_seconds_bucket{{{labels},le="1.0"}} {jobs}
+inferwire_total_seconds_bucket{{{labels},le="+Inf"}} {jobs}
+inferwire_total_seconds_sum{{{labels}}} {fast * 0.001 + slow}
+inferwire_queue_seconds_bucket{{{labels},le="+Inf"}} {jobs}
+inferwire_queue_seconds_sum{{{labels}}} {jobs * 0.004}
+process_resident_memory_bytes 1.048576e+08
+process_cpu_seconds_total {jobs / 100}
+"""
+    )
+
+
+def seen(at_s: float, metrics: Metrics, *models: ModelNow) -> Look:
+    return Look(at_s, "inferwire 1.0", (DeviceNow("CPU", "a CPU", 1, 2, 3, 256),), models, metrics)
+
+
+def test_labels_may_have_signs_of_their_own_in_them() -> None:
+    metrics = Metrics('jobs{model="a\\"b\\\\c\\nd, e=\\"}\\"",version="1"} 7\njobs{model="x"} 1\n\nno line\n')
+    assert metrics.sum("jobs", {"model": 'a"b\\c\nd, e="}"'}) == 7
+    assert metrics.sum("jobs") == 8
+    assert metrics.sum("other") == 0
+    assert metrics.groups("jobs", ("version", "model")) == [("", "x"), ("1", 'a"b\\c\nd, e="}"')]
+
+
+def test_a_quantile_lies_between_its_bounds() -> None:
+    histogram = Histogram({1.0: 50.0, 2.0: 100.0, float("inf"): 100.0}, 120.0)
+    assert histogram.quantile(0.5) == 1.0
+    assert histogram.quantile(0.75) == 1.5
+    assert histogram.mean == 1.2
+    assert Histogram({1.0: 0.0, float("inf"): 4.0}).quantile(0.5) == 1.0
+    assert Histogram({1.0: 0.0}).quantile(0.5) is None
+    assert Histogram().mean is None
+
+
+def test_rates_and_times_are_those_between_two_looks() -> None:
+    model = ModelNow("m", "1", "ready")
+    before, now = seen(10.0, scrape(100), model), seen(12.0, scrape(300, failed=2, slow=100), model)
+    served, uploaded = model_rows(now, before)
+    assert (served.device, served.busy, served.slots, served.queued) == ("CPU", 1, 2, 3)
+    assert (served.jobs, served.troubles, served.per_second) == (302, 2, 100.0)
+    assert served.queue_ms == pytest.approx(4.0)
+    assert served.inference_ms is None
+    assert served.p50_ms == pytest.approx(1.0)
+    assert served.p99_ms is not None
+    assert 900 < served.p99_ms < 1000
+    assert uploaded.model.name == "(uploaded)"
+    assert device_per_second("CPU", now, before) == 100.0
+    assert process_of(now, before).cpus == pytest.approx(1.0)
+    assert process_of(now, None).memory_mb == 100.0
+
+
+def test_the_first_look_has_no_rates_and_a_restart_none_below_zero() -> None:
+    model = ModelNow("m", "1", "ready")
+    (first, _) = model_rows(seen(1.0, scrape(100), model), None)
+    assert (first.per_second, first.p50_ms) == (None, pytest.approx(0.5))
+    (again, _) = model_rows(seen(2.0, scrape(10), model), seen(1.0, scrape(100), model))
+    assert (again.per_second, again.p50_ms) == (0.0, pytest.approx(0.5))
+
+
+@pytest.mark.parametrize("width", [70, 80, 130])
+def test_it_fits_the_terminal_and_keeps_what_counts(width: int) -> None:
+    broken = ModelNow("broken", "1", "failed", "no\n  such file")
+    look = seen(2.0, scrape(1234567), ModelNow("m", "1", "ready"), broken)
+    console = Console(file=StringIO(), width=width, record=True)
+    console.print(draw(look, seen(1.0, scrape(1234000), ModelNow("m", "1", "ready")), "box:8000", width, "a note"))
+    lines = console.export_text().splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= width
+    text = "\n".join(lines)
+    for part in (
+        "inferwire 1.0 at box:8000: 100 MiB",
+        "3/256",
+        "p99 ms",
+        "567",
+        "broken version 1: no such file",
+        "a note",
+    ):
+        assert part in text
+    assert "…" not in text

@@ -1,0 +1,97 @@
+"""Listing, loading and unloading models from a terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferwire_cli.server_process import HOST, ServerProcess, free_ports, running_server
+
+Run = Callable[..., Any]
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+
+
+def test_models_are_listed_with_their_states_and_ports(run: Run) -> None:
+    done = run("models")
+    assert done.returncode == 0, done.stderr
+    heading, broken, digits, *_ = done.stdout.splitlines()
+    assert heading.split() == ["model", "version", "state", "device", "slots", "inputs,", "→", "outputs"]
+    assert broken.split()[:3] == ["broken", "1", "failed"]
+    assert digits.split()[:4] == ["digits_mlp", "1", "ready", "CPU"]
+    assert "pixels f32[?,64]" in digits
+    assert "→ probabilities f32[?,10]" in done.stdout
+    assert "\nbroken version 1: " in done.stdout
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_table_fits_the_terminal(run: Run, width: int) -> None:
+    done = run("models", COLUMNS=str(width))
+    assert max(len(line) for line in done.stdout.splitlines()) <= width
+    assert "efficientnet_lite0" in done.stdout
+
+
+def test_as_json_a_program_reads_them(run: Run) -> None:
+    listed = {each["name"]: each for each in json.loads(run("models", "--json").stdout)}
+    digits = listed["digits_mlp"]
+    assert digits["inputs"] == [{"name": "pixels", "type": "f32", "shape": "[?,64]"}]
+    assert digits["devices"] == ["CPU"]
+    assert digits["slots"] >= 1
+    assert "reason" in listed["broken"]
+    assert "inputs" not in listed["broken"]
+
+
+def test_a_model_is_unloaded_and_loaded(run: Run) -> None:
+    assert run("unload", "silero_vad_stateful").stdout == "silero_vad_stateful: unloaded\n"
+    listed = {each["name"]: each["state"] for each in json.loads(run("models", "--json").stdout)}
+    assert listed["silero_vad_stateful"] == "unloaded"
+    loaded = run("load", "silero_vad_stateful")
+    assert loaded.returncode == 0
+    assert loaded.stdout.startswith("silero_vad_stateful: version 1 ready after ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("load", "nobody"), "failed to load 'nobody'"),
+        (("load", "broken"), "failed to load 'broken' version 1: "),
+        (("unload", "nobody"), "no model 'nobody', expected one of broken, digits_mlp, "),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, words: tuple[str, ...], said: str) -> None:
+    done = run(*words)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_server_that_is_not_there_is_named(run: Run) -> None:
+    (port,) = free_ports(1)
+    done = run("models", "--address", f"{HOST}:{port}")
+    assert done.returncode == 1
+    assert f"no inferwire server answers at {HOST}:{port}" in done.stderr
+
+
+def test_an_address_that_is_none_is_misuse(run: Run) -> None:
+    done = run("models", INFERWIRE_ADDRESS="http://localhost")
+    assert done.returncode == 2
+    assert "is not host:port" in done.stderr
+
+
+def test_a_reader_that_has_had_enough_is_no_error(server: ServerProcess) -> None:
+    command = f"{sys.executable} -m inferwire_cli models --json --address {server.grpc_address}"
+    done = subprocess.run(["sh", "-c", f"{command} | true"], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr == ""
+
+
+def test_a_server_that_does_not_allow_it_says_what_to_start_it_with() -> None:
+    with running_server(DEPLOY / "models/digits_mlp") as server:
+        command = [sys.executable, "-m", "inferwire_cli", "load", "digits_mlp", "--address", server.grpc_address]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "--allow-model-control" in done.stderr

@@ -1,0 +1,190 @@
+"""Loading a model with a configuration of the caller's: what it says is what is served, or refused in a sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tritonclient.http
+from tritonclient.utils import InferenceServerException
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.lane import Terms
+from inferwire_server.core.scheduler import Scheduler
+from inferwire_server.engine.device import Device
+from inferwire_server.engine.fake_backend import FakeModel, echo_spec
+from inferwire_server.engine.models import Model
+from inferwire_server.errors import ServingError
+from inferwire_server.metrics import Metrics
+from inferwire_server.server import Composition
+from inferwire_server.service.load_options import LoadOptions
+from inferwire_server.service.values import ServedModel
+from inferwire_server.settings import Settings
+from inferwire_server.transport.oip_config import describe
+from inferwire_server.transport.oip_override import read_override
+
+X = {"name": "x", "data_type": "TYPE_FP32"}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(model_repository=tmp_path / "models", allow_model_control=True)
+
+
+def read(config: Any, model: Model | None = None) -> LoadOptions:
+    return read_override(json.dumps(config), "m", model)
+
+
+async def a_model(*, device: str = "CPU") -> Model:
+    """A model of f32[?,4] as it is served now, without batches."""
+    return Model(FakeModel(echo_spec("m")), Device(device, Scheduler(1), Metrics()), 2, "1", terms=Terms())
+
+
+READ: list[tuple[dict[str, Any], LoadOptions]] = [
+    ({}, LoadOptions()),
+    ({"name": "m", "platform": "openvino", "backend": "openvino"}, LoadOptions()),
+    ({"max_batch_size": "16"}, LoadOptions(max_batch=16)),
+    ({"maxBatchSize": 16}, LoadOptions(max_batch=16)),
+    ({"max_batch_size": 0}, LoadOptions(max_batch=0)),
+    ({"instance_group": [{"count": 3}]}, LoadOptions(slots=3)),
+    ({"instance_group": [{"kind": "KIND_GPU", "count": "3"}]}, LoadOptions(device="GPU", slots=3)),
+    ({"instance_group": [{"kind": "KIND_MODEL"}]}, LoadOptions()),
+    ({"version_policy": {"latest": {"num_versions": 2}}}, LoadOptions(version_policy="latest:2")),
+    ({"version_policy": {"latest": {}}}, LoadOptions(version_policy="latest:1")),
+    ({"version_policy": {"all": {}}}, LoadOptions(version_policy="all")),
+    ({"version_policy": {"specific": {"versions": [1, "3"]}}}, LoadOptions(version_policy="1,3")),
+    ({"version_policy": {"specific": {}}}, LoadOptions()),
+    (
+        {"dynamic_batching": {"preferred_batch_size": [4, 8], "max_queue_delay_microseconds": 100}},
+        LoadOptions(max_batch_delay_us=100, preferred_batches=(4, 8)),
+    ),
+    (
+        {"sequence_batching": {"oldest": {"max_candidate_sequences": 7}, "max_sequence_idle_microseconds": "2500000"}},
+        LoadOptions(max_sequences=7, sequence_idle_s=2.5),
+    ),
+    ({"sequence_batching": {"direct": {}}}, LoadOptions()),
+    ({"parameters": {"NUM_STREAMS": {"string_value": "2"}}}, LoadOptions(properties={"NUM_STREAMS": "2"})),
+    ({"input": [{**X, "dims": [2, -1]}], "output": [X]}, LoadOptions(shapes={"x": [2, -1]})),
+    ({"max_batch_size": 8, "input": [{**X, "dims": [4]}]}, LoadOptions(max_batch=8, shapes={"x": [-1, 4]})),
+    ({"input": [X]}, LoadOptions()),
+    ({"model_transaction_policy": {"decoupled": False}, "response_cache": {"enable": False}}, LoadOptions()),
+]
+
+
+@pytest.mark.parametrize(("config", "options"), READ, ids=[json.dumps(config) for config, _ in READ])
+def test_what_a_configuration_says_is_read(config: dict[str, Any], options: LoadOptions) -> None:
+    assert read(config) == options
+
+
+OFF = "which this server does not offer; expected some of backend, dynamic_batching.max_queue_delay_microseconds, "
+REFUSED: list[tuple[Any, Code, str]] = [
+    ([], Code.INVALID_INPUT, "is no model configuration: expected a JSON object"),
+    ({"max_batch_size": "many"}, Code.INVALID_INPUT, "the config of the load of model 'm' is no model configuration"),
+    ({"max_batch_size": 2**31}, Code.INVALID_INPUT, "is no model configuration: "),
+    ({"colour": "red"}, Code.INVALID_INPUT, 'has no field named "colour"'),
+    ({"name": "n"}, Code.INVALID_INPUT, "the config of the load of model 'm' has name 'n', expected 'm'"),
+    ({"backend": "onnxruntime"}, Code.INVALID_INPUT, "has backend 'onnxruntime', expected 'openvino'"),
+    ({"instance_group": [{}, {}]}, Code.UNIMPLEMENTED, "has 2 instance groups, expected one"),
+    ({"optimization": {"priority": "PRIORITY_MAX"}}, Code.UNIMPLEMENTED, f"has optimization.priority, {OFF}"),
+    (
+        {
+            "input": [{**X, "optional": True}],
+            "ensemble_scheduling": {"step": [{"model_name": "a"}]},
+            "instance_group": [{"gpus": [0], "count": 1}],
+            "metric_tags": {"a": "b"},
+            "model_transaction_policy": {"decoupled": True},
+        },
+        Code.UNIMPLEMENTED,
+        "has ensemble_scheduling.step.model_name, input.optional, instance_group.gpus, metric_tags, model_transaction",
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "code", "sentence"), REFUSED, ids=[json.dumps(config) for config, *_ in REFUSED])
+def test_what_is_none_or_not_offered_is_refused_in_one_sentence(config: Any, code: Code, sentence: str) -> None:
+    with pytest.raises(ServingError) as caught:
+        read(config)
+    assert caught.value.code is code
+    assert sentence in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["{", "", "[" * 2000, '{"name":"\\ud800"}'])
+def test_what_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(ServingError, match="is no model configuration: "):
+        read_override(text, "m", None)
+
+
+async def test_what_a_model_says_of_itself_changes_nothing() -> None:
+    for model in (await a_model(), await a_model(device="GPU.1")):
+        assert read(describe(model, ("1",)), model) == LoadOptions(slots=2, version_policy="1", max_batch=0)
+
+
+async def test_the_shape_that_a_model_has_is_no_new_one() -> None:
+    model = await a_model()
+    assert read({"input": [{**X, "dims": [-1, 4]}]}, model).shapes == {}
+    assert read({"max_batch_size": 8, "input": [{**X, "dims": [4]}]}, model).shapes == {}
+    assert read({"max_batch_size": 8, "input": [{**X, "dims": [5]}]}, model).shapes == {"x": [-1, 5]}
+    assert read({"instance_group": [{"kind": "KIND_CPU"}]}, model).device is None
+    assert read({"instance_group": [{"kind": "KIND_GPU"}]}, model).device == "GPU"
+
+
+async def by_http(address: str, use: Callable[[Any], Any]) -> Any:
+    def run() -> Any:
+        with tritonclient.http.InferenceServerClient(address) as client:
+            return use(client)
+
+    return await asyncio.to_thread(run)
+
+
+async def test_a_model_is_loaded_with_a_configuration_until_it_is_loaded_anew(
+    rpc: Any, rest_address: str, composition: Composition
+) -> None:
+    changed = {"max_batch_size": "16", "instance_group": [{"count": 3}], "dynamic_batching": {}}
+
+    def now() -> tuple[int, bool]:
+        model = composition.services.models.resolve(ServedModel("echo"))
+        return model.slots, model.terms.batching is not None
+
+    await rpc.load_model("echo", config=json.dumps(changed))
+    assert now() == (3, True)
+    config = (await rpc.get_model_config("echo")).config
+    assert (config.max_batch_size, config.input[0].dims, config.instance_group[0].count) == (16, [4], 3)
+    await rpc.load_model("echo")
+    assert now() == (2, False)
+
+    def change(client: Any) -> None:
+        current = client.get_model_config("echo")
+        current["instance_group"][0]["count"] = 5
+        client.load_model("echo", config=json.dumps(current))
+
+    await by_http(rest_address, change)
+    assert now() == (5, False)
+    await by_http(rest_address, lambda client: client.load_model("echo", config=json.dumps(changed)))
+    assert now() == (3, True)
+
+
+async def test_a_configuration_that_does_not_load_leaves_the_model_as_it_was(
+    rpc: Any, rest_address: str, composition: Composition
+) -> None:
+    before = composition.services.models.resolve(ServedModel("echo"))
+    with pytest.raises(InferenceServerException, match="slots is -1, expected a whole number from 1 up") as raised:
+        await rpc.load_model("echo", config=json.dumps({"instance_group": [{"count": -1}]}))
+    assert raised.value.status() == "StatusCode.INTERNAL"
+    assert composition.services.models.resolve(ServedModel("echo")) is before
+    await composition.loader.sync()
+    assert composition.services.models.resolve(ServedModel("echo")).slots == before.slots
+
+
+async def test_files_are_those_of_the_repository(rpc: Any, rest_address: str) -> None:
+    files = {"file:1/model.onnx": b"x"}
+    for bring in (
+        rpc.load_model("echo", config="{}", files=files),
+        by_http(rest_address, lambda client: client.load_model("echo", config="{}", files=files)),
+    ):
+        with pytest.raises(InferenceServerException) as raised:
+            await bring
+        assert "the load of model 'echo' brings the file '1/model.onnx', expected none" in str(raised.value)
