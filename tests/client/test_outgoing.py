@@ -25,14 +25,14 @@ TIMEOUT_S = 30
 class Rig:
     """An outgoing queue whose clock stands still until it is moved, and what was submitted to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest_hold_s: float = 1000.0) -> None:
         self.now = 0.0
         self.wanted: dict[int, StreamExecution] = {}
-        self.outgoing = Outgoing(self.wanted, lambda: self.now)
+        self.outgoing = Outgoing(self.wanted, lambda: self.now, longest_hold_s)
         self._ids = count(1)
 
     def put(self, header: EncodedHeader, byte_size: int = 1) -> StreamExecution:
-        execution = StreamExecution(next(self._ids), header, [bytes(byte_size)], lambda _: None, self.drop)
+        execution = StreamExecution(next(self._ids), header, [], lambda _: None, self.drop, byte_size)
         self.wanted[execution.id] = execution
         self.outgoing.put(execution)
         return execution
@@ -185,7 +185,8 @@ def test_nothing_waits_for_executions_of_another_header(rig: Rig, pool: ThreadPo
     assert rig.taken() == [[7]]
 
 
-def test_nothing_waits_for_longer_than_a_moment(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_nothing_waits_for_longer_than_a_moment(pool: ThreadPoolExecutor) -> None:
+    rig = Rig(LONGEST_HOLD_S)
     header = stackable()
     rig.under_way(header, 3)
     rig.put(header)
@@ -200,11 +201,10 @@ def test_what_waits_goes_when_it_makes_a_message_of_a_good_size(rig: Rig, pool: 
     rig.under_way(header, 10)
     rig.put(header, 600)
     batch = sleeping(rig, pool)
+    rig.put(header, 1)
+    assert not batch.done()
     rig.put(header, 399)
-    rig.put(header, 1)
-    rig.put(header, 1)
-    found = ids(batch.result(TIMEOUT_S))
-    assert found[0][:3] == [12, 13, 14]
+    assert ids(batch.result(TIMEOUT_S)) == [[12, 13, 14]]
 
 
 def test_the_size_is_that_of_what_waits_and_not_of_what_was_sent(rig: Rig, pool: ThreadPoolExecutor) -> None:

@@ -76,6 +76,7 @@ class StreamExecution:
     """An execution on its way. Cancelling it drops its outcome at once.
 
     Attributes:
+        byte_size: How many bytes its inputs have.
         flow: What it is counted in once it is sent, if it may be stacked.
         sent_at: When that was.
     """
@@ -85,6 +86,7 @@ class StreamExecution:
     inputs: Sequence[WireBytes]
     deliver: Callable[[Outcome], None]
     drop: Callable[[StreamExecution], None]
+    byte_size: int
     started: float = field(default_factory=perf_counter)
     flow: Flow | None = None
     sent_at: float = 0.0
@@ -139,9 +141,15 @@ class Outgoing:
         is_asleep: Whether the thread that takes waits for more than there is.
     """
 
-    def __init__(self, wanted: Container[int], clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(
+        self,
+        wanted: Container[int],
+        clock: Callable[[], float] = perf_counter,
+        longest_hold_s: float = LONGEST_HOLD_S,
+    ) -> None:
         self.most_bytes = MOST_BYTES
         self._clock = clock
+        self._longest_hold_s = longest_hold_s
         self._wanted = wanted
         self._new: deque[StreamExecution | _Withdrawn | _End] = deque()
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -159,8 +167,7 @@ class Outgoing:
     def put(self, execution: StreamExecution) -> None:
         """Have an execution sent."""
         self._new.append(execution)
-        # Waking a thread costs more than what it is woken for, so one that only waits for more sleeps on.
-        if self.is_asleep and (execution.header is not self._quiet or len(self._new) > self._quiet_up_to):
+        if self.is_asleep and not self._is_quiet(execution):
             self._wake()
 
     def withdraw(self, execution: StreamExecution) -> None:
@@ -194,7 +201,7 @@ class Outgoing:
         while self._new and not batch.is_last and not is_full:
             item = self._new.popleft()
             if isinstance(item, StreamExecution):
-                byte_size += sum(map(len, item.inputs))
+                byte_size += item.byte_size
                 self._sort_in(item, batch)
                 is_full = len(batch.stacks) >= MOST_EXECUTIONS or byte_size >= self.most_bytes
             elif isinstance(item, _Withdrawn):
@@ -214,7 +221,7 @@ class Outgoing:
                 batch.stacks.append([execution])
             return
         if not self._held:
-            self._held_until = self._clock() + LONGEST_HOLD_S
+            self._held_until = self._clock() + self._longest_hold_s
         self._held.setdefault(execution.header, []).append(execution)
 
     def _cancel(self, execution: StreamExecution, batch: Batch) -> None:
@@ -254,6 +261,11 @@ class Outgoing:
             with suppress(Empty):
                 self._bell.get(timeout=max(self._held_until - self._clock(), 0) if self._held else None)
         self.is_asleep = False
+
+    def _is_quiet(self, execution: StreamExecution) -> bool:
+        """Whether one that comes while others are held wakes nobody: that would cost more than it is about."""
+        is_small = execution.byte_size * MOST_EXECUTIONS <= self.most_bytes
+        return execution.header is self._quiet and is_small and len(self._new) <= self._quiet_up_to
 
     def _wake(self) -> None:
         self.is_asleep = False

@@ -70,7 +70,7 @@ class SessionStream:
         self, header: EncodedHeader, inputs: Sequence[WireBytes], deliver: Callable[[Outcome], None]
     ) -> StreamExecution:
         """Send an execution; where the stream ends first, it is delivered the stream's error."""
-        execution = StreamExecution(next(self._ids), header, inputs, deliver, self.cancel)
+        execution = StreamExecution(next(self._ids), header, inputs, deliver, self.cancel, sum(map(len, inputs)))
         self._pending[execution.id] = execution
         self._outgoing.put(execution)
         if self._ended is not None and self._pending.pop(execution.id, None):
