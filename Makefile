@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 REPOSITORY := deploy/models
 ARGS ?=
+PEER ?= mlserver
 
 # What the two kinds of work install. A stamp is as new as the pyproject.toml that it was installed from.
 ENVIRONMENT := $(VENV)/.environment
@@ -18,7 +19,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo serve check format-check lint types proto-lint image-lint test format coverage bench programs soak fuzz proto image clean
+.PHONY: help demo serve check format-check lint types proto-lint image-lint test format coverage bench bench-peer programs soak fuzz proto image clean
 
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,8 +61,11 @@ format: $(TOOLS) ## Format and fix what can be fixed by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(TOOLS) ## Measure against openvino in process; writes a table and a chart
+bench: $(TOOLS) ## Measure every way into the server against openvino in process (what else: ARGS='--help')
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-peer: $(TOOLS) ## Measure another server beside this one, such as PEER=mosec, which is installed first
+	$(BIN)/python -m tests.bench peer $(PEER) $(ARGS)
 
 soak: $(TOOLS) ## Some minutes of mixed load and faults; nothing may be left after it (longer: ARGS='--minutes 60')
 	$(BIN)/python -m tests.soak $(ARGS)

@@ -1,69 +1,89 @@
-"""Measure every way for every network and print the ratios: `python -m tests.bench --help`."""
+"""Measure ways of running models, in one run on one machine: `python -m tests.bench --help`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import openvino as ov
-from tests.bench.load import Figures, Way, measure, middle
-from tests.bench.local_ways import async_queue, infer
-from tests.bench.networks import Network, networks
-from tests.bench.report import chart, machine, table
-from tests.bench.wire_ways import grpc_unary, rest_binary
+from tests.bench import against_peers, c_clients, idle, of_ways, page, store
+from tests.bench.command_line import parse
+from tests.bench.goals import cases_of_goals
+from tests.bench.networks import NETWORKS
+from tests.bench.peer_catalogue import PEERS
+from tests.bench.report import machine, table
+from tests.bench.rounds import Rows
 
-import inferwire
-from inferwire_cli.server_process import ServerProcess, running_server
-
-HINTS = {"PERFORMANCE_HINT": "THROUGHPUT"}
-IN_PROCESS = "openvino AsyncInferQueue"
-
-
-def ways(network: Network, server: ServerProcess) -> dict[str, tuple[Way, bool]]:
-    """Build every way of running a network, and say which use the server. The first is the measure."""
-    local = ov.Core().compile_model(network.path, "CPU", HINTS)
-    expected = local(network.sample)[0].copy()
-    remote = inferwire.Core(server.grpc_address).served_model(network.name)
-    sample, jobs = network.sample, network.in_flight
-    return {
-        IN_PROCESS: (async_queue(ov, local, sample, expected, jobs), False),
-        "openvino infer": (infer(local, sample, expected), False),
-        "SDK AsyncInferQueue": (async_queue(inferwire, remote, sample, expected, jobs), True),
-        "SDK infer": (infer(remote, sample, expected), True),
-        f"OIP gRPC, {jobs} calls": (grpc_unary(server.grpc_address, network, expected), True),
-        f"REST binary, {jobs} calls": (rest_binary(server.host, server.http_port, network, expected), True),
-    }
-
-
-def run(network: Network, server: ServerProcess, rounds: int, seconds: float) -> dict[str, Figures]:
-    """Measure the ways in turn, round after round, so that a slow moment hits them all."""
-    figures: dict[str, list[Figures]] = {}
-    for number in range(rounds):
-        for name, (way, is_remote) in ways(network, server).items():
-            found = measure(way, seconds, server.process.pid if is_remote else None)
-            figures.setdefault(name, []).append(found)
-            sys.stderr.write(f"  {network.name} round {number + 1}/{rounds}  {name:26} {found.per_second:9,.0f}/s\n")
-    return {name: middle(found) for name, found in figures.items()}
+CONCURRENCIES = (1, 4, 16, 64)
+Plan = dict[str, Sequence[int]]
 
 
 def main() -> None:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which each figure's median counts")
-    parser.add_argument("--seconds", type=float, default=4.0, help="seconds per way and round")
-    parser.add_argument("--chart", type=Path, default=Path("docs/bench.png"), help="where the bar chart goes")
-    arguments = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        found = networks(Path(folder))
-        with running_server(Path(folder), "--device", "CPU") as server:
-            results = {network.name: run(network, server, arguments.rounds, arguments.seconds) for network in found}
+    """Do what the command line asks for."""
+    arguments = parse(sys.argv[1:])
     sys.stdout.write(machine() + "\n")
-    for name, rows in results.items():
-        sys.stdout.write("\n" + table(name, rows) + "\n")
-    chart(results, arguments.chart)
-    sys.stdout.write(f"\nchart: {arguments.chart}\n")
+    match arguments.command:
+        case "peer":
+            for name in arguments.name:
+                _show(_of_peer(name, arguments), PEERS[name].title)
+        case "page":
+            if not arguments.stored:
+                _measure_all(arguments)
+            peers = {name: store.kept(f"peer-{name}") for name in arguments.peers}
+            found = page.Results(store.kept_machine(), store.kept("ways"), peers, store.kept_at_rest())
+            page.write(arguments.path, found)
+        case _:
+            usual = dict.fromkeys(NETWORKS, CONCURRENCIES) if arguments.all else of_ways.USUAL
+            _show(_of_ways(_plan(arguments, usual), arguments.way, arguments), "in process")
+
+
+def _measure_all(arguments: argparse.Namespace) -> None:
+    """Measure what a page shows, and keep each part as soon as it is there. A peer that fails is left out."""
+    store.keep_machine(machine())
+    store.keep_at_rest(idle.measured())
+    plan = {name: sorted({*counts, *of_ways.USUAL.get(name, ())}) for name, counts in cases_of_goals().items()}
+    store.keep("ways", dict(_show(_of_ways(_plan(arguments, plan), (), arguments), "in process")))
+    _measure_peers(arguments)
+
+
+def _measure_peers(arguments: argparse.Namespace) -> None:
+    for name in arguments.peers:
+        store.keep(f"peer-{name}", {})
+        try:
+            store.keep(f"peer-{name}", dict(_show(_of_peer(name, arguments), PEERS[name].title)))
+        except AssertionError as error:
+            sys.stderr.write(f"{error}\n")
+
+
+def _of_ways(plan: Plan, chosen: Sequence[str], arguments: argparse.Namespace) -> Iterator[tuple[str, Rows]]:
+    missing = {name: sentence for name in c_clients.PACKAGES if (sentence := c_clients.missing(name))}
+    for sentence in missing.values():
+        sys.stderr.write(f"{sentence}; the ways that use it are left out\n")
+    without = frozenset(missing)
+    return of_ways.measured(plan, of_ways.Load(chosen, without, arguments.rounds, arguments.seconds))
+
+
+def _of_peer(name: str, arguments: argparse.Namespace) -> Iterator[tuple[str, Rows]]:
+    plan = _plan(arguments, against_peers.USUAL)
+    for generator in c_clients.PACKAGES:
+        if sentence := c_clients.missing(generator):
+            sys.exit(f"{sentence}; peers are measured with it")
+    return against_peers.against(name, plan, arguments.rounds, arguments.seconds)
+
+
+def _plan(arguments: argparse.Namespace, usual: Mapping[str, Sequence[int]]) -> Plan:
+    asked = arguments.model or list(usual)
+    return {name: arguments.concurrency or usual.get(name, (4,)) for name in asked}
+
+
+def _show(found: Iterable[tuple[str, Rows]], base: str) -> list[tuple[str, Rows]]:
+    """Print each case as soon as it is measured, and give all."""
+    shown: list[tuple[str, Rows]] = []
+    for title, rows in found:
+        sys.stdout.write(f"\n{table(title, rows, base)}\n")
+        sys.stdout.flush()
+        shown.append((title, rows))
+    return shown
 
 
 if __name__ == "__main__":

@@ -1,77 +1,107 @@
-"""The models that are measured."""
+"""The models that are measured, laid out as a model repository."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openvino as ov
-from openvino import opset13 as ops
+from openvino.preprocess import PrePostProcessor
+from tests.bench.resnet import resnet50
 
-ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = Path(__file__).resolve().parents[2] / "deploy/models"
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+BATCHED = "[properties]\nINFERWIRE_MAX_BATCH = 64\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A model, an input for it, and how many inferences are kept in flight."""
+    """A model, the names of its ports, and an input for it.
+
+    Its rows may be gathered where it `is_batched`: by this server, and by a peer that can.
+    """
 
     name: str
     path: Path
+    input: str
+    output: str
     sample: Array
-    in_flight: int
+    is_batched: bool = False
 
 
-def networks(folder: Path) -> list[Network]:
+def lay_out(folder: Path, names: Iterable[str]) -> list[Network]:
     """Lay a model repository out in a folder and describe what is in it."""
-    random = np.random.default_rng(0)
-    digits = folder / "digits_mlp" / "1"
-    shutil.copytree(ROOT / "deploy/models/digits_mlp/1", digits)
-    resnet = folder / "resnet50_112" / "1"
-    resnet.mkdir(parents=True)
-    ov.save_model(resnet50(112), resnet / "resnet50_112.xml")
-    return [
-        Network("digits_mlp", digits / "digits_mlp.xml", random.random((1, 64), dtype=np.float32), 16),
-        Network("resnet50_112", resnet / "resnet50_112.xml", random.random((1, 3, 112, 112), dtype=np.float32), 4),
-    ]
+    return [NETWORKS[name](name, folder / name / "1" / f"{name}.xml") for name in names]
 
 
-def resnet50(size: int, classes: int = 1000) -> ov.Model:
-    """Build ResNet-50 with random weights: what it answers means nothing, what it costs is right."""
-    random = np.random.default_rng(0)
+def _digits(name: str, path: Path, *, is_batched: bool = False) -> Network:
+    _copy("digits_mlp", path)
+    if is_batched:
+        (path.parents[1] / "inferwire.toml").write_text(BATCHED)
+    sample = np.random.default_rng(0).random((1, 64), dtype=np.float32)
+    return Network(name, path, "pixels", "probabilities", sample, is_batched)
 
-    def convolution(x: Any, channels: int, filters: int, kernel: int, stride: int = 1, gain: float = 2.0) -> Any:
-        scale = np.float32(np.sqrt(gain / (channels * kernel * kernel)))
-        weights = random.standard_normal((filters, channels, kernel, kernel), dtype=np.float32) * scale
-        bias = random.standard_normal((1, filters, 1, 1), dtype=np.float32) * np.float32(0.01)
-        pad = [kernel // 2] * 2
-        return ops.add(ops.convolution(x, weights, [stride] * 2, pad, pad, [1, 1]), bias)
 
-    def block(x: Any, channels: int, width: int, stride: int) -> Any:
-        y = ops.relu(convolution(x, channels, width, 1))
-        y = ops.relu(convolution(y, width, width, 3, stride))
-        y = convolution(y, width, 4 * width, 1, gain=0.2)
-        projects = channels != 4 * width
-        shortcut = convolution(x, channels, 4 * width, 1, stride, gain=1.0) if projects else x
-        return ops.relu(ops.add(y, shortcut))
+def _efficientnet(name: str, path: Path) -> Network:
+    _copy("efficientnet_lite0", path)
+    return Network(name, path, "image", "logits", _picture())
 
-    image = ops.parameter([-1, 3, size, size], np.float32, name="image")
-    image.output(0).set_names({"image"})
-    y: Any = ops.relu(convolution(image, 3, 64, 7, 2))
-    y = ops.max_pool(y, [2, 2], [1, 1], [1, 1], [1, 1], [3, 3], "floor").output(0)
-    channels = 64
-    for stage, blocks in enumerate((3, 4, 6, 3)):
-        width = 64 << stage
-        for index in range(blocks):
-            y = block(y, channels, width, 2 if index == 0 and stage else 1)
-            channels = 4 * width
-    y = ops.reduce_mean(y, [2, 3], keep_dims=False)
-    weights = random.standard_normal((channels, classes), dtype=np.float32) * np.float32(0.02)
-    probabilities = ops.softmax(ops.matmul(y, weights, transpose_a=False, transpose_b=False), 1)
-    probabilities.output(0).set_names({"probabilities"})
-    runtime: Any = ov  # its stub takes another Model's place
-    return runtime.Model([probabilities], [image], f"resnet50_{size}")
+
+def _efficientnet_u8(name: str, path: Path) -> Network:
+    _save(_taking_bytes(ov.Core().read_model(EXAMPLES / "efficientnet_lite0/1/efficientnet_lite0.xml")), path)
+    return Network(name, path, "image", "logits", _picture_of_bytes())
+
+
+def _resnet(name: str, path: Path) -> Network:
+    _save(resnet50(224), path)
+    return Network(name, path, "image", "probabilities", _picture())
+
+
+def _resnet_u8(name: str, path: Path) -> Network:
+    _save(_taking_bytes(resnet50(224)), path)
+    return Network(name, path, "image", "probabilities", _picture_of_bytes())
+
+
+NETWORKS: Mapping[str, Callable[[str, Path], Network]] = {
+    "digits_mlp": _digits,
+    "digits_mlp_batched": partial(_digits, is_batched=True),
+    "efficientnet_lite0": _efficientnet,
+    "efficientnet_lite0_u8": _efficientnet_u8,
+    "resnet50": _resnet,
+    "resnet50_u8": _resnet_u8,
+}
+"""How each network is laid out, by its name."""
+
+
+def _copy(example: str, path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    for suffix in (".xml", ".bin"):
+        shutil.copy((EXAMPLES / example / "1" / example).with_suffix(suffix), path.with_suffix(suffix))
+
+
+def _save(model: ov.Model, path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    ov.save_model(model, path)
+
+
+def _taking_bytes(model: ov.Model) -> ov.Model:
+    """Let a picture come as bytes, and scale it in the model."""
+    steps = PrePostProcessor(model)
+    steps.input().tensor().set_element_type(ov.Type.u8)
+    steps.input().preprocess().convert_element_type(ov.Type.f32).scale(255.0)
+    return steps.build()
+
+
+def _picture() -> Array:
+    return np.random.default_rng(0).random((1, 3, 224, 224), dtype=np.float32)
+
+
+def _picture_of_bytes() -> Array:
+    return np.random.default_rng(0).integers(0, 256, (1, 3, 224, 224), dtype=np.uint8)

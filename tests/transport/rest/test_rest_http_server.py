@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 import socket
 
 import httpx
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 from tests.transport.rest.conftest import Rest, X, sentence
 
 from inferwire_proto.errors import Code
 from inferwire_server.transport.listening import CannotListen
-from inferwire_server.transport.rest.http_protocol import LONGEST_HEAD
+from inferwire_server.transport.rest.http_protocol import GATHERED_BODY, LONGEST_HEAD
 from inferwire_server.transport.rest.http_server import http_server
 
 
@@ -61,6 +64,26 @@ async def test_answers_are_sent_at_once(rest: Rest) -> None:
     (connection,) = rest.server.connections
     peer: socket.socket = connection.transport.get_extra_info("socket")
     assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+
+
+@pytest.mark.parametrize(("size", "most_messages"), [(600_000, 1), (3 * GATHERED_BODY, 4)])
+async def test_a_body_comes_in_few_parts(size: int, most_messages: int) -> None:
+    received: list[bytes] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        more = True
+        while more:
+            message = await receive()
+            received.append(message["body"])
+            more = message["more_body"]
+        await PlainTextResponse("taken")(scope, receive, send)
+
+    body = random.Random(0).randbytes(size)
+    async with http_server(app, "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
+        answer = await client.post(f"http://127.0.0.1:{server.port}/", content=body)
+    assert answer.text == "taken"
+    assert b"".join(received) == body
+    assert len(received) <= most_messages
 
 
 async def test_a_drain_lets_calls_in_flight_finish_and_turns_new_ones_away(rest: Rest) -> None:

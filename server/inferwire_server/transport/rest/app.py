@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -12,6 +12,8 @@ from starlette import routing
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
 from inferwire_proto.errors import Code
 from inferwire_server.service import Services
@@ -21,6 +23,7 @@ from inferwire_server.transport.rest.log_routes import LogRoutes
 from inferwire_server.transport.rest.model_server_routes import ModelServerRoutes
 from inferwire_server.transport.rest.oip_routes import OipRoutes
 from inferwire_server.transport.rest.options import RestOptions
+from inferwire_server.transport.rest.quick_routes import QuickRoutes
 from inferwire_server.transport.rest.repository_routes import RepositoryRoutes
 from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.rest.responses import bug_response, problem
@@ -30,7 +33,15 @@ from inferwire_server.transport.rest.shared_memory_routes import SharedMemoryRou
 
 
 class Api(FastAPI):
-    """FastAPI with the schemas that the raw routes refer to."""
+    """FastAPI with the schemas that the raw routes refer to, and the routes that need to be quick before all of it."""
+
+    def __init__(self, quick: Sequence[BaseRoute], **settings: Any) -> None:
+        super().__init__(**settings)
+        self._quick = quick
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Put the quick routes before the framework's own middleware, which takes as long as a tiny inference."""
+        return RequestIds(QuickRoutes(self._quick, super().build_middleware_stack()))
 
     def openapi(self) -> dict[str, Any]:
         """Give the OpenAPI document."""
@@ -41,7 +52,9 @@ class Api(FastAPI):
 
 def create_app(services: Services, options: RestOptions, metrics_text: Callable[[], bytes]) -> Api:
     """Build the application over the services."""
+    routes = [route.api_routes() for route in _routes(services, options, metrics_text)]
     app = Api(
+        quick=routes[0],
         title=TITLE,
         description=DESCRIPTION,
         version=services.health.identity.version,
@@ -52,17 +65,17 @@ def create_app(services: Services, options: RestOptions, metrics_text: Callable[
         redirect_slashes=False,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
     )
-    for route in _routes(services, options, metrics_text):
-        app.router.routes.extend(route.api_routes())
+    for api_routes in routes:
+        app.router.routes.extend(api_routes)
     # The page's scripts come from here: FastAPI's own would fetch them from the internet.
     patch_fastapi(app, redirect_from_root_to_docs=False)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _bug)
-    app.add_middleware(RequestIds)
     return app
 
 
 def _routes(services: Services, options: RestOptions, metrics_text: Callable[[], bytes]) -> list[Route]:
+    """List every route, the one that is called most first."""
     return [
         *OipRoutes(services, options).routes(),
         *JobRoutes(services, options).routes(),

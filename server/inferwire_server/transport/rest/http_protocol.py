@@ -9,6 +9,7 @@ import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from inferwire_proto.errors import Code
+from inferwire_server.transport.rest.joined_writes import JoinedWrites
 
 LONGEST_HEAD = 64 * 1024
 """The most bytes of a request line and headers; the parser itself would keep any number."""
@@ -34,6 +35,9 @@ _NO_GRPC = _refusal(
 )
 _HTTP2_PREFACE = b"PRI * HTTP/2.0"
 
+GATHERED_BODY = 1024 * 1024
+"""How much of a body is gathered before the application is woken for it, and the peer told to wait."""
+
 
 class HttpProtocol(HttpToolsProtocol):
     """One connection."""
@@ -43,10 +47,11 @@ class HttpProtocol(HttpToolsProtocol):
     _received = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Take a connection. An answer is written in two parts: the second must not wait for an acknowledgement."""
+        """Take a connection. What is written to it goes out at once, the parts of an answer together."""
         super().connection_made(transport)
         peer: socket.socket = transport.get_extra_info("socket")
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.transport = JoinedWrites(transport, self.loop)
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes, unless they are more of a head that is too long already."""
@@ -65,6 +70,15 @@ class HttpProtocol(HttpToolsProtocol):
         """Begin a request."""
         self._is_in_head = False
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take in more of a body. uvicorn would stop reading at each 64 KiB until the application has had its turn."""
+        if self.cycle.response_complete:
+            return
+        self.cycle.body += body
+        if len(self.cycle.body) >= GATHERED_BODY:
+            self.flow.pause_reading()
+            self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         """End a request; the bytes that did are not counted as the next one's head."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from tests.bench.load import Answered, Way, check
+from tests.bench.load import Answered, check
 from tests.bench.networks import Array
 
 
-def infer(compiled: Any, sample: Array, expected: Array) -> Way:
+def infer(compiled: Any, sample: Array, expected: Array) -> Callable[[float], Answered]:
     """One request, one inference after the other."""
     request = compiled.create_infer_request()
 
@@ -22,12 +23,12 @@ def infer(compiled: Any, sample: Array, expected: Array) -> Way:
             latencies.append(done - now)
             check(result[0], expected, "infer")
             now = perf_counter()
-        return Answered(latencies, now - start)
+        return Answered.of(latencies, now - start)
 
     return run
 
 
-def async_queue(module: Any, compiled: Any, sample: Array, expected: Array, jobs: int) -> Way:
+def async_queue(module: Any, compiled: Any, sample: Array, expected: Array, jobs: int) -> Callable[[float], Answered]:
     """An AsyncInferQueue kept full; its callback reads the output."""
 
     def run(seconds: float) -> Answered:
@@ -51,6 +52,6 @@ def async_queue(module: Any, compiled: Any, sample: Array, expected: Array, jobs
         elapsed = perf_counter() - start
         if failures:
             raise failures[0]
-        return Answered(latencies, elapsed)
+        return Answered.of(latencies, elapsed)
 
     return run

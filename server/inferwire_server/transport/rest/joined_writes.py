@@ -1,0 +1,68 @@
+"""A socket's writes, gathered until the loop comes round: an answer's head and body are one system call, not two."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+MOST_HELD = 64 * 1024
+"""So many bytes go out at once, so that whoever writes more learns in time that the peer does not read."""
+
+
+class JoinedWrites(asyncio.Transport):
+    """A transport that hands what is written in one go of the loop to another, together."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes | bytearray | memoryview] = []
+        self._held = 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Write soon."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+        self._held += len(data)
+        if self._held >= MOST_HELD:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what there is and close."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._parts.clear()
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """Whether it is closed, or about to be."""
+        return self._transport.is_closing()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Tell what is known of the socket."""
+        return self._transport.get_extra_info(name, default)
+
+    def pause_reading(self) -> None:
+        """Let the peer wait."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        self._transport.resume_reading()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Let another protocol have the connection."""
+        self._transport.set_protocol(protocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """Give the protocol that has the connection."""
+        return self._transport.get_protocol()
+
+    def _flush(self) -> None:
+        parts, self._parts, self._held = self._parts, [], 0
+        if parts and not self._transport.is_closing():
+            self._transport.writelines(parts)

@@ -1,0 +1,46 @@
+"""A peer and this server under the same load in alternating rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.bench.load import KnownAnswers, Way
+from tests.bench.networks import lay_out
+from tests.bench.peer_catalogue import PEERS, Face
+from tests.bench.peer_process import running_peer
+from tests.bench.requests import Request
+from tests.bench.rounds import Rows, run
+from tests.bench.ways import Local
+
+from inferwire_cli.server_process import ServerProcess, running_server
+
+USUAL = {"digits_mlp": (1, 16), "digits_mlp_batched": (64,), "resnet50": (4,)}
+"""What is measured unless more is asked for: how many calls in flight for each model."""
+
+
+def against(peer: str, plan: dict[str, Sequence[int]], rounds: int, seconds: float) -> Iterator[tuple[str, Rows]]:
+    """Measure each way into a peer, with the same way into this server beside it."""
+    for name, counts in plan.items():
+        with TemporaryDirectory() as folder:
+            (network,) = lay_out(Path(folder), [name])
+            local = Local(network)
+            with (
+                running_server(Path(folder), "--device", "CPU") as own,
+                running_peer(peer, network, local.expected) as other,
+            ):
+                faces = [face for face in PEERS[peer].faces if face.takes(network)]
+                for face, in_flight in ((face, count) for face in faces for count in counts):
+                    ours, theirs = (prepare(network, local.expected) for prepare in (face.ours, face.theirs))
+                    ways = [
+                        _way(PEERS[peer].title, face, other, theirs, local, in_flight),
+                        _way("inferwire", face, own, ours, local, in_flight),
+                    ]
+                    title = f"{name}, {face.name}, {in_flight} in flight"
+                    yield title, run(title, ways, rounds, seconds)
+
+
+def _way(name: str, face: Face, server: ServerProcess, request: Request, local: Local, in_flight: int) -> Way:
+    answers = KnownAnswers(request.read, local.expected, name)
+    return Way(name, face.client(face.address(server), request, answers, in_flight), server.process.pid)

@@ -1,0 +1,89 @@
+"""The peers: how each is called, which ways lead to it, and which way of ours each is held against."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from tests.bench import c_clients, requests
+from tests.bench.networks import Array, Network
+from tests.bench.requests import Request
+from tests.bench.ways import LARGEST_JSON, Client, Prepare
+
+from inferwire_cli.server_process import ServerProcess
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """A way into a peer, and the way into this server that is the most like it."""
+
+    name: str
+    client: Client
+    theirs: Prepare
+    ours: Prepare
+    address: Callable[[ServerProcess], str]
+    largest: int | None = None
+
+    def takes(self, network: Network) -> bool:
+        """Whether the network's tensors are small enough for it."""
+        return self.largest is None or network.sample.nbytes < self.largest
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A server to be measured beside this one.
+
+    Attributes:
+        title: What it calls itself.
+        faces: The ways into it.
+        batches: Whether it is set up to gather rows of different callers, where a network allows it.
+        environment: Whose environment it runs in, if that is another's.
+    """
+
+    title: str
+    faces: tuple[Face, ...]
+    batches: bool = False
+    environment: str | None = None
+
+
+def base64_in_json(path: str, network: Network, expected: Array) -> Request:
+    """A tensor's bytes as text within JSON, answered likewise or as bare text."""
+
+    def read(answer: bytes) -> Array:
+        text = json.loads(answer)["data"] if answer.startswith(b"{") else answer.decode().strip('"')
+        return np.frombuffer(base64.b64decode(text), expected.dtype).reshape(expected.shape)
+
+    body = json.dumps({"data": base64.b64encode(network.sample.tobytes()).decode()}).encode()
+    return Request(path, body, read, {"Content-Type": "application/json"})
+
+
+def _grpc(server: ServerProcess) -> str:
+    return server.grpc_address
+
+
+def _http(server: ServerProcess) -> str:
+    return server.http_address
+
+
+GRPC = Face("OIP gRPC", c_clients.h2load, requests.oip_grpc, requests.oip_grpc, _grpc)
+BINARY = Face("REST binary", c_clients.wrk, requests.rest_binary, requests.rest_binary, _http)
+JSON = Face("REST JSON", c_clients.wrk, requests.rest_json, requests.rest_json, _http, LARGEST_JSON)
+BYTES = Face("bytes over HTTP", c_clients.wrk, partial(requests.raw_bytes, "/inference"), requests.rest_binary, _http)
+BASE64 = Face(
+    "base64 in JSON, ours binary", c_clients.wrk, partial(base64_in_json, "/predict"), requests.rest_binary, _http
+)
+
+PEERS: Mapping[str, Peer] = {
+    "mlserver": Peer("MLServer", (GRPC, JSON)),
+    "triton": Peer("Triton (Python backend)", (GRPC, BINARY), batches=True, environment="pytriton"),
+    "pytriton": Peer("PyTriton", (GRPC, BINARY), batches=True),
+    "mosec": Peer("mosec", (BYTES,), batches=True),
+    "kserve": Peer("KServe", (GRPC, BINARY)),
+    "litserve": Peer("LitServe", (BASE64,)),
+    "bentoml": Peer("BentoML", (BASE64,)),
+}
+"""All peers by the name of their folder."""

@@ -1,0 +1,92 @@
+"""What is read from load generators, and what is made of figures. Nothing is measured here."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tests.bench import goals
+from tests.bench.c_clients import read_h2load, read_h2load_log, read_wrk
+from tests.bench.command_line import parse
+from tests.bench.load import Answered, Figures, KnownAnswers
+from tests.bench.networks import Array
+from tests.bench.report import table
+from tests.bench.rounds import Row
+
+H2LOAD = """
+finished in 850.20ms, 4704.79 req/s, 712.31KB/s
+requests: 4000 total, 4000 started, 4000 done, 3998 succeeded, 2 failed, 0 errored, 0 timeout
+status codes: 3998 2xx, 0 3xx, 0 4xx, 2 5xx
+traffic: 605.60KB (620134) total, 55.02KB (56340) headers (space savings 94.21%), 410.16KB (420000) data
+"""
+
+
+def figures(per_second: float) -> Figures:
+    return Figures(per_second, 1.0, 2.0, 30.0, 40.0)
+
+
+def test_a_summary_of_h2load() -> None:
+    found = read_h2load(H2LOAD)
+    assert (found.succeeded, found.data_bytes) == (3998, 420000)
+    assert found.elapsed_s == pytest.approx(0.8502)
+
+
+def test_h2load_that_says_something_else() -> None:
+    with pytest.raises(AssertionError, match="expected its summary"):
+        read_h2load("could not connect")
+
+
+def test_latencies_of_h2load() -> None:
+    assert read_h2load_log("1700000000000001\t200\t1500\n1700000000000900\t200\t250\n") == [0.0015, 0.00025]
+
+
+def wrk(**changes: int) -> str:
+    said = {"requests": 10, "elapsed_us": 2_000_000, "bad_status": 0, "failed": 0, "p50_us": 500, "p99_us": 900}
+    return "Running 2s test\n" + json.dumps(said | changes) + "\n"
+
+
+def test_what_wrk_writes() -> None:
+    assert read_wrk(wrk()) == Answered(count=10, elapsed_s=2.0, p50_s=0.0005, p99_s=0.0009)
+
+
+@pytest.mark.parametrize("changes", [{"bad_status": 1}, {"failed": 1}, {"requests": 0}])
+def test_wrk_was_refused(changes: dict[str, int]) -> None:
+    with pytest.raises(AssertionError, match="was refused"):
+        read_wrk(wrk(**changes))
+
+
+def test_a_wrong_answer_is_found_behind_right_ones() -> None:
+    def read(answer: bytes) -> Array:
+        return np.frombuffer(answer, np.float32)
+
+    right, wrong = np.array([1, 2], np.float32), np.array([1, 3], np.float32)
+    answers = KnownAnswers(read, right, "a way")
+    answers.check(right.tobytes())
+    answers.check(right.tobytes())
+    with pytest.raises(AssertionError, match="a way answered"):
+        answers.check(wrong.tobytes())
+
+
+def test_ratios_are_taken_within_rounds() -> None:
+    base = Row((figures(100), figures(50), figures(200)))
+    other = Row((figures(50), figures(50), figures(180)))
+    assert str(other.ratio(base)) == "0.90 (0.50-1.00)"
+
+
+@pytest.mark.parametrize(("rates", "verdict"), [((96, 99), "yes"), ((80, 90), "**no**"), ((90, 99), "noise hides it")])
+def test_a_goal_is_met_where_every_round_says_so(rates: tuple[float, float], verdict: str) -> None:
+    rows = {goals.QUEUE: Row((figures(100), figures(100))), "SDK AsyncInferQueue": Row(tuple(map(figures, rates)))}
+    (line,) = goals.lines({"resnet50, 4 in flight": rows}, {}, None)
+    assert line.endswith(f"| {verdict} |")
+
+
+def test_a_table() -> None:
+    written = table("digits, 4 in flight", {"in process": Row((figures(2000),)), "SDK": Row((figures(1000),))})
+    assert written.splitlines()[-1] == "| SDK | 1,000 | 0.50 (0.50-0.50) | 1.00 | 2.00 | 30 | 40 |"
+
+
+def test_without_a_command_it_measures_ways() -> None:
+    assert parse([]).command == "ways"
+    assert parse(["--way", "SDK"]).way == ["SDK"]
+    assert parse(["peer", "mosec", "triton"]).name == ["mosec", "triton"]

@@ -1,0 +1,191 @@
+"""Every way of running a model that is measured. The first that fits a case is what the others are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import openvino as ov
+from tests.bench import c_clients, python_clients, requests
+from tests.bench.api_ways import async_queue, infer
+from tests.bench.load import Answered, KnownAnswers, Way
+from tests.bench.networks import Array, Network
+from tests.bench.requests import Request
+from tests.bench.stage import SHARED_MEMORY, Stage
+
+import inferwire
+
+HINTS = {"PERFORMANCE_HINT": "THROUGHPUT"}
+LARGEST_JSON = 100_000
+"""From so many bytes of a tensor on, numbers in JSON are left out: they take a second."""
+
+Client = Callable[[str, Request, KnownAnswers, int], Callable[[float], Answered]]
+Prepare = Callable[[Network, Array], Request]
+
+
+class Local:
+    """A network compiled in this process, and what it answers."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The model."""
+        return ov.Core().compile_model(self.network.path, "CPU", HINTS)
+
+    @cached_property
+    def expected(self) -> Array:
+        """What the sample gives."""
+        return self.compiled(self.network.sample)[0].copy()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A network, how many inferences are kept in flight, and the servers."""
+
+    local: Local
+    in_flight: int
+    stage: Stage
+
+    @property
+    def network(self) -> Network:
+        """The network."""
+        return self.local.network
+
+    @property
+    def title(self) -> str:
+        """What the case is called."""
+        return f"{self.network.name}, {self.in_flight} in flight"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of way: how it is called, made, and whether it makes sense in a case."""
+
+    name: str
+    make: Callable[[Case, str], Way]
+    fits: Callable[[Case], bool] = lambda _: True
+
+
+def _alone(case: Case) -> bool:
+    return case.in_flight == 1
+
+
+def _many(case: Case) -> bool:
+    return case.in_flight > 1
+
+
+def _has_short_numbers(case: Case) -> bool:
+    return case.network.sample.nbytes < LARGEST_JSON
+
+
+def _in_process_infer(case: Case, name: str) -> Way:
+    local = case.local
+    return Way(name, infer(local.compiled, case.network.sample, local.expected))
+
+
+def _in_process_queue(case: Case, name: str) -> Way:
+    local = case.local
+    return Way(name, async_queue(ov, local.compiled, case.network.sample, local.expected, case.in_flight))
+
+
+def _sdk_infer(address: Callable[[Stage], str]) -> Callable[[Case, str], Way]:
+    def make(case: Case, name: str) -> Way:
+        remote = inferwire.Core(address(case.stage)).served_model(case.network.name)
+        run = infer(remote, case.network.sample, case.local.expected)
+        return Way(name, run, case.stage.server.process.pid)
+
+    return make
+
+
+def _sdk_queue(address: Callable[[Stage], str]) -> Callable[[Case, str], Way]:
+    def make(case: Case, name: str) -> Way:
+        remote = inferwire.Core(address(case.stage)).served_model(case.network.name)
+        run = async_queue(inferwire, remote, case.network.sample, case.local.expected, case.in_flight)
+        return Way(name, run, case.stage.server.process.pid)
+
+    return make
+
+
+def _wire(client: Client, address: Callable[[Stage], str], prepare: Prepare) -> Callable[[Case, str], Way]:
+    def make(case: Case, name: str) -> Way:
+        request = prepare(case.network, case.local.expected)
+        answers = KnownAnswers(request.read, case.local.expected, name)
+        run = client(address(case.stage), request, answers, case.in_flight)
+        return Way(name, run, case.stage.server.process.pid)
+
+    return make
+
+
+def _shared_memory(case: Case, name: str) -> Way:
+    """Leave the input in shared memory once, and name it in each call."""
+    network, expected, stage = case.network, case.local.expected, case.stage
+    region, sample = f"{network.name}-{case.in_flight}", network.sample.tobytes()
+    key = f"{stage.memory}{region}"
+    (SHARED_MEMORY / key).write_bytes(sample)
+    python_clients.one_grpc_answer(_tcp(stage), requests.registration(region, f"/{key}", len(sample)))
+    request = requests.oip_grpc_shared(network, expected, region)
+    answers = KnownAnswers(request.read, expected, name)
+    run = python_clients.grpc_unary(_tcp(stage), request, answers, case.in_flight)
+    return Way(name, run, stage.server.process.pid)
+
+
+def _floor(client: Client, method: str) -> Callable[[Case, str], Way]:
+    """Send the bytes of a ModelInfer call, and get as many bytes as its answer has."""
+
+    def make(case: Case, name: str) -> Way:
+        expected, floor = case.local.expected, case.stage.floor
+        infer = requests.oip_grpc(case.network, expected)
+        size = len(python_clients.one_grpc_answer(case.stage.server.grpc_address, infer))
+        request = Request(f"/bench.Floor/{method}{size}", infer.body, lambda _: expected)
+        run = client(floor.address, request, KnownAnswers(request.read, expected, name), case.in_flight)
+        return Way(name, run, floor.process.pid)
+
+    return make
+
+
+def _tcp(stage: Stage) -> str:
+    return stage.server.grpc_address
+
+
+def _unix(stage: Stage) -> str:
+    return f"unix:{stage.socket}"
+
+
+def _http(stage: Stage) -> str:
+    return stage.server.http_address
+
+
+KINDS = (
+    Kind("in process: infer", _in_process_infer, _alone),
+    Kind("in process: AsyncInferQueue", _in_process_queue, _many),
+    Kind("SDK infer", _sdk_infer(_tcp), _alone),
+    Kind("SDK infer, Unix socket", _sdk_infer(_unix), _alone),
+    Kind("SDK AsyncInferQueue", _sdk_queue(_tcp), _many),
+    Kind("SDK AsyncInferQueue, Unix socket", _sdk_queue(_unix), _many),
+    Kind("OIP gRPC", _wire(python_clients.grpc_unary, _tcp, requests.oip_grpc)),
+    Kind("OIP gRPC, Unix socket", _wire(python_clients.grpc_unary, _unix, requests.oip_grpc)),
+    Kind("OIP gRPC, shared memory", _shared_memory),
+    Kind("OIP gRPC stream", _wire(python_clients.grpc_stream, _tcp, requests.oip_grpc_stream)),
+    Kind("OIP gRPC, h2load", _wire(c_clients.h2load, _tcp, requests.oip_grpc)),
+    Kind("REST binary", _wire(python_clients.http, _http, requests.rest_binary)),
+    Kind("REST binary, wrk", _wire(c_clients.wrk, _http, requests.rest_binary)),
+    Kind("REST JSON", _wire(python_clients.http, _http, requests.rest_json), _has_short_numbers),
+    Kind("REST JSON, wrk", _wire(c_clients.wrk, _http, requests.rest_json), _has_short_numbers),
+    Kind("floor: bare gRPC call", _floor(python_clients.grpc_unary, "Unary")),
+    Kind("floor: bare gRPC call, h2load", _floor(c_clients.h2load, "Unary")),
+    Kind("floor: bare gRPC stream", _floor(python_clients.grpc_stream, "Stream")),
+)
+"""All kinds, in the order of the tables."""
+
+
+def ways(case: Case, chosen: Sequence[str], without: frozenset[str]) -> Iterator[Way]:
+    """Make the ways of a case whose names contain one of the chosen texts, and what they are held against."""
+    fitting = [kind for kind in KINDS if kind.fits(case)]
+    for kind in fitting:
+        is_chosen = not chosen or any(text.lower() in kind.name.lower() for text in chosen)
+        if kind is fitting[0] or (is_chosen and not any(text in kind.name for text in without)):
+            yield kind.make(case, kind.name)

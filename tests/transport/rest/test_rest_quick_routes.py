@@ -1,0 +1,44 @@
+"""Routes before the framework: they answer what they fit, and nothing else."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from inferwire_server.transport.rest.quick_routes import QuickRoutes
+
+
+async def quick(request: Request) -> Response:
+    return PlainTextResponse(f"quick {request.path_params['model']}")
+
+
+async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+    await PlainTextResponse("slow")(scope, receive, send)
+
+
+ROUTES = QuickRoutes([Route("/v2/models/{model}/infer", quick, methods=["POST"])], slow)
+
+
+async def answer(app: ASGIApp, method: str, path: str) -> bytes:
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": method, "path": path, "headers": [], "query_string": b"", "root_path": ""}
+    await app(scope, receive, send)
+    return b"".join(message.get("body", b"") for message in sent)
+
+
+async def test_a_quick_route_answers() -> None:
+    assert await answer(ROUTES, "POST", "/v2/models/digits/infer") == b"quick digits"
+
+
+async def test_another_path_or_method_goes_on() -> None:
+    assert await answer(ROUTES, "POST", "/v2/models/digits/ready") == b"slow"
+    assert await answer(ROUTES, "GET", "/v2/models/digits/infer") == b"slow"
