@@ -38,7 +38,10 @@ def new_console(*, stderr: bool = False) -> Console:
 def ending_in_a_code(work: Callable[[], int | None]) -> int:
     """Do a command's work, and give its exit code; what went wrong is said in a sentence."""
     try:
-        return work() or 0
+        code = work() or 0
+        # What a command has said is not given to a pipe before this.
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
