@@ -140,14 +140,14 @@ def test_editable_install_imports_from_outside_the_checkout(base: Path, tmp_path
 def test_command_says_what_is_missing_without_the_extras(site: Path, tmp_path: Path) -> None:
     done = python("-m", "inferwire_cli", "serve", "--model-repository", "models", site=site, outside=tmp_path)
     assert done.returncode == 2
-    assert "pip install 'inferwire[server]'" in done.stderr
+    assert "pip install '.[server]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
 def test_command_itself_names_the_cli_extra(site: Path, tmp_path: Path) -> None:
     done = python("-m", "inferwire_cli", "--version", site=site, outside=tmp_path)
     assert done.returncode == 2
-    assert "pip install 'inferwire[cli]'" in done.stderr
+    assert "pip install '.[cli]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -6,11 +6,12 @@ so that callbacks waiting for each other's requests do not starve.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from queue import SimpleQueue
+
+from inferwire.process import THIS
 
 FEWEST_THREADS = 4
 """Threads that may run callbacks at once. Started as needed, never all for a single callback."""
@@ -29,7 +30,7 @@ class CallbackThreads:
 
     def run(self, callback: Callable[[], object]) -> None:
         """Run a callback some time soon. It must not raise."""
-        if self._pid != os.getpid():
+        if self._pid != THIS.pid:
             self._lock = threading.Lock()
             self._reset()
         with self._lock:
@@ -54,7 +55,7 @@ class CallbackThreads:
 
     def _reset(self) -> None:
         """Start from nothing: a forked child has none of its parent's threads."""
-        self._pid = os.getpid()
+        self._pid = THIS.pid
         self._queue: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._local = threading.local()
         self._started = self._blocked = self._unfinished = 0

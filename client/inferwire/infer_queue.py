@@ -7,7 +7,6 @@ Owns which request is idle and what went wrong since somebody last asked. What a
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
@@ -21,6 +20,7 @@ from inferwire.compiled_model import CompiledModel
 from inferwire.infer_request import InferRequest
 from inferwire.names_of_2023 import shares_inputs
 from inferwire.ov_dict import OVDict
+from inferwire.process import THIS
 from inferwire.request_state import BUSY, FORKED, Run
 
 FEWEST_JOBS = 8
@@ -70,7 +70,7 @@ class AsyncInferQueue:
         self._changed = threading.Condition()
         self._idle = deque(range(count))
         self._error: BaseException | None = None
-        self._pid = os.getpid()
+        self._pid = THIS.pid
         self._turns: deque[Handover[int]] = deque()
 
     def __repr__(self) -> str:
@@ -234,7 +234,7 @@ class AsyncInferQueue:
 
     def _wait_for(self, condition: Callable[[], bool]) -> None:
         """Wait until something is so, unless only the process that forked this one would see it."""
-        if self._pid != os.getpid() and not condition():
+        if self._pid != THIS.pid and not condition():
             raise RuntimeError(FORKED)
         self._changed.wait_for(condition)
 

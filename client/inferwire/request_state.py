@@ -7,7 +7,6 @@ then is the execution done. Knows nothing of tensors, transports or callbacks' t
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -17,6 +16,7 @@ from typing import Any
 from inferwire.errors import Cancelled
 from inferwire.kept_tensors import KeptTensor
 from inferwire.latch import Latch
+from inferwire.process import THIS
 from inferwire.transport.protocol import Execution, Outcome
 
 BUSY = "Infer Request is busy"
@@ -88,7 +88,7 @@ class Run:
         self.execution: Execution | None = None
         self.done = Latch()
         self.callback_thread: int | None = None
-        self.pid = os.getpid()
+        self.pid = THIS.pid
         self.reads: Mapping[int, object] = _NONE
         self.keeps: Mapping[int, KeptTensor] = _NONE
         self._answered = threading.Lock()
@@ -111,7 +111,7 @@ class Run:
         Raises:
             RuntimeError: If another process began it and it had not ended.
         """
-        if self.pid != os.getpid() and not self.done.is_set():
+        if self.pid != THIS.pid and not self.done.is_set():
             raise RuntimeError(FORKED)
 
     def conclude(self) -> None:

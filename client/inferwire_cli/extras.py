@@ -14,10 +14,10 @@ class MissingExtraError(Exception):
 
 @contextmanager
 def needs_extra(extra: str, command: str) -> Generator[None]:
-    """Turn the failed import of somebody else's package into the sentence that names the extra.
+    """Turn the failed import of somebody else's package into a sentence that says what to install.
 
     Raises:
-        MissingExtraError: A package that the extra brings could not be found.
+        MissingExtraError: A package that the extra brings could not be found, or does not go with another.
     """
     try:
         yield
@@ -25,5 +25,13 @@ def needs_extra(extra: str, command: str) -> Generator[None]:
         package = (missing.name or "").split(".")[0]
         if not package or package in OURS:
             raise  # a wrong import of our own is a bug, not a missing extra
-        remedy = f"pip install 'inferwire[{extra}]'"
+        remedy = f"pip install '.[{extra}]' in a checkout of inferwire"
         raise MissingExtraError(f"{command} needs the package '{package}', which is missing: {remedy}") from missing
+    except Exception as error:
+        if type(error).__module__ != "google.protobuf.runtime_version":
+            raise
+        # Some packages want an older protobuf than what gRPC's own are made for, and pip takes it away from those.
+        raise MissingExtraError(
+            f"{command} needs a newer protobuf than the one here, which another package has brought: {error} "
+            "Install that package in an environment of its own"
+        ) from error

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from http.client import BadStatusLine, HTTPException
+
+from inferwire.errors import ServerUnavailable
 from inferwire.transport.address import Address
 from inferwire_cli.terminal import MisuseError
 
@@ -22,3 +25,12 @@ def http_address(given: str | None, grpc: Address) -> tuple[str, int]:
     if grpc.target.startswith("unix:"):
         raise MisuseError(f"a server at {grpc} is reached over HTTP too: give --http-address host:port")
     return grpc.target.rpartition(":")[0].strip("[]"), DEFAULT_HTTP_PORT
+
+
+def no_http(host: str, port: int, error: OSError | HTTPException) -> ServerUnavailable:
+    """Say that nobody speaks HTTP at an address, and what to do."""
+    if isinstance(error, BadStatusLine) and not isinstance(error, OSError):
+        return ServerUnavailable(f"what answers at {host}:{port} speaks no HTTP: give the server's HTTP port")
+    return ServerUnavailable(
+        f"no HTTP server answers at {host}:{port}; give --http-address, or start one with `inferwire serve` ({error})"
+    )

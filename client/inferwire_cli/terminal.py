@@ -41,7 +41,6 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
         code = work() or 0
         # What a command has said is not given to a pipe before this.
         sys.stdout.flush()
-        return code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -52,6 +51,8 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
         code, sentence = error.exit_code, str(error)
     except (InferwireError, OSError) as error:
         code, sentence = FAILED, str(error)
+    else:
+        return code
     sys.stderr.write(f"inferwire: {sentence}\n")
     return code
 

@@ -116,7 +116,8 @@ async def _load(server: Composition, grpc_server: GrpcServer) -> None:
     grpc_server.publish_readiness()
     statuses = server.catalogue.statuses()
     ready = sum(served.state is ModelState.READY for served in statuses)
-    log.info("ready" if server.services.health.is_ready else "not ready", ready=ready, versions=len(statuses))
+    say = log.warning if statuses and not ready else log.info
+    say("ready" if server.services.health.is_ready else "not ready", ready=ready, versions=len(statuses))
 
 
 def new_id() -> str:

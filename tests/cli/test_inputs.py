@@ -97,7 +97,9 @@ def test_json_has_null_for_what_is_no_number() -> None:
 def test_inputs_are_told_apart_by_name_and_one_needs_none() -> None:
     two = [port("a", ov.Type.f32, [1]), port("b", ov.Type.f32, [1])]
     assert assign(["b=2", "a=1"], two) == {1: "2", 0: "1"}
-    assert assign(["c=1"], two[:1]) == {0: "c=1"}
+    assert assign(["c=1"], [port("a", ov.Type.string, [1])]) == {0: "c=1"}
+    with pytest.raises(MisuseError, match=r"-i c=1 names no input, expected NAME=\.\.\. with one of 'a' f32\[1\]"):
+        assign(["c=1"], two[:1])
     with pytest.raises(MisuseError, match=r"-i 1 names no input, expected NAME=\.\.\. with one of 'a' f32\[1\], 'b'"):
         assign(["1"], two)
 

@@ -58,7 +58,7 @@ def test_a_model_is_unloaded_and_loaded(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("load", "nobody"), "failed to load 'nobody'"),
+        (("load", "nobody"), "the server's repository has no model 'nobody'"),
         (("load", "broken"), "failed to load 'broken' version 1: "),
         (("unload", "nobody"), "no model 'nobody', expected one of broken, digits_mlp, "),
     ],

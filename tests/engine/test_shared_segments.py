@@ -82,9 +82,9 @@ def test_it_is_mapped_for_as_long_as_it_is_looked_at(segments: SharedSegments, f
         ("..", Code.INVALID_INPUT, "shared memory key '..' is no key"),
         (".", Code.INVALID_INPUT, "shared memory key '.' is no key"),
         ("/demo_one\0", Code.INVALID_INPUT, "shared memory key '/demo_one\\x00' is no key"),
-        ("demo", Code.PERMISSION_DENIED, "shared memory key 'demo' does not begin as keys have to here"),
+        ("demo", Code.PERMISSION_DENIED, "shared memory key 'demo' begins with none of the prefixes"),
         ("x/demo_one", Code.INVALID_INPUT, "shared memory key 'x/demo_one' is no key"),
-        (" demo_one", Code.PERMISSION_DENIED, "shared memory key ' demo_one' does not begin as keys have to here"),
+        (" demo_one", Code.PERMISSION_DENIED, "shared memory key ' demo_one' begins with none of the prefixes"),
         (
             "demo_two",
             Code.INVALID_INPUT,

@@ -196,7 +196,8 @@ async def test_a_stack_that_the_queue_has_no_room_for_is_admitted_as_far_as_it_g
     stacks = [range(first, first + 7) for first in (11, 21, 31)]
     await stream.send(*(a_stack(*ids) for ids in stacks), raw=[rows_of(*ids) for ids in stacks])
     assert await stream.results(1) == {
-        37: f"{types_pb2.ERROR_CODE_QUEUE_FULL}: the device's queue is full: 20 jobs are waiting, at most 20 may"
+        37: f"{types_pb2.ERROR_CODE_QUEUE_FULL}: the device's queue is full: 20 jobs are waiting, at most 20 may "
+        "(--queue-capacity)"
     }
     assert (await load()).queued == 20
     double.gate.open()

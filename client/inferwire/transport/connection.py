@@ -5,13 +5,13 @@ Owns the channel and the session's stream on it. What is said on them is others'
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import dataclass
 
 import grpc
 
 from inferwire.errors import SessionExpired
+from inferwire.process import THIS
 from inferwire.transport import rpc
 from inferwire.transport.address import Address
 from inferwire.transport.session_stream import SessionStream
@@ -67,7 +67,7 @@ class Link:
     @property
     def is_usable(self) -> bool:
         """Whether calls can be made on it; a forked child must open its own."""
-        return self.stream.is_open and self.pid == os.getpid()
+        return self.stream.is_open and self.pid == THIS.pid
 
     @property
     def session_id(self) -> str:
@@ -92,7 +92,7 @@ class Connection:
         self._address = address
         self._patience = patience
         self._lock = threading.Lock()
-        self._pid = os.getpid()
+        self._pid = THIS.pid
         self._link: Link | None = None
         self._session_id = ""
 
@@ -115,7 +115,7 @@ class Connection:
         link = self._link
         if link is not None and link.is_usable:
             return link
-        if self._pid != os.getpid():
+        if self._pid != THIS.pid:
             self._forget_parent()
         with self._lock:
             if self._link is None or not self._link.is_usable:
@@ -149,7 +149,7 @@ class Connection:
 
     def _forget_parent(self) -> None:
         """Leave the parent's link to the parent: its threads do not run here."""
-        self._lock, self._pid, self._session_id = threading.Lock(), os.getpid(), ""
+        self._lock, self._pid, self._session_id = threading.Lock(), THIS.pid, ""
 
     def _connect(self) -> Link:
         try:
@@ -169,7 +169,7 @@ class Connection:
         except BaseException:
             channel.close()
             raise
-        return Link(channel, stream, os.getpid())
+        return Link(channel, stream, THIS.pid)
 
 
 def open_channel(address: Address, patience: Patience) -> grpc.Channel:

@@ -75,7 +75,7 @@ def measure(way: Way, budget: Budget, title: str) -> tuple[Spending, bool]:
     if spending.error is not None:
         if not spending.tally.samples:
             raise spending.error
-        spending.tally.fail(str(spending.error))
+        spending.tally.fail(f"ended early, after {spending.elapsed_s:.1f} s: {spending.error}")
     return spending, is_interrupted
 
 

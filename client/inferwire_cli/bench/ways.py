@@ -21,6 +21,7 @@ from inferwire.transport.address import Address
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire.transport.protocol import ExecutionHeader, Outcome, Target, TensorSpec, Timings, WireBytes
 from inferwire_cli.bench.load import Budget, Call, Sample, Tally, Way, in_threads
+from inferwire_cli.http_address import no_http
 from inferwire_cli.infer.pictures import Array
 from inferwire_cli.terminal import CommandError
 from inferwire_proto import strings
@@ -162,7 +163,7 @@ def _post(connection: HTTPConnection, path: str, body: bytes, headers: Mapping[s
         response = connection.getresponse()
         content = response.read()
     except (OSError, HTTPException) as error:
-        raise ServerUnavailable(f"no HTTP server answers at {connection.host}:{connection.port} ({error})") from error
+        raise no_http(connection.host, connection.port, error) from error
     total_ms = (perf_counter() - begun) * 1000
     if response.status != 200:
         raise InferwireError(_sentence(response.status, content))

@@ -75,7 +75,9 @@ def guesses_by_photo(answers: Sequence[Answer], labels: list[str]) -> dict[str, 
 def read_labels(path: Path) -> list[str]:
     """Read the classes' names, one a line."""
     if not path.is_file():
-        raise DemoFilesError(f"no class names at {path}; expected the model repository of inferwire's checkout")
+        raise DemoFilesError(
+            f"no class names at {path}; run it in inferwire's checkout, or name its folders with --models and --photos"
+        )
     return path.read_text(encoding="utf-8").splitlines()
 
 

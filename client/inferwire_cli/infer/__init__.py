@@ -51,7 +51,7 @@ def infer(
 ) -> int:
     """Run one inference and print what came out, the classes by name where there are labels.
 
-    A picture is resized to the model's height and width, which need not keep its proportions, and sent as the model
+    The middle of a picture, as much of it as has the proportions of the model's input, is resized and sent as the model
     takes it: pixels in its order and type, or the file itself where the model takes encoded pictures.
 
     For example:

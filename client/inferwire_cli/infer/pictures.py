@@ -87,8 +87,16 @@ def _resized(path: Path, form: Form) -> Array:
     except (OSError, UnidentifiedImageError) as error:
         raise CommandError(f"picture {path} cannot be read: {error}") from error
     size = (form.width or upright.width, form.height or upright.height)
-    pixels = np.asarray(upright.resize(size, Image.Resampling.BICUBIC))
+    pixels = np.asarray(_cut(upright, size).resize(size, Image.Resampling.BICUBIC))
     return pixels if form.channels == 3 else pixels[..., np.newaxis]
+
+
+def _cut(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """Cut the largest part out of the middle that has the proportions of a size."""
+    scale = min(picture.width / size[0], picture.height / size[1])
+    width, height = round(size[0] * scale), round(size[1] * scale)
+    left, top = (picture.width - width) // 2, (picture.height - height) // 2
+    return picture.crop((left, top, left + width, top + height))
 
 
 def _numbers(pixels: Array, options: PixelOptions, port: PortDescription) -> Array:

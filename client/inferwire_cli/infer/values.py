@@ -41,13 +41,18 @@ def assign(given: Sequence[str], ports: Sequence[PortDescription]) -> dict[int, 
         name, equals, value = text.partition("=")
         at = positions.get(name) if equals else None
         if at is None:
-            if len(ports) != 1:
+            if len(ports) != 1 or (equals and _is_misnamed(name, text, ports[0])):
                 raise MisuseError(f"-i {text} names no input, expected NAME=... with one of {described(ports)}")
             at, value = 0, text
         if at in texts:
             raise MisuseError(f"input '{ports[at].oip_name}' is given twice")
         texts[at] = value
     return texts
+
+
+def _is_misnamed(name: str, text: str, port: PortDescription) -> bool:
+    """Whether what stands before the sign was meant as an input's name: text may have one in it, and so may a path."""
+    return port.element_type != Type.string and name.isidentifier() and not Path(text).is_file()
 
 
 def require_all(values: Mapping[int, Array], ports: Sequence[PortDescription], model: str) -> None:
@@ -102,10 +107,15 @@ def _from_json(text: str, fallback: str | None, port: PortDescription) -> Array:
     except ValueError as error:
         if fallback is None:
             shown = text if len(text) <= 60 else f"{text[:60]}..."
+            why = f"no JSON: {error}" if text[:1] in tuple("[{") else "no JSON"
             raise CommandError(
-                f"input '{port.oip_name}' is {shown}, which is no file that is there, and no JSON: {error}"
+                f"input '{port.oip_name}' is {shown}, which is no file that is there, and {why}"
             ) from error
         parsed = fallback
+    if isinstance(parsed, dict):
+        raise CommandError(
+            f"input '{port.oip_name}' is a JSON object, expected numbers or lists of them; inputs are named as NAME=..."
+        )
     try:
         return np.array(parsed)
     except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
+from inferwire.errors import ModelNotFound
 from inferwire.transport.operator_calls import OperatorCalls
 from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console, server_address
 
@@ -15,7 +16,10 @@ def load_model(name: str, address: str | None) -> int:
         begun = perf_counter()
         with OperatorCalls(server_address(address)) as calls:
             with new_console(stderr=True).status(f"loading {name}"):
-                calls.load(name)
+                try:
+                    calls.load(name)
+                except ModelNotFound as error:
+                    raise CommandError(f"the server's repository has no model '{name}'") from error
             took_s = perf_counter() - begun
             ready = [each.version for each in calls.models() if each.name == name and each.state == "ready"]
         versions = "version " + ready[0] if len(ready) == 1 else "versions " + ", ".join(ready)

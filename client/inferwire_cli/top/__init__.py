@@ -22,7 +22,8 @@ def top(
     """Watch a server's devices, queues and models; q or Ctrl-C ends it.
 
     Rates and times are those since the last look; with --once, and where nobody looks, those since the server began.
-    Time in the queue and on the device are means, p50 and p99 those of a job's whole time on the server.
+    Time in the queue and on the device are means, p50 and p99 those of a job's whole time on the server. Troubles are
+    jobs that failed, were refused or cancelled, or expired.
 
     For example:
 

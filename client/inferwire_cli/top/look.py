@@ -9,7 +9,8 @@ from http.client import HTTPConnection, HTTPException
 from time import monotonic
 from typing import Any
 
-from inferwire.errors import InferwireError, ServerUnavailable
+from inferwire.errors import InferwireError
+from inferwire_cli.http_address import no_http
 from inferwire_cli.top.metrics_text import Metrics
 
 TIMEOUT_S = 5.0
@@ -61,10 +62,7 @@ def look(host: str, port: int) -> Look:
                 _get(connection, path) for path in ("/", "/inferwire/v1/devices", "/inferwire/v1/models", "/metrics")
             )
         except (OSError, HTTPException) as error:
-            raise ServerUnavailable(
-                f"no HTTP server answers at {host}:{port}; give --http-address, or start one with `inferwire serve` "
-                f"({error})"
-            ) from error
+            raise no_http(host, port, error) from error
     try:
         named = json.loads(identity)
         return Look(

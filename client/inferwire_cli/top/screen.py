@@ -31,7 +31,9 @@ WIDE = (
     "p99 ms",
 )
 NARROW = ("model", "state", "busy", "queued", "jobs/s", "troubles", "p50 ms", "p99 ms")
+TINY = ("model", "state", "queued", "jobs/s", "p99 ms")
 WIDE_FROM = 120
+NARROW_FROM = 80
 """The columns of models, for terminals that have so many characters in a line and for others."""
 
 
@@ -76,7 +78,7 @@ def _bar(part: int, whole: int, style: str) -> Text:
 
 
 def _models(rows: list[ModelRow], width: int) -> Table:
-    columns = WIDE if width >= WIDE_FROM else NARROW
+    columns = WIDE if width >= WIDE_FROM else NARROW if width >= NARROW_FROM else TINY
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for heading in columns:
         is_name = heading in ("model", "version", "state", "device")

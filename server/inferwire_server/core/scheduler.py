@@ -230,7 +230,8 @@ class Scheduler:
         if not self._has_room(lane, job.work, job.binding):
             raise ServingError(
                 Code.QUEUE_FULL,
-                f"the device's queue is full: {self._queued} jobs are waiting, at most {self._capacity} may",
+                f"the device's queue is full: {self._queued} jobs are waiting, at most {self._capacity} may"
+                " (--queue-capacity)",
                 retry_after_s=1.0,
             )
         if not lane.queues:

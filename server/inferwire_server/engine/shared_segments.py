@@ -63,7 +63,11 @@ class SharedSegments:
                 f"shared memory key {key!r} is no key, expected a name with '/' at its start or not at all"
             )
         if not name.startswith(self._prefixes):
-            raise ServingError(Code.PERMISSION_DENIED, f"shared memory key '{key}' does not begin as keys have to here")
+            raise ServingError(
+                Code.PERMISSION_DENIED,
+                f"shared memory key '{key}' begins with none of the prefixes that --shared-memory allows: "
+                f"{', '.join(map(repr, self._prefixes))}",
+            )
         try:
             return os.open(self._folder / name, _FLAGS)
         except OSError as error:

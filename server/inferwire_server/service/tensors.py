@@ -142,8 +142,10 @@ class TensorService:
     def _check_room(self, stored: StoredTensor, byte_size: int) -> None:
         if not self._has_room(stored, byte_size):
             shelf = self._shelves.get(stored.session)
+            remedy = "free some first, or start" if byte_size <= self._most_bytes else "start"
             raise ServingError(
                 Code.TOO_LARGE,
                 f"a tensor of {byte_size} bytes is too much for this session, which keeps "
-                f"{0 if shelf is None else shelf.byte_size} of at most {self._most_bytes} bytes; free some first",
+                f"{0 if shelf is None else shelf.byte_size} of at most {self._most_bytes} bytes; "
+                f"{remedy} the server with a larger --max-session-tensors-mb",
             )
