@@ -172,7 +172,9 @@ def test_a_program_runs(block: str, server: ServerProcess) -> None:
     program = block.replace("127.0.0.1:8001", server.grpc_address)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 33
+    numbers = done.stdout.split()
+    assert len(numbers) == 33 + ("latency" in block), done.stdout
+    assert [float(number) for number in numbers]
 
 
 def test_every_file_it_links_to_is_there() -> None:

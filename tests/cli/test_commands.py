@@ -61,7 +61,7 @@ def test_a_wrong_environment_variable_is_named() -> None:
 
 def test_somebody_elses_missing_package_names_the_extra() -> None:
     with (
-        pytest.raises(MissingExtraError, match=r"'no_such_package'.*pip install 'inferwire\[server\]'"),
+        pytest.raises(MissingExtraError, match=r"'no_such_package'.*pip install '\.\[server\]'"),
         needs_extra("server", "inferwire serve"),
     ):
         raise ModuleNotFoundError("No module named 'no_such_package.part'", name="no_such_package.part")

@@ -384,7 +384,7 @@ async def test_outputs_may_not_overlap(caller: Caller, place: tuple[Any, ...], o
         ("/{key}", SIZE + 1, "shared memory key '/{key}' has 64 bytes, expected 65 or more for offset 0"),
         ("/{key}", 0, "shared memory key '/{key}' has offset 0 and byte size 0"),
         (f"/{PREFIX}nowhere", 1, f"Unable to open shared memory region: '/{PREFIX}nowhere': No such file"),
-        ("/secret", 1, "shared memory key '/secret' does not begin as keys have to here"),
+        ("/secret", 1, "shared memory key '/secret' begins with none of the prefixes"),
         (f"/../shm/{PREFIX}x", 1, f"shared memory key '/../shm/{PREFIX}x' is no key"),
         ("", 1, "shared memory key '' is no key"),
     ],

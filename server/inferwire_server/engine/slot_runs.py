@@ -107,6 +107,8 @@ def _outcome(call: Callable[[], T]) -> T | ServingError:
     try:
         return call()
     except ServingError as error:
-        return error
+        # Its frames hold the inputs, and one of them what is returned here: nothing but the collector would free those.
+        error.__cause__ = error.__context__ = None
+        return error.with_traceback(None)
     except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
         return ServingError(Code.INTERNAL, f"the slot raised {type(error).__name__}: {error}")
