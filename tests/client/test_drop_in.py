@@ -43,7 +43,7 @@ WAYS: dict[str, str] = {
     "an exit with a sentence": "raise SystemExit('enough')",
     "an error": "def fail():\n    raise ValueError('no')\nfail()",
     "a syntax error": "print('half",
-    "an interrupt": "import os, signal; os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(60)",
+    "an interrupt": "import os, signal; os.kill(os.getpid(), signal.SIGINT); signal.pause()",
     "its own hook": "import sys; sys.excepthook = lambda *each: print(each[:2]); 1 / 0",
     "an end with threads": "import threading; threading.Thread(target=print, args=('late',)).start()",
     "an exit handler": "import atexit; atexit.register(print, 'end')",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 
@@ -64,9 +64,9 @@ def counting(serving: Serving) -> Counting:
     return composed
 
 
-async def refused(call: object) -> ServingError:
+async def refused(call: Awaitable[object]) -> ServingError:
     with pytest.raises(ServingError) as caught:
-        await call  # type: ignore[misc]
+        await call
     return caught.value
 
 
