@@ -74,7 +74,7 @@ class InferRequest(TensorAccess):
         self._timings = Timings()
         self._profile: Sequence[LayerTime] = ()
         self._postpone_outputs = False
-        self._weak_deliver = weakref.WeakMethod[Callable[[Run, Outcome], None]](self._deliver)
+        self._weak_self: weakref.ref[InferRequest] = weakref.ref(self)
 
     def __repr__(self) -> str:
         return f"<InferRequest:\n{self._model.ports!r}>"
@@ -344,7 +344,8 @@ class InferRequest(TensorAccess):
         try:
             tensors, transport = self._tensors, self._model.transport
             bring_in(inputs, tensors, share=share_inputs)
-            self._take_userdata(userdata)
+            if userdata is not None:
+                self._take_userdata(userdata)
             shapes = tensors.shapes_to_send()
             mark = None if self._states is None else self._states.mark()
             run.reads = reads = tensors.kept_inputs(transport)
@@ -360,7 +361,7 @@ class InferRequest(TensorAccess):
 
     def _submit(self, header: ExecutionHeader, run: Run) -> None:
         """Hand an execution that has begun to the transport; what fails ends it."""
-        deliver = partial(_deliver, self._weak_deliver, run)
+        deliver = partial(_deliver, self._weak_self, run)
         try:
             execution = self._model.transport.submit(header, self._tensors.bytes_to_send(run.reads), deliver)
         except BaseException as error:
@@ -369,14 +370,17 @@ class InferRequest(TensorAccess):
             raise
         self._state.sent(run, execution)
 
-    def _deliver(self, run: Run, outcome: Outcome) -> None:
-        """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
+    def take_answer(self, run: Run, outcome: Outcome) -> None:
+        """Take an answer on the transport's thread, for the SDK's own use, not in openvino.
+
+        A thread that waits for it itself does the rest.
+        """
         if not self._state.answer(run, outcome):
             return
-        if run.is_awaited:
-            run.announce_answer()
-        else:
+        if run.answered is None:
             self._finish(run)
+        else:
+            run.answered.set()
 
     def _receive(self, run: Run) -> None:
         """Wait for the answer on the calling thread, and finish there."""
@@ -434,8 +438,6 @@ class InferRequest(TensorAccess):
             return run.done.wait(timeout_s)
 
     def _take_userdata(self, userdata: Any) -> None:
-        if userdata is None:
-            return
         if self._callback is None:
             warnings.warn("There is no callback function!", RuntimeWarning, stacklevel=4)
         else:
@@ -459,11 +461,11 @@ class InferRequest(TensorAccess):
         return OVDict(results, later)
 
 
-def _deliver(method: weakref.WeakMethod[Callable[[Run, Outcome], None]], run: Run, outcome: Outcome) -> None:
+def _deliver(weak_request: weakref.ref[InferRequest], run: Run, outcome: Outcome) -> None:
     """Deliver to a request, unless nobody holds it any more: its callback is then not called."""
-    deliver = method()
-    if deliver is not None:
-        deliver(run, outcome)
+    request = weak_request()
+    if request is not None:
+        request.take_answer(run, outcome)
 
 
 def _described(error: BaseException) -> str:

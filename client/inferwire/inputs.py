@@ -21,6 +21,7 @@ from inferwire.types import type_of
 
 Key: TypeAlias = int | str | ConstOutput | None
 _Array: TypeAlias = np.ndarray[Any, Any]
+_SCALARS = (np.number, int, float, str)
 
 
 def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
@@ -39,8 +40,11 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
     """
     if inputs is None:
         return
-    inputs = as_tensor(inputs) or inputs
-    items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
+    if _is_array(inputs):
+        items = None
+    else:
+        inputs = as_tensor(inputs) or inputs
+        items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
     if share:
         _share(inputs, items, tensors)
     elif items is None:
@@ -75,7 +79,7 @@ def _is_plain(items: list[Any]) -> bool:
 
 
 def _copy_single(value: object, tensors: RequestTensors) -> None:
-    if _is_array_like(value) and not _is_scalar(value):
+    if _is_array(value) or (_is_array_like(value) and not _is_scalar(value)):
         _write(np.asarray(value), tensors, None)
     elif isinstance(value, Tensor | bytes) or _is_scalar(value):
         tensors.place(None, _tensor_of(value, tensors, None, share=False))
@@ -191,7 +195,7 @@ def _is_array(value: object) -> TypeGuard[_Array]:
 
 
 def _is_scalar(value: object) -> TypeGuard[Any]:
-    return isinstance(value, np.number | int | float | str)
+    return isinstance(value, _SCALARS)
 
 
 def _is_array_like(value: object) -> TypeGuard[Any]:

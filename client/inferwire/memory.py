@@ -19,6 +19,8 @@ from inferwire.transport.protocol import StoredBox, Transport
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.strings import Buffer
 
+_NOT_VIEWED = memoryview(b"")
+
 
 class Memory(ABC):
     """Elements under a shape.
@@ -147,11 +149,12 @@ class Dense(Memory):
     has: a view that is held must see what the next inference leaves, and what was read once is likely to be again.
     """
 
-    __slots__ = ("_array", "_buffer", "_capacity", "_kept", "_may_stay", "_names")
+    __slots__ = ("_array", "_buffer", "_bytes", "_capacity", "_kept", "_may_stay", "_names")
 
     def __init__(self, row: ElementType, shape: tuple[int, ...], buffer: Array, *, own: bool) -> None:
         super().__init__(row, shape)
         self._array = shaped(row, shape, buffer)
+        self._bytes = _NOT_VIEWED
         self._buffer = buffer
         self._capacity = None if own else prod(shape)
         self._kept: KeptElements | None = None
@@ -203,6 +206,23 @@ class Dense(Memory):
         if shape != self.shape:
             self.read()
             self._reshape(shape)
+
+    def wire_data(self) -> Buffer:
+        """Give the elements as they are; of what is no string, as a view that is made once for each shape."""
+        if self.row.is_string:
+            return array_to_wire(self.row, self.read())
+        self.read()
+        return self._view().toreadonly()
+
+    def load_wire(self, shape: tuple[int, ...], data: Buffer) -> None:
+        """Take the elements of a message; where the shape stays and may be written, as bytes."""
+        if shape == self.shape and not self.row.is_string:
+            view = self._view()
+            if len(data) == len(view) and not view.readonly:
+                self._kept = None
+                view[:] = data
+                return
+        super().load_wire(shape, data)
 
     def load(self, elements: Array, shape: tuple[int, ...]) -> None:
         """Take a shape and the elements; what there was before is not fetched for that."""
@@ -262,7 +282,14 @@ class Dense(Memory):
         if units_of(self.row, shape) > self._buffer.size:
             self._buffer = new_buffer(self.row, shape)
         self._array = shaped(self.row, shape, self._buffer)
+        self._bytes = _NOT_VIEWED
         self.shape = shape
+
+    def _view(self) -> memoryview:
+        """Show the elements as bytes."""
+        if self._bytes is _NOT_VIEWED:
+            self._bytes = self._array.reshape(-1).view(np.uint8).data
+        return self._bytes
 
 
 class Region(Memory):

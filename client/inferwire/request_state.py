@@ -44,7 +44,7 @@ class Run:
     Attributes:
         callback: What is called once it has succeeded.
         ended: What is told of its end, however it came.
-        is_awaited: Whether a thread waits for the answer itself, to store it.
+        answered: Set by the answer or a cancel, where a thread waits for it to store it itself.
         phase: How far it is.
         error: Why it has no outputs; raised by every wait.
         outcome: The answer, until it is stored.
@@ -56,21 +56,15 @@ class Run:
         keeps: Where outputs stay on the server, by position.
     """
 
-    __slots__ = (
-        "_answered",
-        "callback",
-        "callback_thread",
-        "done",
-        "ended",
-        "error",
-        "execution",
-        "is_awaited",
-        "keeps",
-        "outcome",
-        "phase",
-        "pid",
-        "reads",
-    )
+    # What most executions never have is the class's: an execution is made for every inference.
+    answered: Latch | None = None
+    phase = Phase.RUNNING
+    error: RuntimeError | None = None
+    outcome: Outcome | None = None
+    execution: Execution | None = None
+    callback_thread: int | None = None
+    reads: Mapping[int, object] = _NONE
+    keeps: Mapping[int, KeptTensor] = _NONE
 
     def __init__(
         self,
@@ -81,29 +75,18 @@ class Run:
     ) -> None:
         self.callback = callback
         self.ended = ended
-        self.is_awaited = is_awaited
-        self.phase = Phase.RUNNING
-        self.error: RuntimeError | None = None
-        self.outcome: Outcome | None = None
-        self.execution: Execution | None = None
+        if is_awaited:
+            self.answered = Latch()
         self.done = Latch()
-        self.callback_thread: int | None = None
         self.pid = THIS.pid
-        self.reads: Mapping[int, object] = _NONE
-        self.keeps: Mapping[int, KeptTensor] = _NONE
-        self._answered = threading.Lock()
-        self._answered.acquire()
 
     def __repr__(self) -> str:
         return f"<Run: {self.phase.name.lower()}, {'done' if self.done.is_set() else 'not done'}>"
 
     def await_answer(self) -> None:
         """Block the one thread that waits for the answer itself, until it is there or cancelled."""
-        self._answered.acquire()
-
-    def announce_answer(self) -> None:
-        """Wake that thread."""
-        self._answered.release()
+        if self.answered is not None:
+            self.answered.wait()
 
     def check_process(self) -> None:
         """Refuse to wait for what only the process that forked this one will hear of.
@@ -116,7 +99,8 @@ class Run:
 
     def conclude(self) -> None:
         """Let go of everybody who waits for the end, and of what the execution needed."""
-        self.reads = self.keeps = _NONE
+        if self.reads or self.keeps:
+            self.reads = self.keeps = _NONE
         self.done.set()
         if self.ended is not None:
             self.ended(self)
@@ -195,15 +179,13 @@ class RequestState:
 
     def begin(self, run: Run) -> None:
         """Begin the execution that was claimed."""
-        with self._lock:
-            self._run = run
+        self._run = run
 
     def sent(self, run: Run, execution: Execution) -> None:
         """Note how to cancel the execution; cancel it now if that was asked for meanwhile."""
-        with self._lock:
-            run.execution = execution
-            is_unwanted = run.phase is Phase.CANCELLED
-        if is_unwanted:
+        run.execution = execution
+        # Whoever cancels sets the phase first and then looks for this, so that one of us sees the other.
+        if run.phase is Phase.CANCELLED:
             execution.cancel()
 
     def answer(self, run: Run, outcome: Outcome) -> bool:
@@ -222,7 +204,8 @@ class RequestState:
                 return
             run.phase = Phase.ENDED
             run.outcome = None
-            run.error = error
+            if error is not None:
+                run.error = error
             self._is_busy = False
 
     def cancel(self) -> Run | None:
@@ -234,10 +217,10 @@ class RequestState:
             run.phase = Phase.CANCELLED
             run.error = Cancelled(CANCELLED)
             self._is_busy = False
-            execution = run.execution
-        if execution is not None:
-            execution.cancel()
-        run.announce_answer()
+        if run.execution is not None:
+            run.execution.cancel()
+        if run.answered is not None:
+            run.answered.set()
         return run
 
     def _require_idle(self) -> None:

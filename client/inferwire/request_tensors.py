@@ -14,7 +14,7 @@ import numpy as np
 
 from inferwire.batches import Batch
 from inferwire.kept_tensors import KeptPart, KeptTensor
-from inferwire.memory import Dense, Memory, allocate
+from inferwire.memory import Dense, allocate
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.ports import ConstOutput
 from inferwire.remote_memory import RemoteMemory
@@ -24,6 +24,7 @@ from inferwire.transport.protocol import OutputValue, Transport, WireBytes
 KeptInputs: TypeAlias = Mapping[int, KeptPart]
 KeptOutputs: TypeAlias = Mapping[int, KeptTensor]
 
+_NONE_KEPT: KeptInputs = {}
 _NOTHING_KEPT: KeptOutputs = {}
 
 
@@ -35,6 +36,7 @@ class RequestTensors:
         self._inputs = [_first_tensor(each) for each in ports.inputs]
         self._outputs = [_first_tensor(each) for each in ports.outputs]
         self._batches: dict[int, Batch] = {}
+        self._fitting: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def inputs(self) -> Sequence[Tensor]:
@@ -127,22 +129,24 @@ class RequestTensors:
         Raises:
             RuntimeError: If one does not, after an array has reshaped it.
         """
+        batches = self._batches
         shapes = tuple(
-            self._batches[at].shape if at in self._batches else tensor.memory.shape
-            for at, tensor in enumerate(self._inputs)
+            [batches[at].shape if at in batches else tensor.memory.shape for at, tensor in enumerate(self._inputs)]
         )
-        for port, shape in zip(self.ports.inputs, shapes, strict=True):
-            if not port.fits(shape):
-                _refuse_to_send(port, shape)
+        if shapes != self._fitting:
+            for port, shape in zip(self.ports.inputs, shapes, strict=True):
+                if not port.fits(shape):
+                    _refuse_to_send(port, shape)
+            self._fitting = shapes
         return shapes
 
     def kept_inputs(self, transport: Transport) -> KeptInputs:
         """Give the inputs that the server of a transport has already, by position."""
-        kept: dict[int, KeptPart] = {}
+        kept = _NONE_KEPT
         for at, tensor in enumerate(self._inputs):
             part = tensor.memory.kept_by(transport)
             if part is not None and at not in self._batches:
-                kept[at] = part
+                kept = {**kept, at: part}
         return kept
 
     def bytes_to_send(self, kept: Container[int] = ()) -> list[WireBytes]:
@@ -150,8 +154,9 @@ class RequestTensors:
 
         They are views of the tensors' memory wherever possible; batches are joined.
         """
+        batches = self._batches
         memories = [
-            self._batches[at].joined() if at in self._batches else tensor.memory
+            batches[at].joined() if at in batches else tensor.memory
             for at, tensor in enumerate(self._inputs)
             if at not in kept
         ]
@@ -167,11 +172,11 @@ class RequestTensors:
         Raises:
             RuntimeError: If a remote tensor cannot be an output.
         """
-        reserved: dict[int, KeptTensor] = {}
+        reserved = _NOTHING_KEPT
         for at, tensor in enumerate(self._outputs):
             name = tensor.memory.reserve(transport, postpone=postpone)
             if name is not None:
-                reserved[at] = name
+                reserved = {**reserved, at: name}
         return reserved
 
     def store(self, outputs: Sequence[OutputValue], kept: KeptOutputs = _NOTHING_KEPT) -> None:
@@ -185,26 +190,27 @@ class RequestTensors:
             raise RuntimeError(f"the server gave {len(outputs)} outputs, expected {len(self._outputs)}")
         for tensor, output in zip(self._outputs, outputs, strict=True):
             memory = tensor.memory
-            if memory.row != output.element_type:
+            if memory.row is not output.element_type:
                 raise RuntimeError(
-                    f"the server gave output {output.index} as {output.element_type.name}, expected {memory.row.name}"
+                    f"the server gave output {output.position} as {output.element_type.name}, "
+                    f"expected {memory.row.name}"
                 )
             if output.data is not None:
-                _refuse_remote(memory, output)
+                if kept and isinstance(memory, RemoteMemory):
+                    raise _not_kept(output)
                 memory.load_wire(output.shape, output.data)
-            elif output.index in kept:
-                memory.keep(kept[output.index].take(memory.row, output.shape))
+            elif output.position in kept:
+                memory.keep(kept[output.position].take(memory.row, output.shape))
             else:
-                raise RuntimeError(f"the server kept output {output.index}, which it was to send")
+                raise RuntimeError(f"the server kept output {output.position}, which it was to send")
 
 
-def _refuse_remote(memory: Memory, output: OutputValue) -> None:
-    if isinstance(memory, RemoteMemory):
-        raise RuntimeError(
-            f"output {output.index} has {output.element_type.byte_size(output.shape)} bytes, which the server cannot "
-            "keep for this client beside what it keeps already; free some remote tensors, or start the server with a "
-            "larger --max-session-tensors-mb"
-        )
+def _not_kept(output: OutputValue) -> RuntimeError:
+    return RuntimeError(
+        f"output {output.position} has {output.element_type.byte_size(output.shape)} bytes, which the server cannot "
+        "keep for this client beside what it keeps already; free some remote tensors, or start the server with a "
+        "larger --max-session-tensors-mb"
+    )
 
 
 def _first_tensor(port: ModelPort) -> Tensor:

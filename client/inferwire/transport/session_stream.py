@@ -67,10 +67,10 @@ class SessionStream:
         return self._ended is None
 
     def submit(
-        self, header: EncodedHeader, inputs: Sequence[WireBytes], deliver: Callable[[Outcome], None]
+        self, header: EncodedHeader, inputs: Sequence[WireBytes], byte_size: int, deliver: Callable[[Outcome], None]
     ) -> StreamExecution:
-        """Send an execution; where the stream ends first, it is delivered the stream's error."""
-        execution = StreamExecution(next(self._ids), header, inputs, deliver, self.cancel, sum(map(len, inputs)))
+        """Send an execution with so many bytes; where the stream ends first, it is delivered the stream's error."""
+        execution = StreamExecution(next(self._ids), header, inputs, deliver, self.cancel, byte_size)
         self._pending[execution.id] = execution
         self._outgoing.put(execution)
         if self._ended is not None and self._pending.pop(execution.id, None):
