@@ -149,7 +149,7 @@ class AsyncInferQueue:
             RuntimeError: If inputs do not fit or no server answers.
             BaseException: What went wrong since somebody last asked, as `wait_all`.
         """
-        share = shares_inputs(share_inputs, shared_memory)
+        share = share_inputs if shared_memory is None else shares_inputs(share_inputs, shared_memory)
         at = self._take_idle()
         previous = self._userdata[at]
         self._userdata[at] = userdata

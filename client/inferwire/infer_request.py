@@ -371,7 +371,7 @@ class InferRequest(TensorAccess):
         self._state.sent(run, execution)
 
     def take_answer(self, run: Run, outcome: Outcome) -> None:
-        """Take an answer on the transport's thread, for the SDK's own use, not in openvino.
+        """Take an answer on the transport's thread; for the SDK's own use, not in openvino.
 
         A thread that waits for it itself does the rest.
         """

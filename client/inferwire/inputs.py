@@ -40,11 +40,11 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
     """
     if inputs is None:
         return
-    if _is_array(inputs):
-        items = None
-    else:
-        inputs = as_tensor(inputs) or inputs
-        items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
+    if _is_array(inputs) and not share:
+        _write(np.asarray(inputs), tensors, None)
+        return
+    inputs = as_tensor(inputs) or inputs
+    items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
     if share:
         _share(inputs, items, tensors)
     elif items is None:
@@ -79,7 +79,7 @@ def _is_plain(items: list[Any]) -> bool:
 
 
 def _copy_single(value: object, tensors: RequestTensors) -> None:
-    if _is_array(value) or (_is_array_like(value) and not _is_scalar(value)):
+    if _is_array_like(value) and not _is_scalar(value):
         _write(np.asarray(value), tensors, None)
     elif isinstance(value, Tensor | bytes) or _is_scalar(value):
         tensors.place(None, _tensor_of(value, tensors, None, share=False))

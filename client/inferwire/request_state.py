@@ -144,11 +144,9 @@ class RequestState:
     # Entered for every look at a tensor: with a generator that would cost as much again.
     def __enter__(self) -> None:
         self._lock.acquire()
-        try:
-            self._require_idle()
-        except BaseException:
+        if self._is_busy:
             self._lock.release()
-            raise
+            raise RuntimeError(BUSY)
 
     def __exit__(self, *exc_info: object) -> None:
         self._lock.release()

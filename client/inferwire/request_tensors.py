@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from math import prod
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 
 from inferwire.batches import Batch
 from inferwire.kept_tensors import KeptPart, KeptTensor
-from inferwire.memory import Dense, allocate
+from inferwire.memory import Dense, Memory, allocate
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.ports import ConstOutput
 from inferwire.remote_memory import RemoteMemory
@@ -35,7 +35,7 @@ class RequestTensors:
         self.ports = ports
         self._inputs = [_first_tensor(each) for each in ports.inputs]
         self._outputs = [_first_tensor(each) for each in ports.outputs]
-        self._batches: dict[int, Batch] = {}
+        self._sources: list[Memory | Batch] = [tensor.memory for tensor in self._inputs]
         self._fitting: tuple[tuple[int, ...], ...] | None = None
 
     @property
@@ -66,7 +66,7 @@ class RequestTensors:
         Raises:
             RuntimeError: If it was given as a batch of several.
         """
-        if port.is_input and port.index in self._batches:
+        if port.is_input and isinstance(self._sources[port.index], Batch):
             raise RuntimeError(
                 "get_tensor shall not be used together with batched set_tensors/set_input_tensors for port "
                 f"'{port.port!r}'"
@@ -84,7 +84,7 @@ class RequestTensors:
             _check_input(port, tensor)
             tensor.memory.feed()
             self._inputs[port.index] = tensor
-            self._batches.pop(port.index, None)
+            self._sources[port.index] = tensor.memory
         else:
             _check_output(port, tensor)
             self._outputs[port.index] = tensor
@@ -100,10 +100,12 @@ class RequestTensors:
         if len(tensors) == 1:
             self.set(port, tensors[0])
         else:
-            self._batches[port.index] = Batch(port, tensors)
+            self._sources[port.index] = Batch(port, tensors)
 
     def tensor_at(self, key: int | str | ConstOutput | None) -> Tensor:
         """Give the tensor that the inputs of a call name by `key`; without one, the only input's."""
+        if key is None:
+            return self.get(_only("get_input_tensor()", self.ports.inputs))
         if isinstance(key, str):
             return self.get(self.ports.named(key))
         if isinstance(key, ConstOutput):
@@ -129,10 +131,7 @@ class RequestTensors:
         Raises:
             RuntimeError: If one does not, after an array has reshaped it.
         """
-        batches = self._batches
-        shapes = tuple(
-            [batches[at].shape if at in batches else tensor.memory.shape for at, tensor in enumerate(self._inputs)]
-        )
+        shapes = tuple([each.shape for each in self._sources])
         if shapes != self._fitting:
             for port, shape in zip(self.ports.inputs, shapes, strict=True):
                 if not port.fits(shape):
@@ -143,9 +142,9 @@ class RequestTensors:
     def kept_inputs(self, transport: Transport) -> KeptInputs:
         """Give the inputs that the server of a transport has already, by position."""
         kept = _NONE_KEPT
-        for at, tensor in enumerate(self._inputs):
-            part = tensor.memory.kept_by(transport)
-            if part is not None and at not in self._batches:
+        for at, source in enumerate(self._sources):
+            part = source.kept_by(transport)
+            if part is not None:
                 kept = {**kept, at: part}
         return kept
 
@@ -154,13 +153,7 @@ class RequestTensors:
 
         They are views of the tensors' memory wherever possible; batches are joined.
         """
-        batches = self._batches
-        memories = [
-            batches[at].joined() if at in batches else tensor.memory
-            for at, tensor in enumerate(self._inputs)
-            if at not in kept
-        ]
-        return [cast("WireBytes", memory.wire_data()) for memory in memories]
+        return [source.wire_data() for at, source in enumerate(self._sources) if at not in kept]
 
     def reserve(self, transport: Transport, *, postpone: bool) -> KeptOutputs:
         """Give what the server is to keep of the next execution's outputs, by position.

@@ -283,7 +283,7 @@ class TensorAccess:
 
     def _index(self, function: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> int | None:
         """Read the overloads `(index)` and `()`."""
-        given = (*args, *kwargs.values())
+        given = (*args, *kwargs.values()) if kwargs else args
         index = as_size(given[0]) if len(given) == 1 and kwargs.keys() <= {"index"} else None
         if given and index is None:
             signatures = ("(self: InferRequest, index: int) -> Tensor", "(self: InferRequest) -> Tensor")

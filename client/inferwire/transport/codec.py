@@ -102,7 +102,7 @@ def decode_states(headers: Iterable[types_pb2.TensorHeader], raw: Sequence[WireB
 
 def decode_result(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes], elapsed_ms: float) -> Outcome:
     """Read the result of one execution with its outputs' bytes."""
-    timings = _beside(_timings(result.timings), elapsed_ms)
+    timings = _timings(result.timings, elapsed_ms)
     if result.HasField("error"):
         return Outcome(timings=timings, error=decode_error(result.error), profile=decode_layers(result.profile))
     if len(raw) != count_sent(result):
@@ -132,8 +132,11 @@ def decode_results(
         for index, (header, data) in enumerate(zip(result.outputs, raw, strict=True))
     ]
     rows = zip(*columns, strict=True) if columns else [()] * count
-    server = _timings(result.timings)
-    return [Outcome(outputs, _beside(server, each)) for outputs, each in zip(rows, elapsed_ms, strict=True)]
+    queue_ms, inference_ms, server_ms, _ = _timings(result.timings, 0.0)
+    return [
+        Outcome(outputs, Timings(queue_ms, inference_ms, server_ms, max(0.0, each - server_ms)))
+        for outputs, each in zip(rows, elapsed_ms, strict=True)
+    ]
 
 
 def decode_layers(layers: Iterable[types_pb2.LayerTime]) -> list[LayerTime]:
@@ -224,15 +227,9 @@ def _column(index: int, header: types_pb2.TensorHeader, data: WireBytes, count: 
     return [OutputValue(index, element_type, shape, part) for part in parts]
 
 
-def _timings(timings: types_pb2.Timings) -> Timings:
-    """Read where the time on the server went."""
-    return Timings(timings.queue_us / 1000, timings.inference_us / 1000, timings.total_us / 1000)
-
-
-def _beside(server: Timings, elapsed_ms: float) -> Timings:
-    """Add what an execution took beside its time on the server."""
-    queue_ms, inference_ms, server_ms, _ = server
-    return Timings(queue_ms, inference_ms, server_ms, max(0.0, elapsed_ms - server_ms))
+def _timings(timings: types_pb2.Timings, elapsed_ms: float) -> Timings:
+    server_ms = timings.total_us / 1000
+    return Timings(timings.queue_us / 1000, timings.inference_us / 1000, server_ms, max(0.0, elapsed_ms - server_ms))
 
 
 def _port(port: types_pb2.Port) -> PortDescription:
