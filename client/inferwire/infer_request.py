@@ -30,7 +30,6 @@ from inferwire.profiling import ProfilingInfo
 from inferwire.remote_model import RemoteModel
 from inferwire.request_state import Phase, Run
 from inferwire.request_states import RequestStates
-from inferwire.request_tensors import KeptOutputs
 from inferwire.tensor_access import TensorAccess
 from inferwire.transport.protocol import ExecutionHeader, LayerTime, Outcome, Timings
 from inferwire.variable_state import VariableState
@@ -375,11 +374,10 @@ class InferRequest(TensorAccess):
 
         A thread that waits for it itself does the rest.
         """
-        if not self._state.answer(run, outcome):
-            return
         if run.answered is None:
-            self._finish(run)
-        else:
+            if self._state.finish(run, outcome, self._store):
+                self._conclude(run)
+        elif self._state.answer(run, outcome):
             run.answered.set()
 
     def _receive(self, run: Run) -> None:
@@ -391,29 +389,29 @@ class InferRequest(TensorAccess):
             self.cancel()
             raise
         if run.phase is Phase.ANSWERED:
-            self._finish(run)
+            self._state.end(run, self._store(run, run.outcome or Outcome()))
+            self._conclude(run)
 
-    def _finish(self, run: Run) -> None:
-        """Store what was answered and make the request idle; then its callback, then the end."""
-        error = self._store(run.outcome or Outcome(), run.keeps)
-        self._state.end(run, error)
-        if error is None and run.callback is not None:
+    def _conclude(self, run: Run) -> None:
+        """Call back, and then let go of whoever waits for the end."""
+        if run.error is None and run.callback is not None:
             CALLBACK_THREADS.run(partial(self._call_back, run, run.callback))
         else:
             run.conclude()
 
-    def _store(self, outcome: Outcome, keeps: KeptOutputs) -> RuntimeError | None:
-        self._profile = outcome.profile or self._profile
-        error = outcome.error
+    def _store(self, run: Run, outcome: Outcome) -> RuntimeError | None:
+        outputs, timings, error, profile = outcome
+        if profile:
+            self._profile = profile
         if error is not None:
             if isinstance(error, TensorLost):
                 return tensor_lost(self._model.transport.address, error)
             return error if self._states is None else self._states.failed(error)
         if self._states is not None:
             self._states.succeeded()
-        self._timings = outcome.timings
+        self._timings = timings
         try:
-            self._tensors.store(outcome.outputs, keeps)
+            self._tensors.store(outputs, run.keeps)
         except RuntimeError as error:
             return error
         except ValueError as error:

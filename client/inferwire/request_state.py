@@ -157,8 +157,8 @@ class RequestState:
         Raises:
             RuntimeError: If it is busy.
         """
-        with self._lock:
-            self._require_idle()
+        if self._is_busy:
+            raise RuntimeError(BUSY)
 
     def claim(self) -> None:
         """Make the request busy, for an execution that is being prepared.
@@ -167,7 +167,8 @@ class RequestState:
             RuntimeError: If it is busy.
         """
         with self._lock:
-            self._require_idle()
+            if self._is_busy:
+                raise RuntimeError(BUSY)
             self._is_busy = True
 
     def abandon(self) -> None:
@@ -186,8 +187,18 @@ class RequestState:
         if run.phase is Phase.CANCELLED:
             execution.cancel()
 
+    def finish(self, run: Run, outcome: Outcome, store: Callable[[Run, Outcome], RuntimeError | None]) -> bool:
+        """Have an answer stored and make the request idle again; false where it comes too late."""
+        with self._lock:
+            if run.phase is not Phase.RUNNING:
+                return False
+            run.error = store(run, outcome)
+            run.phase = Phase.ENDED
+            self._is_busy = False
+            return True
+
     def answer(self, run: Run, outcome: Outcome) -> bool:
-        """Take an answer; false where it comes too late. The request stays busy."""
+        """Take an answer that somebody else will store; false where it comes too late. The request stays busy."""
         with self._lock:
             if run.phase is not Phase.RUNNING:
                 return False
@@ -202,8 +213,7 @@ class RequestState:
                 return
             run.phase = Phase.ENDED
             run.outcome = None
-            if error is not None:
-                run.error = error
+            run.error = error
             self._is_busy = False
 
     def cancel(self) -> Run | None:
@@ -220,7 +230,3 @@ class RequestState:
         if run.answered is not None:
             run.answered.set()
         return run
-
-    def _require_idle(self) -> None:
-        if self._is_busy:
-            raise RuntimeError(BUSY)

@@ -181,26 +181,25 @@ class RequestTensors:
         """
         if len(outputs) != len(self._outputs):
             raise RuntimeError(f"the server gave {len(outputs)} outputs, expected {len(self._outputs)}")
-        for tensor, output in zip(self._outputs, outputs, strict=True):
-            memory = tensor.memory
-            if memory.row is not output.element_type:
+        for position, element_type, shape, data in outputs:
+            memory = self._outputs[position].memory
+            if memory.row is not element_type:
                 raise RuntimeError(
-                    f"the server gave output {output.position} as {output.element_type.name}, "
-                    f"expected {memory.row.name}"
+                    f"the server gave output {position} as {element_type.name}, expected {memory.row.name}"
                 )
-            if output.data is not None:
+            if data is not None:
                 if kept and isinstance(memory, RemoteMemory):
-                    raise _not_kept(output)
-                memory.load_wire(output.shape, output.data)
-            elif output.position in kept:
-                memory.keep(kept[output.position].take(memory.row, output.shape))
+                    raise _not_kept(position, element_type.byte_size(shape))
+                memory.load_wire(shape, data)
+            elif position in kept:
+                memory.keep(kept[position].take(memory.row, shape))
             else:
-                raise RuntimeError(f"the server kept output {output.position}, which it was to send")
+                raise RuntimeError(f"the server kept output {position}, which it was to send")
 
 
-def _not_kept(output: OutputValue) -> RuntimeError:
+def _not_kept(position: int, byte_size: int) -> RuntimeError:
     return RuntimeError(
-        f"output {output.position} has {output.element_type.byte_size(output.shape)} bytes, which the server cannot "
+        f"output {position} has {byte_size} bytes, which the server cannot "
         "keep for this client beside what it keeps already; free some remote tensors, or start the server with a "
         "larger --max-session-tensors-mb"
     )
