@@ -10,8 +10,6 @@ import numpy as np
 from tests.bench.load import Answered, KnownAnswers, check
 from tests.bench.networks import Array
 
-QUEUE = "AsyncInferQueue"
-
 
 def infer(compiled: Any, sample: Array, expected: Array) -> Callable[[float], Answered]:
     """One request, one inference after the other."""
