@@ -51,10 +51,15 @@ class Dormant:
 
     spec: ModelSpec
     devices: tuple[str, ...]
+    optimal_requests: int
     optimal_slots: int
     properties: Properties
 
     def create_slot(self, *, keeps_states: bool = False) -> Slot:  # noqa: ARG002 - takes what every model takes
+        """Refuse: nobody runs what is not there."""
+        raise bug(f"model {self.spec.name} is unloaded and was asked for a slot")
+
+    def create_quick_slot(self) -> Slot | None:
         """Refuse: nobody runs what is not there."""
         raise bug(f"model {self.spec.name} is unloaded and was asked for a slot")
 
@@ -152,7 +157,11 @@ class Idleness:
             return
         compiled = self._model.compiled
         self._model.compiled = Dormant(
-            compiled.spec, compiled.devices, compiled.optimal_slots, dict(compiled.properties)
+            compiled.spec,
+            compiled.devices,
+            compiled.optimal_requests,
+            compiled.optimal_slots,
+            dict(compiled.properties),
         )
         self._timer = None
         log.info("model unloaded", model=self._model.name, idle_s=self._limit_s)

@@ -67,6 +67,11 @@ class PictureModel:
         return self._compiled.devices
 
     @property
+    def optimal_requests(self) -> int:
+        """How many inferences its devices compute at once."""
+        return self._compiled.optimal_requests
+
+    @property
     def optimal_slots(self) -> int:
         """How many inferences at once keep its devices busy."""
         return self._compiled.optimal_slots
@@ -79,6 +84,9 @@ class PictureModel:
     def create_slot(self, *, keeps_states: bool = False) -> PictureSlot:
         """Make a slot."""
         return PictureSlot(self._compiled.create_slot(keeps_states=keeps_states), self.decoders)
+
+    def create_quick_slot(self) -> None:
+        """Make none: decoding takes longer than anything on the loop may."""
 
     def layers(self) -> tuple[LayerTime, ...]:
         """List its layers, none of which has run."""
