@@ -73,7 +73,8 @@ class InferRequest(TensorAccess):
         self._timings = Timings()
         self._profile: Sequence[LayerTime] = ()
         self._postpone_outputs = False
-        self._weak_self: weakref.ref[InferRequest] = weakref.ref(self)
+        # As `weakref.WeakMethod`, which would make the method anew for each answer.
+        self._deliver = partial(_deliver, weakref.ref(self), self._take_answer.__func__)
 
     def __repr__(self) -> str:
         return f"<InferRequest:\n{self._model.ports!r}>"
@@ -360,7 +361,7 @@ class InferRequest(TensorAccess):
 
     def _submit(self, header: ExecutionHeader, run: Run) -> None:
         """Hand an execution that has begun to the transport; what fails ends it."""
-        deliver = partial(_deliver, self._weak_self, run)
+        deliver = partial(self._deliver, run)
         try:
             execution = self._model.transport.submit(header, self._tensors.bytes_to_send(run.reads), deliver)
         except BaseException as error:
@@ -369,11 +370,8 @@ class InferRequest(TensorAccess):
             raise
         self._state.sent(run, execution)
 
-    def take_answer(self, run: Run, outcome: Outcome) -> None:
-        """Take an answer on the transport's thread; for the SDK's own use, not in openvino.
-
-        A thread that waits for it itself does the rest.
-        """
+    def _take_answer(self, run: Run, outcome: Outcome) -> None:
+        """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
         if run.answered is None:
             if self._state.finish(run, outcome, self._store):
                 self._conclude(run)
@@ -459,11 +457,16 @@ class InferRequest(TensorAccess):
         return OVDict(results, later)
 
 
-def _deliver(weak_request: weakref.ref[InferRequest], run: Run, outcome: Outcome) -> None:
+def _deliver(
+    weak_request: Callable[[], InferRequest | None],
+    take: Callable[[InferRequest, Run, Outcome], None],
+    run: Run,
+    outcome: Outcome,
+) -> None:
     """Deliver to a request, unless nobody holds it any more: its callback is then not called."""
     request = weak_request()
     if request is not None:
-        request.take_answer(run, outcome)
+        take(request, run, outcome)
 
 
 def _described(error: BaseException) -> str:
