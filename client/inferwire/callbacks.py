@@ -11,12 +11,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from inferwire.process import THIS
 
 FEWEST_THREADS = 4
 """Threads that may run callbacks at once. Started as needed, never all for a single callback."""
+
+_NOBODYS_PLACE = nullcontext()
 
 
 class CallbackThreads:
@@ -37,12 +39,12 @@ class CallbackThreads:
         if not self._is_one_coming:
             self._call_in()
 
-    @contextmanager
-    def blocking(self) -> Generator[None]:
+    def blocking(self) -> AbstractContextManager[None]:
         """Let another thread take over while the calling one, if it is one of these, waits."""
-        if not getattr(self._local, "is_worker", False):
-            yield
-            return
+        return self._giving_way() if getattr(self._local, "is_worker", False) else _NOBODYS_PLACE
+
+    @contextmanager
+    def _giving_way(self) -> Generator[None]:
         with self._lock:
             self._awake -= 1
         if self._waiting:

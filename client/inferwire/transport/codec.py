@@ -156,7 +156,7 @@ def decode_layers(layers: Iterable[types_pb2.LayerTime]) -> list[LayerTime]:
 
 def count_sent(result: inference_pb2.ExecutionResult) -> int:
     """How many of a result's outputs have their bytes in the message."""
-    return sum(not header.HasField("stored") for header in result.outputs)
+    return len(result.outputs) - sum([header.HasField("stored") for header in result.outputs])
 
 
 def decode_error(error: types_pb2.Error) -> InferwireError:
