@@ -24,7 +24,6 @@ from inferwire_server.transport.rest.oip_routes import OipRoutes
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rest.quick_routes import QuickRoutes
 from inferwire_server.transport.rest.repository_routes import RepositoryRoutes
-from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.rest.responses import bug_response, problem
 from inferwire_server.transport.rest.routes import Route
 from inferwire_server.transport.rest.server_routes import ServerRoutes
@@ -36,7 +35,7 @@ class Api(FastAPI):
 
     def __init__(self, quick: Sequence[routing.Route], **settings: Any) -> None:
         super().__init__(**settings)
-        self._entry = RequestIds(QuickRoutes(quick, super().__call__))
+        self._entry = QuickRoutes(quick, super().__call__)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request: by a quick route, or through the framework, which takes as long as a tiny inference."""

@@ -22,6 +22,7 @@ from inferwire_server.transport import oip
 from inferwire_server.transport.rest import oip_answer
 from inferwire_server.transport.rest.binary_extension import HEADER_LENGTH, RAW, Tail, header_length, raw_input
 from inferwire_server.transport.rest.bodies import read_body
+from inferwire_server.transport.rest.exchange import Headers
 from inferwire_server.transport.rest.oip_answer import Written
 from inferwire_server.transport.rest.oip_request import (
     LONGEST_KNOWN,
@@ -32,7 +33,7 @@ from inferwire_server.transport.rest.oip_request import (
     parse_known,
 )
 from inferwire_server.transport.rest.request_headers import header
-from inferwire_server.transport.rest.responses import JSON, BytesResponse, Headers
+from inferwire_server.transport.rest.responses import JSON, BytesResponse
 
 OCTETS = b"application/octet-stream"
 
