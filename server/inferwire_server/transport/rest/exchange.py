@@ -1,6 +1,6 @@
 """A request and its answer, on the connection they came by: what an application may do that ASGI has no words for.
 
-HTTP/1.1 alone offers it, in each request's scope. Who does without uses ASGI's own events, which cost more.
+`HttpProtocol` puts it into each request's scope. Whatever it does to uvicorn's own record of the request is done here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TypeAlias
 from weakref import ref
 
 from starlette.requests import ClientDisconnect
-from starlette.types import Scope
+from starlette.types import Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
@@ -64,6 +64,11 @@ class Exchange:
         # Its scope holds this exchange: they would keep one another until garbage is looked for.
         self._cycle = ref(cycle)
         self.connection = connection
+
+    def takes(self, send: Send) -> bool:
+        """Whether events sent so come straight to the connection: else somebody between wants to see them."""
+        cycle = self._cycle()
+        return cycle is not None and send == cycle.send
 
     async def answer(self, headers: Headers, body: bytes) -> None:
         """Answer 200 with a whole body, written at once. The headers say its length, and nothing that a peer has sent.

@@ -35,9 +35,13 @@ class BytesResponse(Response):
         self.body = body
         self.raw_headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - it needs no events
-        """Send it, by the shortest way."""
-        await exchange_of(scope).answer(self.raw_headers, self.body)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, by the shortest way there is."""
+        exchange = exchange_of(scope)
+        if exchange.takes(send):
+            await exchange.answer(self.raw_headers, self.body)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 def json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
