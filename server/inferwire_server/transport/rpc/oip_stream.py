@@ -14,16 +14,15 @@ from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.transport import oip
 from inferwire_server.transport.oip import OipCall
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.exchange import Exchange
 from inferwire_server.transport.rpc.oip_codec import (
-    decode_call,
     encode_answer,
     encode_streamed,
     encode_streamed_error,
     split_request,
 )
+from inferwire_server.transport.rpc.oip_plans import plan_of
 from inferwire_server.transport.rpc.status import Context, as_serving_error, too_large
 
 _MOST_WAITING = 256
@@ -105,14 +104,14 @@ class OipStream:
 
     def _receive(self, data: bytes) -> None:
         received_at = monotonic()
-        request, raw = split_request(data)
-        self._pending.append(_Pending(request.id, self._start(request, raw, received_at)))
+        request_id, head, raw = split_request(data)
+        self._pending.append(_Pending(request_id, self._start(head, raw, received_at)))
         self.wake()
 
-    def _start(self, request: pb.ModelInferRequest, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
+    def _start(self, head: bytes, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
         try:
-            call = decode_call(request, raw)
-            return call, self._services.inference.submit(call.inference(), lambda _: self.wake(), received_at)
+            plan = plan_of(head, len(raw))
+            return plan.call, self._services.inference.submit(plan.inference(raw), lambda _: self.wake(), received_at)
         except Exception as error:  # noqa: BLE001 - one request's bug is no other's
             return as_serving_error(error)
 
