@@ -6,7 +6,7 @@ kept for the next that has the same head.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -36,6 +36,9 @@ class RawInput:
     shape: tuple[int, ...]
 
 
+_Planned: TypeAlias = RawInput | Tensor | SharedTensor
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What the head of a request says.
@@ -46,7 +49,7 @@ class Plan:
     """
 
     call: OipCall
-    inputs: tuple[tuple[str, RawInput | Tensor | SharedTensor], ...]
+    inputs: tuple[tuple[str, _Planned], ...]
     _wanted: Inference
 
     @classmethod
@@ -71,17 +74,7 @@ class Plan:
     def inference(self, raw: Sequence[bytes | memoryview]) -> Inference:
         """Say what is to run, on the raw tensors of a request."""
         data = iter(raw)
-        return self._wanted.with_inputs(
-            tuple(
-                [
-                    (
-                        name,
-                        Tensor(given.element_type, given.shape, next(data)) if isinstance(given, RawInput) else given,
-                    )
-                    for name, given in self.inputs
-                ]
-            )
-        )
+        return self._wanted.with_inputs(tuple([(name, _filled(given, data)) for name, given in self.inputs]))
 
 
 _kept_plan = lru_cache(_MOST_KEPT)(Plan.of)
@@ -96,6 +89,10 @@ def plan_of(head: bytes, raw_count: int) -> Plan:
     return _kept_plan(head, raw_count) if len(head) <= _LONGEST_KEPT else Plan.of(head, raw_count)
 
 
+def _filled(given: _Planned, data: Iterator[bytes | memoryview]) -> Tensor | SharedTensor:
+    return Tensor(given.element_type, given.shape, next(data)) if isinstance(given, RawInput) else given
+
+
 def decode_parameters(parameters: Mapping[str, pb.InferParameter]) -> dict[str, Parameter]:
     """Read parameters; one without a value is as good as none."""
     decoded: dict[str, Parameter] = {}
@@ -106,14 +103,14 @@ def decode_parameters(parameters: Mapping[str, pb.InferParameter]) -> dict[str, 
     return decoded
 
 
-def _inputs(request: pb.ModelInferRequest, raw_count: int) -> tuple[tuple[str, RawInput | Tensor | SharedTensor], ...]:
+def _inputs(request: pb.ModelInferRequest, raw_count: int) -> tuple[tuple[str, _Planned], ...]:
     """Find each input's elements: in shared memory, among the raw ones, which skip those, or in its contents."""
     model = request.model_name
     places = [_place_of(given) for given in request.inputs]
     expected = places.count(None)
     if raw_count not in (0, expected):
         raise invalid_input(f"expected {expected} entries in raw_input_contents for model '{model}', got {raw_count}")
-    inputs: list[tuple[str, RawInput | Tensor | SharedTensor]] = []
+    inputs: list[tuple[str, _Planned]] = []
     for given, place in zip(request.inputs, places, strict=True):
         if place is not None:
             tensor = SharedTensor(_type_of(given, model), tuple(given.shape), place)

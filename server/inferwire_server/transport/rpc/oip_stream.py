@@ -106,14 +106,19 @@ class OipStream:
         received_at = monotonic()
         request_id, head, raw = split_request(data)
         self._pending.append(_Pending(request_id, self._start(head, raw, received_at)))
-        self.wake()
+        self._wake_if_ready()
 
     def _start(self, head: bytes, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
         try:
             plan = plan_of(head, len(raw))
-            return plan.call, self._services.inference.submit(plan.inference(raw), lambda _: self.wake(), received_at)
+            return plan.call, self._services.inference.submit(plan.inference(raw), self._wake_if_ready, received_at)
         except Exception as error:  # noqa: BLE001 - one request's bug is no other's
             return as_serving_error(error)
+
+    def _wake_if_ready(self, _: Job | None = None) -> None:
+        """Wake the writer only for what it can send: a request that waits for an older one is taken after that."""
+        if self.is_ready:
+            self.wake()
 
     def _answer(self, pending: _Pending) -> bytes:
         if isinstance(pending.outcome, ServingError):
