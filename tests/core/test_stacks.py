@@ -13,7 +13,7 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Apart, Job, JobState, Result, Timings, Work
-from inferwire_server.core.stacks import DROPPED, cut, ends, executions, is_whole, results, together
+from inferwire_server.core.stacks import DROPPED, cut, ends, executions, inference_shapes, is_whole, results, together
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 
@@ -177,3 +177,11 @@ def test_nothing_is_dropped_of_what_has_ended() -> None:
 
 def test_the_repr_of_a_stack_says_how_many() -> None:
     assert repr(Job("m", a_stack(3), submitted_at=0.0)) == "<Job on m: queued, 3 executions>"
+
+
+def test_the_shapes_of_an_inference_have_the_rows_of_all_its_work() -> None:
+    one, three = tensor(*range(2), rows=1), tensor(*range(6), rows=3)
+    assert inference_shapes([Work((one, one), (0,))]) == ((1, 2), (1, 2))
+    assert inference_shapes([Work((one,), (0,)), Work((three,), (0,))]) == ((4, 2),)
+    assert inference_shapes([Work((three,), (0,), count=3)]) == ((3, 2),)
+    assert inference_shapes([Work((three,), (0,), count=3, one_by_one=True)]) == ((1, 2),)

@@ -21,7 +21,8 @@ from inferwire_proto.properties import EnumValue
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel, _texts
+from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.engine.openvino_specs import texts
 from inferwire_server.errors import ServingError
 
 DATA = Path(__file__).parent.parent / "data"
@@ -471,4 +472,4 @@ def test_what_a_model_says_is_written_as_in_a_file(
 ) -> None:
     model: Any = ov.Core().read_model(identity(tmp_path, BY_NAME["f32"]).path)
     model.set_rt_info(value, "said")
-    assert _texts(model.get_rt_info())["said"] == text
+    assert texts(model.get_rt_info())["said"] == text

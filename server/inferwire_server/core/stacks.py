@@ -14,7 +14,7 @@ from dataclasses import replace
 from math import prod
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import parts, stack
+from inferwire_server.core.batching import parts, rows_of, stack
 from inferwire_server.core.job import Apart, Job, JobState, Outcome, Result, Work, state_of
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
@@ -37,6 +37,17 @@ def cut(work: Work, size: int) -> list[Work]:
 def executions(work: Work) -> list[Work]:
     """Take work apart into that of each execution, without a copy."""
     return cut(work, 1)
+
+
+def inference_shapes(works: Sequence[Work]) -> tuple[tuple[int, ...], ...]:
+    """Say which shapes the inputs have of the inference that this work is, or of each where it runs one by one."""
+    first = works[0]
+    if len(works) > 1:
+        rows = sum([rows_of(work) for work in works])
+        return tuple([(rows, *tensor.shape[1:]) for tensor in first.inputs])
+    if first.one_by_one and first.count > 1:
+        return tuple([(tensor.shape[0] // first.count, *tensor.shape[1:]) for tensor in first.inputs])
+    return tuple([tensor.shape for tensor in first.inputs])
 
 
 def together(given: Sequence[Result]) -> Outcome:

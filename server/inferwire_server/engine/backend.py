@@ -152,6 +152,10 @@ class CompiledModel(Protocol):
         """Make a slot. Unless it keeps the model's states, every inference in it starts from fresh ones."""
         ...
 
+    def create_quick_slot(self) -> Slot | None:
+        """Make a slot that computes on the thread that calls it and no other; None where no inference can be brief."""
+        ...
+
     def layers(self) -> tuple[LayerTime, ...]:
         """List its layers, none of which has run."""
         ...

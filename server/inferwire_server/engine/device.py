@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any, Protocol, TypeVar
 
@@ -12,10 +14,12 @@ import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.bindings import Binding
-from inferwire_server.core.job import Job, Outcome, Work
+from inferwire_server.core.job import Job, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
 from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop, Unbound
+from inferwire_server.engine.backend import Slot
 from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
+from inferwire_server.engine.quick_slot import Place
 from inferwire_server.engine.slot_runs import SlotRun
 from inferwire_server.engine.slot_threads import SlotThreads
 from inferwire_server.errors import ServingError
@@ -23,6 +27,9 @@ from inferwire_server.errors import ServingError
 T = TypeVar("T")
 
 log = structlog.stdlib.get_logger()
+
+TURN_S = 0.0005
+"""How long the inferences of one stack may keep the loop, before others have their turn."""
 
 
 class Observer(Protocol):
@@ -60,8 +67,20 @@ class Observer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What a slot of a model is at, and where."""
+
+    model: ModelKey
+    number: int
+    slot: Slot
+    place: Place
+    run: SlotRun
+    began_at: float
+
+
 class Device:
-    """A device's queue and its models' slots. Everything but a slot's run happens on the loop.
+    """A device's queue and its models' slots. Everything but a slot's run happens on the loop, and brief runs do, too.
 
     `clock` is finer than the time of some loops, whose epoch it shares: jobs are timed by it.
     """
@@ -76,6 +95,7 @@ class Device:
         self._loop = asyncio.get_running_loop()
         self._threads = SlotThreads(f"slot-{name}")
         self._slots: dict[ModelKey, ModelSlots] = {}
+        self._running: dict[tuple[ModelKey, int], _Running] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}
         # A timer of uvloop whose time has come already does not say when it is due.
         self._timer: asyncio.Handle | None = None
@@ -200,9 +220,8 @@ class Device:
         for job in self._scheduler.jobs:
             self.cancel(job, reason)
         # One that was cancelled a moment before its inference began runs on: stop that too.
-        for slots in self._slots.values():
-            for slot in slots:
-                slot.cancel()
+        for running in self._running.values():
+            running.slot.cancel()
 
     def close(self) -> None:
         """Let the threads go. Jobs must have ended before."""
@@ -227,7 +246,7 @@ class Device:
             case Start(jobs, slot):
                 self._start(jobs, slot)
             case Stop(model, slot):
-                self._slots[model][slot].cancel()
+                self._running[model, slot].slot.cancel()
             case End(job):
                 self._end(job)
             case Unbound(binding, slot):
@@ -253,27 +272,44 @@ class Device:
             self._threads.run(work)
         _tell(binding.on_end, binding)
 
-    def _start(self, jobs: tuple[Job, ...], slot: int) -> None:
+    def _start(self, jobs: tuple[Job, ...], number: int) -> None:
         model = jobs[0].model
         count = sum([job.count for job in jobs])
         for _ in range(count if jobs[0].work.one_by_one else 1):
             self._observer.inference_started(self.name, model, 1 if jobs[0].work.one_by_one else count)
-        run, began_at = SlotRun(self._slots[model][slot], jobs), self._clock()
+        slot, place = self._slots[model].choose(number, [job.work for job in jobs])
+        running = _Running(model, number, slot, place, SlotRun(slot, jobs), self._clock())
+        self._running[model, number] = running
+        if place is Place.LOOP:
+            # Not at once: whoever submits hears of no end before the job is theirs.
+            self._loop.call_soon(self._go_on, running, running.run.steps())
+        else:
+            self._threads.run(partial(self._run_on_thread, running))
 
-        def work() -> None:
-            outcomes = run()
-            self._loop.call_soon_threadsafe(self._report, model, slot, outcomes, run.given(outcomes), began_at)
+    def _run_on_thread(self, running: _Running) -> None:
+        running.run()
+        self._loop.call_soon_threadsafe(self._report_from_thread, running)
 
-        self._threads.run(work)
-
-    def _report(
-        self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], given: Sequence[Work], began_at: float
-    ) -> None:
+    def _report_from_thread(self, running: _Running) -> None:
         self._threads.done()
-        now = self._clock()
-        if given:
-            self._observer.inference_ended(self.name, model, given, now - began_at)
-        self._apply(self._scheduler.report(model, slot, outcomes, now))
+        self._report(running)
+
+    def _go_on(self, running: _Running, steps: Iterator[None]) -> None:
+        """Run on the loop, and let others have it from time to time."""
+        until = self._clock() + TURN_S
+        for _ in steps:
+            if self._clock() >= until:
+                self._loop.call_soon(self._go_on, running, steps)
+                return
+        self._report(running)
+
+    def _report(self, running: _Running) -> None:
+        model, number, run, now = running.model, running.number, running.run, self._clock()
+        del self._running[model, number]
+        self._slots[model].release(running.place)
+        if given := run.given:
+            self._observer.inference_ended(self.name, model, given, now - running.began_at)
+        self._apply(self._scheduler.report(model, number, run.outcomes, now))
         self._arm_timer()
 
     def _arm_timer(self) -> None:

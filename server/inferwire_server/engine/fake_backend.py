@@ -110,10 +110,15 @@ class FakeModel:
     optimal_slots: int = 2
     properties: Properties = field(default_factory=dict[str, PropertyValue])
     can_cancel: bool = True
+    is_quick: bool = False
 
     def create_slot(self, *, keeps_states: bool = False) -> FakeSlot:
         """Make a slot. Where it keeps states, each counts its inferences, as one f32."""
         return FakeSlot(self, keeps_states=keeps_states)
+
+    def create_quick_slot(self) -> FakeSlot | None:
+        """Make a slot like any other, if the test asks for one."""
+        return FakeSlot(self, keeps_states=False) if self.is_quick else None
 
     def layers(self) -> tuple[LayerTime, ...]:
         """List the one layer it has."""

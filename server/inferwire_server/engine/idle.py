@@ -58,6 +58,14 @@ class Dormant:
         """Refuse: nobody runs what is not there."""
         raise bug(f"model {self.spec.name} is unloaded and was asked for a slot")
 
+    def create_quick_slot(self) -> Slot | None:
+        """Refuse, until it is loaded.
+
+        Raises:
+            ServingError: MODEL_NOT_READY.
+        """
+        raise self._not_ready()
+
     def layers(self) -> tuple[LayerTime, ...]:
         """Refuse, until it is loaded.
 

@@ -1,21 +1,31 @@
-"""A model's slots: those that its callers share, and one for each caller that is bound to it."""
+"""A model's slots: those that its callers share, one for each caller that is bound to it, and the one on the loop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from inferwire_server.core.job import Finishes
+from inferwire_server.core.job import Finishes, Work
 from inferwire_server.core.layers import LayerTime
+from inferwire_server.core.stacks import inference_shapes
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import CompiledModel, Slot
+from inferwire_server.engine.quick_slot import Place, QuickSlot
 from inferwire_server.errors import bug
 
 
 class ModelSlots:
-    """Slots by number: the shared ones first, then the bound ones, which come and go with their callers."""
+    """Slots by number: the shared ones first, then the bound ones, which come and go with their callers.
 
-    def __init__(self, shared: Sequence[Slot], create_bound: Callable[[], Slot]) -> None:
+    Attributes:
+        quick: The one for inferences that run on the loop, whatever their number; None where none can be so brief.
+    """
+
+    def __init__(
+        self, shared: Sequence[Slot], create_bound: Callable[[], Slot], quick: QuickSlot | None = None
+    ) -> None:
+        self.quick = quick
         self._shared = shared
         self._create_bound = create_bound
         self._bound: dict[int, BoundSlot] = {}
@@ -24,7 +34,9 @@ class ModelSlots:
     def of(cls, compiled: CompiledModel, count: int) -> ModelSlots:
         """Make the slots of a compiled model: so many that its callers share."""
         shared = [compiled.create_slot() for _ in range(count)]
-        return cls(shared, lambda: compiled.create_slot(keeps_states=True))
+        quick = compiled.create_quick_slot()
+        create_bound = partial(compiled.create_slot, keeps_states=True)
+        return cls(shared, create_bound, None if quick is None else QuickSlot(quick))
 
     def __repr__(self) -> str:
         return f"<ModelSlots: {len(self._shared)} shared, {len(self._bound)} bound>"
@@ -44,6 +56,19 @@ class ModelSlots:
         if bound is None:
             bound = self._bound[number] = BoundSlot(self._create_bound)
         return bound
+
+    def choose(self, number: int, works: Sequence[Work]) -> tuple[Slot, Place]:
+        """Say in which slot, and where, the slot of this number is to run work as one inference, or one by one."""
+        quick = self.quick
+        if quick is None or any(work.is_profiled for work in works):
+            return self[number], Place.THREAD
+        place = quick.begin(inference_shapes(works))
+        return self[number] if place is Place.THREAD else quick, place
+
+    def release(self, place: Place) -> None:
+        """Take note that what was to run there has ended."""
+        if self.quick is not None:
+            self.quick.end(place)
 
     def take(self, number: int) -> BoundSlot | None:
         """Give up a bound slot, if it was ever used: the next caller of this number gets a new one."""

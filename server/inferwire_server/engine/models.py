@@ -277,6 +277,8 @@ def _warm_up(spec: ModelSpec, slots: ModelSlots, shapes: Mapping[str, tuple[int,
         inputs, outputs = zeros(spec, shapes), spec.select(())
         for slot in slots:
             slot.run(inputs, outputs)
+        if slots.quick is not None:
+            slots.quick.try_out(inputs, outputs)
     except ServingError as error:
         raise ServingError(Code.MODEL_FAILED, f"it does not warm up: {error.message}") from error
 

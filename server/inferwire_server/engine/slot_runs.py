@@ -1,12 +1,12 @@
-"""What a slot's thread does with jobs: runs them as one inference, and each execution alone if that fails.
+"""What a slot does with jobs: runs them as one inference, and each execution alone if that fails.
 
-Blocks, and knows nothing of the loop. Whatever a slot raises is an outcome: a thread that did
-not report would lose its slot.
+Blocks, and knows neither threads nor the loop. Whatever a slot raises is an outcome: a slot of which nobody
+heard again would be lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -22,38 +22,58 @@ T = TypeVar("T")
 
 
 class SlotRun:
-    """Jobs that a slot is to run. Holds their work: a job lets go of its own when it is cancelled."""
+    """Jobs that a slot is to run. Holds their work: a job lets go of its own when it is cancelled.
+
+    Attributes:
+        outcomes: What each job gave, once all steps are done.
+    """
 
     def __init__(self, slot: Slot, jobs: tuple[Job, ...]) -> None:
+        self.outcomes: Sequence[Outcome] = ()
         self._slot = slot
         self._jobs = jobs
         self._works = [job.work for job in jobs]
 
-    def __call__(self) -> list[Outcome]:
-        """Give each job its outcome. Jobs that were cancelled on the way here have nothing left to run."""
+    def __call__(self) -> Sequence[Outcome]:
+        """Run to the end, and give each job its outcome."""
+        for _ in self.steps():
+            pass
+        return self.outcomes
+
+    def steps(self) -> Iterator[None]:
+        """Run an inference at each step. Jobs that were cancelled on the way here have nothing left to run."""
         wanted = [index for index, job in enumerate(self._jobs) if job.error is None]
         works = [self._works[index] for index in wanted]
-        is_one_run = sum([work.count for work in works]) > 1 and not works[0].one_by_one
-        found = self._run_together(wanted) if is_one_run else None
-        if found is None:
-            return [self._run_apart(index) for index in range(len(self._jobs))]
+        if sum([work.count for work in works]) > 1 and not works[0].one_by_one:
+            found = self._run_together(wanted)
+            yield
+        else:
+            found = None
         outcomes: list[Outcome] = [job.error or () for job in self._jobs]
-        for index, outcome in zip(wanted, found, strict=True):
-            outcomes[index] = outcome
-        return outcomes
+        if found is None:
+            for index in range(len(self._jobs)):
+                outcomes[index] = yield from self._run_apart(index)
+        else:
+            for index, outcome in zip(wanted, found, strict=True):
+                outcomes[index] = outcome
+        self.outcomes = outcomes
 
-    def given(self, outcomes: Sequence[Outcome]) -> list[Work]:
-        """List the work that its outcomes have the outputs of; looking at states is none."""
+    @property
+    def given(self) -> list[Work]:
+        """The work that its outcomes have the outputs of; looking at states is none."""
         return [
             work
-            for work, outcome in zip(self._works, outcomes, strict=True)
+            for work, outcome in zip(self._works, self.outcomes, strict=True)
             if work.states is None and not isinstance(outcome, ServingError)
         ]
 
-    def _run_apart(self, index: int) -> Outcome:
+    def _run_apart(self, index: int) -> Generator[None, None, Outcome]:
         """Run each execution of a job alone."""
-        works = executions(self._works[index])
-        return together([self._run_alone(index, position, work) for position, work in enumerate(works)])
+        results: list[Result] = []
+        for position, work in enumerate(executions(self._works[index])):
+            results.append(self._run_alone(index, position, work))
+            yield
+        return together(results)
 
     def _run_alone(self, index: int, position: int, work: Work) -> Result:
         job = self._jobs[index]

@@ -1,0 +1,82 @@
+"""Between properties as they travel and as OpenVINO reads and gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, cast
+
+import openvino as ov
+
+from inferwire_proto.element_types import BY_NAME, ElementType
+from inferwire_proto.properties import EnumValue, Properties, PropertyValue, Scalar
+
+
+def readable_properties(compiled: ov.CompiledModel) -> Properties:
+    """Read a model's properties; those that cannot be read are left out."""
+    values: dict[str, PropertyValue] = {}
+    for name in compiled.get_property("SUPPORTED_PROPERTIES"):
+        try:
+            values[name] = property_value(compiled.get_property(name))
+        except RuntimeError:
+            continue
+    return values
+
+
+def property_value(value: Any) -> PropertyValue:
+    """Make a property's value one that travels."""
+    if isinstance(value, dict):
+        pairs = cast("dict[Any, Any]", value).items()
+        return {str(key): property_value(item) for key, item in pairs}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = cast("Collection[Any]", value)
+        if isinstance(value, list):
+            return [property_value(item) for item in items]
+        if isinstance(value, tuple):
+            return tuple(property_value(item) for item in items)
+        return {_scalar(item) for item in items}
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Scalar:
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, ov.Type):
+        return BY_NAME.get(value.get_type_name(), value.get_type_name())
+    kind = cast("type[Any]", type(value))
+    if hasattr(kind, "__members__"):
+        module = kind.__module__.rpartition("properties")[2]
+        return EnumValue(f"{module}.{kind.__name__}".lstrip("."), value.name)
+    return str(value)
+
+
+def config_of(properties: Properties) -> dict[str, Any]:
+    """Give properties as OpenVINO reads them."""
+    return {name: _runtime_value(value) for name, value in properties.items()}
+
+
+def set_property(core: Any, where: tuple[str, ...], config: dict[str, Any]) -> None:
+    """Set properties of devices, or of all there is."""
+    for device in where:
+        core.get_versions(device)  # loads its plugin: until then anything would be taken
+    core.set_property(*where, config)
+
+
+def read_back(core: Any, where: tuple[str, ...], name: str, value: PropertyValue) -> PropertyValue:
+    """Read what was set; some of what can be set cannot be read."""
+    try:
+        return property_value(core.get_property(*where, name))
+    except RuntimeError:
+        return value
+
+
+def _runtime_value(value: PropertyValue) -> Any:
+    """Give a property's value as OpenVINO reads it: it takes types and enumerations by name."""
+    match value:
+        case ElementType() | EnumValue():
+            return value.name
+        case list() | tuple() | set():
+            return [_runtime_value(item) for item in value]
+        case dict():
+            return {name: _runtime_value(item) for name, item in value.items()}
+        case _:
+            return value

@@ -1,0 +1,160 @@
+"""Inferences on OpenVINO: one request each, reused, with inputs that are lent to it or, small ones, copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import openvino as ov
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import Finish, Finishes
+from inferwire_server.core.layers import LayerStatus, LayerTime
+from inferwire_server.core.specs import ModelSpec
+from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.openvino_errors import translate
+from inferwire_server.engine.openvino_tensors import from_runtime, to_runtime, view_of
+from inferwire_server.errors import invalid_input
+
+_MICROSECOND = timedelta(microseconds=1)
+
+LARGEST_COPY = 1 << 16
+"""Bytes of an input that a quick slot copies: in these it takes as long as lending them to the request would."""
+
+
+class OpenVinoSlot:
+    """One `InferRequest`, reused.
+
+    The request reads its inputs where the caller's bytes lie and does not keep them alive: the
+    caller holds them until `run` returns, and before that the request gets its own tensors back.
+    """
+
+    def __init__(self, request: ov.InferRequest, spec: ModelSpec, *, resets_states: bool) -> None:
+        self._request = request
+        self._spec = spec
+        self._resets_states = resets_states
+        self._own_inputs = [_own_input(request, index) for index in range(len(spec.inputs))]
+
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+        """Run an inference and give copies of the outputs asked for, or what their finishes make of them."""
+        return translate(Code.INFERENCE_FAILED, lambda: self._run(inputs, outputs, finishes))
+
+    def access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        """Read, write or reset states, and give copies of what was read."""
+        return translate(Code.INVALID_INPUT, lambda: self._access(states))
+
+    def cancel(self) -> None:
+        """Stop the inference that runs, if the device can."""
+        self._request.cancel()
+
+    def profile(self) -> tuple[LayerTime, ...]:
+        """Give what each layer took in the last run."""
+        return translate(Code.INFERENCE_FAILED, lambda: layer_times(self._request))
+
+    def _access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        variables = {variable.name: variable for variable in self._request.query_state()}
+        match states:
+            case ReadStates(names):
+                return tuple(_state(_named(variables, name)) for name in names or variables)
+            case WriteStates(values):
+                for name, tensor in values:
+                    _named(variables, name).state = to_runtime(tensor)
+            case ResetStates(names):
+                for name in names or variables:
+                    _named(variables, name).reset()
+        return ()
+
+    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+        views = [to_runtime(tensor) for tensor in inputs]
+        try:
+            for index, view in enumerate(views):
+                self._request.set_input_tensor(index, view)
+            if self._resets_states:
+                # The slot has served other callers: nobody may see what they left behind.
+                self._request.reset_state()
+            return self._infer(outputs, finishes)
+        finally:
+            for index, own in enumerate(self._own_inputs):
+                self._request.set_input_tensor(index, own)
+
+    def _infer(self, outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+        """Run the request on the inputs it has."""
+        # A completion callback would miss failures and cancels; wait() sees them all.
+        self._request.start_async()
+        self._request.wait()
+        finishing = finishes or [None] * len(outputs)
+        return tuple([self._finished(index, finish) for index, finish in zip(outputs, finishing, strict=True)])
+
+    def _finished(self, index: int, finish: Finish | None) -> Tensor:
+        tensor, element_type = self._request.get_output_tensor(index), self._spec.outputs[index].element_type
+        return from_runtime(tensor, element_type) if finish is None else finish(view_of(tensor, element_type))
+
+
+class OpenVinoQuickSlot(OpenVinoSlot):
+    """One `InferRequest` for inferences so short that copying small inputs beats lending them to it.
+
+    It keeps a tensor of its own for each input, of the shape that it last had.
+    """
+
+    def __init__(self, request: ov.InferRequest, spec: ModelSpec) -> None:
+        super().__init__(request, spec, resets_states=False)
+        self._kept: list[_KeptInput | None] = [None] * len(spec.inputs)
+
+    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+        if any(tensor.byte_size > LARGEST_COPY for tensor in inputs):
+            self._kept = [None] * len(inputs)
+            return super()._run(inputs, outputs, finishes)
+        for index, tensor in enumerate(inputs):
+            kept = self._kept[index]
+            if kept is None or kept.shape != tensor.shape:
+                kept = self._kept[index] = _KeptInput(tensor)
+                self._request.set_input_tensor(index, kept.runtime)
+            kept.content[:] = tensor.data
+        return self._infer(outputs, finishes)
+
+
+class _KeptInput:
+    """A tensor of the runtime, and its bytes to write to."""
+
+    def __init__(self, like: Tensor) -> None:
+        self.shape = like.shape
+        self.runtime = ov.Tensor(getattr(ov.Type, like.element_type.name), ov.Shape(like.shape))
+        self.content = self.runtime.data.reshape(-1).view(np.uint8).data
+
+
+def _named(variables: Mapping[str, Any], name: str) -> Any:
+    if name not in variables:
+        raise invalid_input(f"the model has no state '{name}', expected one of {', '.join(variables)}")
+    return variables[name]
+
+
+def _state(variable: Any) -> Tensor:
+    tensor = variable.state
+    return from_runtime(tensor, BY_NAME[tensor.element_type.get_type_name()])
+
+
+def _own_input(request: ov.InferRequest, index: int) -> ov.Tensor:
+    """Give a tensor that an input can always be set back to: OpenVINO's first one of a bounded shape does not fit."""
+    port = request.model_inputs[index]
+    if port.partial_shape.is_static:
+        return request.get_input_tensor(index)
+    return ov.Tensor(port.element_type, port.partial_shape.get_min_shape())
+
+
+def layer_times(request: ov.InferRequest) -> tuple[LayerTime, ...]:
+    """Give what each layer took in a request's last run."""
+    return tuple(
+        LayerTime(
+            row.node_name,
+            row.node_type,
+            row.exec_type,
+            LayerStatus[row.status.name],
+            row.real_time // _MICROSECOND,
+            row.cpu_time // _MICROSECOND,
+        )
+        for row in request.get_profiling_info()
+    )

@@ -1,0 +1,104 @@
+"""What a model of OpenVINO takes and gives, as the server describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import openvino as ov
+
+from inferwire_proto.element_types import BY_NAME, ElementType
+from inferwire_proto.errors import Code
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
+from inferwire_server.errors import ServingError
+
+
+def spec_of(
+    name: str,
+    ports: ov.Model | ov.CompiledModel,
+    model: ov.Model,
+    names: Sequence[set[str]] | None = None,
+) -> ModelSpec:
+    """Describe a model, compiled or not; `names` are those its ports had before it was compiled."""
+    if names is None:
+        names = [port.get_names() for port in (*ports.inputs, *ports.outputs)]
+    count = len(ports.inputs)
+    return ModelSpec(
+        name,
+        ports_of(ports.inputs, names[:count], "input"),
+        ports_of(ports.outputs, names[count:], "output"),
+        tuple(variable.info.variable_id for variable in model.get_variables()),
+    )
+
+
+def texts(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a model says of itself as texts, or tables of them; not what the runtime has noted of this host."""
+    return {
+        name: texts(cast("dict[str, Any]", below)) if isinstance(below, dict) else _text(below)
+        for name, below in info.items()
+        if not name.startswith("__")
+    }
+
+
+def _text(value: Any) -> str:
+    """Write a value as OpenVINO does in a model's file."""
+    plain = value.value if isinstance(value, ov.OVAny) else value
+    match plain:
+        case bool():
+            return "YES" if plain else "NO"
+        case list() | tuple():
+            return " ".join(map(_text, cast("Sequence[Any]", plain)))
+        case _:
+            return str(plain)
+
+
+def imported_spec(name: str, compiled: ov.CompiledModel) -> ModelSpec:
+    """Describe a model of which there is no source: its states are known to its requests alone."""
+    return ModelSpec(
+        name or compiled.get_property("NETWORK_NAME"),
+        ports_of(compiled.inputs, [port.get_names() for port in compiled.inputs], "input"),
+        ports_of(compiled.outputs, [port.get_names() for port in compiled.outputs], "output"),
+        tuple(state.name for state in compiled.create_infer_request().query_state()),
+    )
+
+
+def ports_of(ports: Sequence[Any], names: Sequence[set[str]], kind: str) -> tuple[PortSpec, ...]:
+    """Describe ports. The protocol's name is the smallest of a port's own, unless another has it too."""
+    smallest = [min(own, default="") for own in names]
+    return tuple(
+        PortSpec(
+            names=frozenset(port.get_names()),
+            oip_name=name if name and smallest.count(name) == 1 else _free_name(f"{kind}_{index}", smallest),
+            element_type=_element_type(port, f"{kind} {index}"),
+            shape=_shape(port.get_partial_shape()),
+            node_name=port.get_node().get_friendly_name(),
+            node_type=port.get_node().get_type_name(),
+        )
+        for index, (port, name) in enumerate(zip(ports, smallest, strict=True))
+    )
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _element_type(port: Any, what: str) -> ElementType:
+    name = port.get_element_type().get_type_name()
+    if name not in BY_NAME:
+        raise ServingError(Code.MODEL_FAILED, f"{what} has element type {name}, expected a known one")
+    return BY_NAME[name]
+
+
+def _shape(shape: ov.PartialShape) -> Shape:
+    if shape.rank.is_dynamic:
+        return None
+    return tuple(Dimension(d.get_min_length(), None if d.get_max_length() == -1 else d.get_max_length()) for d in shape)
+
+
+def partial_shape(shape: Shape) -> ov.PartialShape:
+    """Give a shape as OpenVINO's."""
+    if shape is None:
+        return ov.PartialShape.dynamic()
+    return ov.PartialShape([ov.Dimension(d.min, -1 if d.max is None else d.max) for d in shape])

@@ -1,0 +1,194 @@
+"""Inferences that are shorter than handing them over run on the loop, and everything else is as on threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from threading import get_ident
+
+import pytest
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.batching import Batching
+from inferwire_server.core.job import Job, JobState, Work
+from inferwire_server.core.lane import DEFAULT_TERMS, Terms
+from inferwire_server.core.scheduler import Load, Scheduler
+from inferwire_server.core.stacks import results
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.device import TURN_S, Device
+from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.quick_slot import STRIKES, TRIALS
+from inferwire_server.errors import ServingError
+from inferwire_server.metrics import Metrics
+
+ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
+
+
+@dataclass
+class Rig:
+    """A device with a model that notes which threads it computes on; a test moves the clock."""
+
+    terms: Terms = DEFAULT_TERMS
+    gate: Gate = field(default_factory=Gate)
+    threads: list[int] = field(default_factory=list[int])
+    rows: list[int] = field(default_factory=list[int])
+    compute: Callable[[Tensor], Tensor] = lambda tensor: tensor
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.device = Device("CPU", Scheduler(64), Metrics(), lambda: self.now)
+        model = FakeModel(echo_spec("m"), self._compute, self.gate, is_quick=True)
+        self.device.add_model("m", ModelSlots.of(model, 2), self.terms)
+
+    def _compute(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        self.threads.append(get_ident())
+        self.rows.append(inputs[0].shape[0])
+        return (self.compute(inputs[0]),)
+
+    def submit(self, work: Work) -> tuple[Job, asyncio.Future[Job]]:
+        """Submit a job, and give the future of its end, which may come only once, and only later."""
+        end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        job = Job("m", work, self.now, on_end=end.set_result)
+        self.device.submit(job)
+        assert not end.done()
+        return job, end
+
+    async def learn(self, rows: int = 1) -> None:
+        """Run what it takes to know a shape, and forget what that did."""
+        for _ in range(TRIALS):
+            await self.submit(Work((stack_of(rows),), (0,)))[1]
+        assert get_ident() not in self.threads
+        self.threads.clear()
+        self.rows.clear()
+
+
+def stack_of(rows: int) -> Tensor:
+    return Tensor(BY_NAME["f32"], (rows, 4), bytes(16 * rows))
+
+
+@asynccontextmanager
+async def a_rig(terms: Terms = DEFAULT_TERMS) -> AsyncGenerator[Rig, None]:
+    rig = Rig(terms)
+    try:
+        yield rig
+    finally:
+        rig.gate.open()
+        rig.device.close()
+
+
+async def test_what_is_known_to_be_brief_runs_on_the_loop_and_ends_after_submit_has_returned() -> None:
+    async with a_rig() as rig:
+        await rig.learn()
+        job, end = rig.submit(Work((ROW,), (0,)))
+        assert (job.state, rig.device.load) == (JobState.RUNNING, Load(1, 2, 0))
+        assert (await end).result() == (ROW,)
+        assert rig.threads == [get_ident()]
+        assert rig.device.load == Load(0, 2, 0)
+
+
+async def test_all_of_one_turn_run_on_the_loop_however_many_slots_there_are() -> None:
+    async with a_rig() as rig:
+        await rig.learn()
+        ends = [rig.submit(Work((ROW,), (0,)))[1] for _ in range(10)]
+        assert rig.device.load == Load(2, 2, 8)
+        assert [(await end).state for end in ends] == [JobState.FINISHED] * 10
+        assert set(rig.threads) == {get_ident()}
+
+
+async def test_what_piles_up_in_one_turn_runs_together_once_its_shape_is_known() -> None:
+    async with a_rig(Terms(batching=Batching(64))) as rig:
+        await rig.learn()
+        await rig.learn(6)
+        ends = [rig.submit(Work((ROW,), (0,)))[1] for _ in range(8)]
+        assert [(await end).result() for end in ends] == [(ROW,)] * 8
+        assert sorted(rig.rows) == [1, 1, 6]
+        assert set(rig.threads) == {get_ident()}
+
+
+async def test_a_job_cancelled_before_its_turn_does_not_run() -> None:
+    async with a_rig() as rig:
+        await rig.learn()
+        job, end = rig.submit(Work((ROW,), (0,)))
+        rig.device.cancel(job, "not wanted")
+        assert (await end).state is JobState.CANCELLED
+        await rig.submit(Work((ROW,), (0,)))[1]
+        assert len(rig.threads) == 1
+        assert rig.device.load == Load(0, 2, 0)
+
+
+async def test_a_failure_on_the_loop_is_the_jobs_alone() -> None:
+    def refuse(_: Tensor) -> Tensor:
+        raise ServingError(Code.INFERENCE_FAILED, "no")
+
+    async with a_rig() as rig:
+        await rig.learn()
+        rig.compute = refuse
+        with pytest.raises(ServingError, match="no"):
+            (await rig.submit(Work((ROW,), (0,)))[1]).result()
+        rig.compute = lambda tensor: tensor
+        assert (await rig.submit(Work((ROW,), (0,)))[1]).result() == (ROW,)
+        assert set(rig.threads) == {get_ident()}
+
+
+async def test_a_stack_that_runs_one_by_one_lets_others_have_the_loop_from_time_to_time() -> None:
+    async with a_rig() as rig:
+        await rig.learn()
+        seen: list[int] = []
+
+        def slowly(tensor: Tensor) -> Tensor:
+            rig.now += TURN_S / 2
+            asyncio.get_running_loop().call_soon(lambda: seen.append(len(rig.threads)))
+            return tensor
+
+        rig.compute = slowly
+        job = await rig.submit(Work((stack_of(6),), (0,), count=6, one_by_one=True))[1]
+        assert [result == (ROW,) for result in results(job)] == [True] * 6
+        assert set(rig.threads) == {get_ident()}
+        assert min(seen) < 6
+
+
+async def test_what_is_profiled_runs_in_a_slot_of_its_own() -> None:
+    async with a_rig() as rig:
+        await rig.learn()
+        job = await rig.submit(Work((ROW,), (0,), is_profiled=True))[1]
+        assert job.profile
+        assert get_ident() not in rig.threads
+
+
+async def test_a_trial_that_is_cancelled_stops() -> None:
+    async with a_rig() as rig:
+        rig.gate.close()
+        job, end = rig.submit(Work((ROW,), (0,)))
+        await asyncio.to_thread(rig.gate.wait_held, 1)
+        rig.device.cancel(job, "not wanted")
+        assert (await end).state is JobState.CANCELLED
+        await asyncio.to_thread(rig.gate.wait_held, 0)
+
+
+async def test_a_removed_model_runs_what_has_begun_on_the_loop() -> None:
+    async with a_rig() as rig:
+        await rig.learn()
+        end = rig.submit(Work((ROW,), (0,)))[1]
+        gone = rig.device.remove_model("m")
+        assert not gone.done()
+        assert (await end).result() == (ROW,)
+        await gone
+
+
+@pytest.mark.parametrize("is_batched", [False, True])
+async def test_inferences_that_turn_out_long_leave_the_loop(is_batched: bool) -> None:
+    def long(tensor: Tensor) -> Tensor:
+        sum(range(100_000))
+        return tensor
+
+    async with a_rig(Terms(batching=Batching(64)) if is_batched else DEFAULT_TERMS) as rig:
+        await rig.learn()
+        rig.compute = long
+        for _ in range(STRIKES + 1):
+            await rig.submit(Work((ROW,), (0,)))[1]
+        assert rig.threads[:STRIKES] == [get_ident()] * STRIKES
+        assert rig.threads[STRIKES] != get_ident()

@@ -1,0 +1,150 @@
+"""Which inferences run on the loop: those of shapes that have shown to be brief."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_server.core.job import Finishes
+from inferwire_server.core.layers import LayerTime
+from inferwire_server.core.states import ReadStates, StateAccess
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.quick_slot import (
+    BRIEF_S,
+    MOST_SHAPES,
+    PROMISING_S,
+    SENT_AWAY,
+    STRIKES,
+    TRIALS,
+    Place,
+    QuickSlot,
+)
+
+LAYERS = (LayerTime("a", "Add", "ref"),)
+
+
+class TimedSlot:
+    """A slot whose inferences take as long as a test says, by the clock it gives."""
+
+    def __init__(self) -> None:
+        self.takes_s = BRIEF_S / 2
+        self.now = 0.0
+        self.is_cancelled = False
+
+    def clock(self) -> float:
+        return self.now
+
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+        self.now += self.takes_s
+        return tuple(inputs)
+
+    def access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        return (row(3),)
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    def profile(self) -> tuple[LayerTime, ...]:
+        return LAYERS
+
+
+def row(width: int) -> Tensor:
+    return Tensor(BY_NAME["f32"], (1, width), bytes(4 * width))
+
+
+@pytest.fixture
+def timed() -> TimedSlot:
+    return TimedSlot()
+
+
+@pytest.fixture
+def quick(timed: TimedSlot) -> QuickSlot:
+    return QuickSlot(timed, timed.clock)
+
+
+def run(quick: QuickSlot, width: int = 4) -> Place:
+    """Run an inference wherever it is to run."""
+    tensor = row(width)
+    place = quick.begin((tensor.shape,))
+    if place is not Place.THREAD:
+        assert quick.run([tensor], [0]) == (tensor,)
+    quick.end(place)
+    return place
+
+
+def test_a_shape_is_tried_on_a_thread_before_it_runs_on_the_loop(quick: QuickSlot) -> None:
+    assert [run(quick) for _ in range(TRIALS + 2)] == [Place.TRIAL] * TRIALS + [Place.LOOP] * 2
+
+
+def test_each_shape_is_tried_by_itself(quick: QuickSlot, timed: TimedSlot) -> None:
+    quick.try_out([row(4)], [0])
+    timed.takes_s = 2 * PROMISING_S
+    quick.try_out([row(9)], [0])
+    assert run(quick, 9) is Place.THREAD
+    assert run(quick, 4) is Place.LOOP
+    assert repr(quick) == "<QuickSlot: 1/2 shapes are brief>"
+
+
+def test_what_the_first_inference_of_a_shape_takes_does_not_count(quick: QuickSlot, timed: TimedSlot) -> None:
+    timed.takes_s = 100 * PROMISING_S
+    run(quick)
+    timed.takes_s = BRIEF_S / 2
+    places = [run(quick) for _ in range(TRIALS)]
+    assert places[-1] is Place.LOOP
+
+
+def test_some_inferences_may_take_long_but_not_many_in_a_row(quick: QuickSlot, timed: TimedSlot) -> None:
+    quick.try_out([row(4)], [0])
+    for takes_s, count in ((9 * BRIEF_S, STRIKES - 1), (BRIEF_S / 2, 1), (9 * BRIEF_S, STRIKES)):
+        timed.takes_s = takes_s
+        assert [run(quick) for _ in range(count)] == [Place.LOOP] * count
+    assert run(quick) is Place.THREAD
+
+
+def test_a_shape_that_was_sent_away_is_tried_again_later(quick: QuickSlot, timed: TimedSlot) -> None:
+    timed.takes_s = 2 * PROMISING_S
+    quick.try_out([row(4)], [0])
+    timed.takes_s = BRIEF_S
+    places = [run(quick) for _ in range(SENT_AWAY + TRIALS)]
+    assert places == [Place.THREAD] * (SENT_AWAY - 1) + [Place.TRIAL] * TRIALS + [Place.LOOP]
+
+
+def test_during_a_trial_everything_else_runs_in_slots_of_its_own(quick: QuickSlot) -> None:
+    quick.try_out([row(4)], [0])
+    trial = quick.begin(((1, 9),))
+    assert trial is Place.TRIAL
+    assert quick.begin(((1, 9),)) is Place.THREAD
+    assert quick.begin(((1, 4),)) is Place.THREAD
+    quick.end(Place.THREAD)
+    assert quick.begin(((1, 4),)) is Place.THREAD
+    quick.end(trial)
+    assert quick.begin(((1, 4),)) is Place.LOOP
+
+
+def test_no_trial_begins_while_the_loop_is_in_the_middle_of_something(quick: QuickSlot) -> None:
+    quick.try_out([row(4)], [0])
+    places = [quick.begin(((1, 4),)) for _ in range(2)]
+    assert places == [Place.LOOP] * 2
+    assert quick.begin(((1, 9),)) is Place.THREAD
+    quick.end(places[0])
+    assert quick.begin(((1, 9),)) is Place.THREAD
+    quick.end(places[1])
+    assert quick.begin(((1, 9),)) is Place.TRIAL
+
+
+def test_the_shapes_used_last_are_known(quick: QuickSlot) -> None:
+    for width in range(MOST_SHAPES):
+        quick.try_out([row(width)], [0])
+    assert run(quick, 0) is Place.LOOP
+    quick.try_out([row(MOST_SHAPES)], [0])
+    assert run(quick, 0) is Place.LOOP
+    assert run(quick, 1) is Place.TRIAL
+
+
+def test_the_rest_is_the_slots_own(quick: QuickSlot, timed: TimedSlot) -> None:
+    assert quick.access(ReadStates(())) == (row(3),)
+    assert quick.profile() == LAYERS
+    quick.cancel()
+    assert timed.is_cancelled
