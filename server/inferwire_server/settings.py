@@ -80,7 +80,7 @@ class Settings:
         Parameter(
             group=_MODELS,
             validator=_POSITIVE,
-            help="Inferences each model runs at once; the number OpenVINO finds optimal unless given.",
+            help="Inferences each model runs at once; one more than OpenVINO finds optimal unless given.",
         ),
     ] = None
     cache_dir: Annotated[

@@ -31,11 +31,6 @@ class JobState(Enum):
         return self not in (JobState.QUEUED, JobState.RUNNING)
 
 
-_SUCCESSORS = {
-    JobState.QUEUED: {JobState.RUNNING, JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED},
-    JobState.RUNNING: {JobState.FINISHED, JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED},
-}
-
 _STATE_OF_CODE = {Code.CANCELLED: JobState.CANCELLED, Code.DEADLINE_EXCEEDED: JobState.EXPIRED}
 
 
@@ -132,17 +127,20 @@ class Job:
 
     def start(self, now: float) -> None:
         """Record that a slot has taken it."""
-        self._move(JobState.RUNNING)
+        if self.state is not JobState.QUEUED:
+            raise self._cannot_become(JobState.RUNNING)
+        self.state = JobState.RUNNING
         self.started_at = now
 
     def finish(self, outputs: tuple[Tensor, ...] | Apart, now: float) -> None:
         """Record its outputs."""
-        self._move(JobState.FINISHED)
+        if self.state is not JobState.RUNNING:
+            raise self._cannot_become(JobState.FINISHED)
         if isinstance(outputs, Apart):
             self.apart = outputs.results
         else:
             self.outputs = outputs
-        self._close(now)
+        self._close(JobState.FINISHED, now)
 
     def drop(self, index: int) -> None:
         """Record that nobody waits for one of its executions any more."""
@@ -152,9 +150,10 @@ class Job:
 
     def end(self, error: ServingError, now: float) -> None:
         """Record why it has no outputs: its state follows from the error's code."""
-        self._move(state_of(error))
+        if self.state.is_terminal:
+            raise self._cannot_become(state_of(error))
         self.error = error
-        self._close(now)
+        self._close(state_of(error), now)
 
     @property
     def timings(self) -> Timings:
@@ -186,12 +185,11 @@ class Job:
         stack = f", {self.count} executions" if self.count > 1 else ""
         return f"<Job on {self.model}: {self.state.value}{stack}>"
 
-    def _close(self, now: float) -> None:
+    def _close(self, state: JobState, now: float) -> None:
         """Let the inputs go: an ended job may be kept for a while, and they may be large."""
+        self.state = state
         self.ended_at = now
         self.work = Work((), self.work.outputs, count=self.work.count, one_by_one=self.work.one_by_one)
 
-    def _move(self, state: JobState) -> None:
-        if state not in _SUCCESSORS.get(self.state, ()):
-            raise bug(f"{self!r} cannot become {state.value}")
-        self.state = state
+    def _cannot_become(self, state: JobState) -> AssertionError:
+        return bug(f"{self!r} cannot become {state.value}")

@@ -136,6 +136,8 @@ class Scheduler:
     @property
     def next_wake(self) -> float | None:
         """When `wake` has something to do: a job or a binding expires, or has waited long enough for company."""
+        if not (self._deadlines or self._may_bind or self._may_hold):
+            return None
         ends = [self.next_deadline]
         if self._may_bind:
             ends += [lane.bindings.next_end for lane in self._lanes.values() if lane.bindings is not None]
@@ -306,7 +308,7 @@ class Scheduler:
 
     def _dispatch(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        while self._running < self.limit and (found := self._next(now)) is not None:
+        while self._queued and self._running < self.limit and (found := self._next(now)) is not None:
             lane, group = found
             jobs, slot = lane.take(group), lane.claim_slot(group)
             self._queued -= sum([job.count for job in jobs])

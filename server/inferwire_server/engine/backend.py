@@ -72,7 +72,7 @@ class ModelOptions:
         name: What its callers call it.
         device: What it is compiled for.
         properties: What it is compiled with.
-        slots: How many inferences run at once; None for as many as are optimal.
+        slots: How many inferences run at once; None for as many as keep its devices busy.
         priority: The priority of jobs that name none.
         warm_up: Shapes of the zeros it runs before it takes jobs; None for no such run.
         weight: Its share of the device against other models that wait: twice the weight, twice the time.
@@ -139,8 +139,13 @@ class CompiledModel(Protocol):
         ...
 
     @property
+    def optimal_requests(self) -> int:
+        """How many inferences its devices compute at once."""
+        ...
+
+    @property
     def optimal_slots(self) -> int:
-        """How many inferences at once keep its devices busy."""
+        """How many slots keep its devices busy: the next inference is to be there when one of those ends."""
         ...
 
     @property

@@ -112,6 +112,11 @@ class FakeModel:
     can_cancel: bool = True
     is_quick: bool = False
 
+    @property
+    def optimal_requests(self) -> int:
+        """As many inferences as there are slots: each of them runs."""
+        return self.optimal_slots
+
     def create_slot(self, *, keeps_states: bool = False) -> FakeSlot:
         """Make a slot. Where it keeps states, each counts its inferences, as one f32."""
         return FakeSlot(self, keeps_states=keeps_states)

@@ -51,6 +51,7 @@ class Dormant:
 
     spec: ModelSpec
     devices: tuple[str, ...]
+    optimal_requests: int
     optimal_slots: int
     properties: Properties
 
@@ -59,12 +60,8 @@ class Dormant:
         raise bug(f"model {self.spec.name} is unloaded and was asked for a slot")
 
     def create_quick_slot(self) -> Slot | None:
-        """Refuse, until it is loaded.
-
-        Raises:
-            ServingError: MODEL_NOT_READY.
-        """
-        raise self._not_ready()
+        """Refuse: nobody runs what is not there."""
+        raise bug(f"model {self.spec.name} is unloaded and was asked for a slot")
 
     def layers(self) -> tuple[LayerTime, ...]:
         """Refuse, until it is loaded.
@@ -160,7 +157,11 @@ class Idleness:
             return
         compiled = self._model.compiled
         self._model.compiled = Dormant(
-            compiled.spec, compiled.devices, compiled.optimal_slots, dict(compiled.properties)
+            compiled.spec,
+            compiled.devices,
+            compiled.optimal_requests,
+            compiled.optimal_slots,
+            dict(compiled.properties),
         )
         self._timer = None
         log.info("model unloaded", model=self._model.name, idle_s=self._limit_s)

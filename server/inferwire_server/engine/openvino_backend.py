@@ -34,6 +34,9 @@ log = structlog.stdlib.get_logger()
 
 _DEFAULT_PROPERTIES: dict[str, Any] = {"PERFORMANCE_HINT": "THROUGHPUT"}
 
+SPARE_SLOTS = 1
+"""Slots beyond the inferences that OpenVINO computes at once. Its queue hands over sooner than the server's can."""
+
 _OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
 
 
@@ -116,7 +119,8 @@ class OpenVinoModel:
         self._quick = quick
         self.spec = spec
         self.devices = tuple(_plain_device(device) for device in compiled.get_property("EXECUTION_DEVICES"))
-        self.optimal_slots = int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
+        self.optimal_requests = int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
+        self.optimal_slots = self.optimal_requests + SPARE_SLOTS
         self.properties = readable_properties(compiled)
 
     def create_slot(self, *, keeps_states: bool = False) -> OpenVinoSlot:

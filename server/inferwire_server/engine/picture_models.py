@@ -67,6 +67,11 @@ class PictureModel:
         return self._compiled.devices
 
     @property
+    def optimal_requests(self) -> int:
+        """How many inferences its devices compute at once."""
+        return self._compiled.optimal_requests
+
+    @property
     def optimal_slots(self) -> int:
         """How many inferences at once keep its devices busy."""
         return self._compiled.optimal_slots

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import join, rows_of, split
@@ -18,6 +18,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -79,7 +80,7 @@ class SlotRun:
         job = self._jobs[index]
         if job.error is not None or position in job.dropped:
             return job.error or DROPPED
-        return _outcome(lambda: self._run(work, [index], self._finishes(index)))
+        return _outcome(self._run, work, [index], self._finishes(index))
 
     def _run_together(self, wanted: Sequence[int]) -> Sequence[Result] | None:
         """Run several; None if that failed and each is to run alone, so that one bad input fails alone."""
@@ -123,9 +124,9 @@ class SlotRun:
             job.profile = profile
 
 
-def _outcome(call: Callable[[], T]) -> T | ServingError:
+def _outcome(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | ServingError:
     try:
-        return call()
+        return call(*args, **kwargs)
     except ServingError as error:
         # Its frames hold the inputs, and one of them what is returned here: nothing but the collector would free those.
         error.__cause__ = error.__context__ = None
