@@ -31,9 +31,11 @@ def infer(compiled: Any, sample: Array, expected: Array) -> Callable[[float], An
 
 def async_queue(module: Any, compiled: Any, sample: Array, expected: Array, jobs: int) -> Callable[[float], Answered]:
     """An AsyncInferQueue kept full; its callback reads the output."""
-    answers = KnownAnswers(
-        lambda answer: np.frombuffer(answer, expected.dtype).reshape(expected.shape), expected, QUEUE
-    )
+
+    def read(answer: bytes) -> Array:
+        return np.frombuffer(answer, expected.dtype).reshape(expected.shape)
+
+    answers = KnownAnswers(read, expected, "AsyncInferQueue")
 
     def run(seconds: float) -> Answered:
         latencies: list[float] = []

@@ -126,6 +126,12 @@ class Lane:
             return group.slot is not None and group.slot not in self.running
         return bool(self.idle)
 
+    def runs_at_once(self, job: Job) -> bool:
+        """Whether a job finds a slot and need not wait for others to run with, where nobody waits."""
+        batching = self.terms.batching
+        is_held = batching is not None and batching.max_delay_s > 0 and bool(self.running)
+        return not is_held and self.has_idle_slot(job.binding)
+
     def claim_slot(self, group: Group | None) -> int:
         """Take the slot that a job of this group runs in; there has to be one."""
         if isinstance(group, Binding) and group.slot is not None:

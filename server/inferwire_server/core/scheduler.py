@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Group
-from inferwire_server.core.bindings import Binding
+from inferwire_server.core.bindings import Binding, Bindings
 from inferwire_server.core.fairness import FairShares
 from inferwire_server.core.job import Job, JobState, Outcome, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
@@ -240,10 +240,12 @@ class Scheduler:
             self._shares.wake(lane.share)
         if lane.bindings is not None and job.binding is not None:
             lane.bindings.begin_job(job.binding)
-        lane.push(job, self._arrivals)
-        self._queued += job.count
         if job.deadline is not None:
             heappush(self._deadlines, (job.deadline, next(self._arrivals), job))
+        if not self._queued and self._running < self.limit and lane.runs_at_once(job):
+            return [self._start(lane, (job,), lane.claim_slot(job.binding), now)]
+        lane.push(job, self._arrivals)
+        self._queued += job.count
         return self._dispatch(now)
 
     def cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
@@ -287,8 +289,12 @@ class Scheduler:
         for job, outcome in zip(run.jobs, outcomes, strict=True):
             if not job.state.is_terminal:
                 effects.append(_close(job, outcome, now))
-            effects += _end_bound(lane, job, now)
-        return effects + self._drop_if_drained(lane) + self.wake(now)
+            if lane.bindings is not None:
+                effects += _end_bound(lane.bindings, job, now)
+        if lane.is_draining:
+            effects += self._drop_if_drained(lane)
+        effects += self.wake(now)
+        return effects
 
     def __repr__(self) -> str:
         load = self.load
@@ -312,12 +318,15 @@ class Scheduler:
             lane, group = found
             jobs, slot = lane.take(group), lane.claim_slot(group)
             self._queued -= sum([job.count for job in jobs])
-            self._running += 1
-            lane.running[slot] = Run(jobs, now, self._shares.begin(lane.share))
-            for job in jobs:
-                job.start(now)
-            effects.append(Start(jobs, slot))
+            effects.append(self._start(lane, jobs, slot, now))
         return effects
+
+    def _start(self, lane: Lane, jobs: tuple[Job, ...], slot: int, now: float) -> Start:
+        self._running += 1
+        lane.running[slot] = Run(jobs, now, self._shares.begin(lane.share))
+        for job in jobs:
+            job.start(now)
+        return Start(jobs, slot)
 
     def _next(self, now: float) -> tuple[Lane, Group | None] | None:
         best, best_place = None, None
@@ -352,7 +361,7 @@ class Scheduler:
         lane.remove(job)
         self._queued -= job.count
         job.end(error, now)
-        return [End(job), *_end_bound(lane, job, now)]
+        return [End(job)] if lane.bindings is None else [End(job), *_end_bound(lane.bindings, job, now)]
 
     def _drop_if_drained(self, lane: Lane) -> list[Effect]:
         if not lane.is_draining or lane.running or lane.queues:
@@ -386,11 +395,9 @@ def _close(job: Job, outcome: Outcome, now: float) -> End:
     return End(job)
 
 
-def _end_bound(lane: Lane, job: Job, now: float) -> list[Effect]:
+def _end_bound(bindings: Bindings, job: Job, now: float) -> list[Effect]:
     """Tell a job's binding that it waits and runs no more."""
-    if lane.bindings is None or job.binding is None:
-        return []
-    return _unbound(lane.bindings.end_job(job.binding, now))
+    return [] if job.binding is None else _unbound(bindings.end_job(job.binding, now))
 
 
 def _unbound(bindings: Sequence[Binding]) -> list[Effect]:

@@ -44,19 +44,16 @@ class SlotRun:
     def steps(self) -> Iterator[None]:
         """Run an inference at each step. Jobs that were cancelled on the way here have nothing left to run."""
         wanted = [index for index, job in enumerate(self._jobs) if job.error is None]
-        works = [self._works[index] for index in wanted]
-        if sum([work.count for work in works]) > 1 and not works[0].one_by_one:
+        if sum([self._works[index].count for index in wanted]) > 1 and not self._works[0].one_by_one:
             found = self._run_together(wanted)
             yield
-        else:
-            found = None
-        outcomes: list[Outcome] = [job.error or () for job in self._jobs]
-        if found is None:
-            for index in range(len(self._jobs)):
-                outcomes[index] = yield from self._run_apart(index)
-        else:
-            for index, outcome in zip(wanted, found, strict=True):
-                outcomes[index] = outcome
+            if found is not None:
+                results = dict(zip(wanted, found, strict=True))
+                self.outcomes = [results.get(index, job.error or ()) for index, job in enumerate(self._jobs)]
+                return
+        outcomes: list[Outcome] = [()] * len(self._jobs)
+        for index in range(len(self._jobs)):
+            outcomes[index] = yield from self._run_apart(index)
         self.outcomes = outcomes
 
     @property
@@ -109,7 +106,8 @@ class SlotRun:
         return _outcome(lambda: tuple(tensor if finish is None else finish(tensor) for finish, tensor in pairs))
 
     def _finishes(self, index: int) -> Finishes:
-        return tuple(finish and partial(self._finish, index, finish) for finish in self._works[index].finishes)
+        finishes = self._works[index].finishes
+        return finishes and tuple(finish and partial(self._finish, index, finish) for finish in finishes)
 
     def _finish(self, index: int, finish: Finish, tensor: Tensor) -> Tensor:
         """Finish an output, unless its job was cancelled: where it would go may be used for something else by now."""

@@ -69,10 +69,12 @@ class OipCall:
         Raises:
             ServingError: INVALID_INPUT for a parameter.
         """
-        if self.parameters:
-            _refuse_parameters(self.parameters)
+        target = ServedModel(self.model_name, self.model_version)
+        if not self.parameters:
+            return Inference(target, self.inputs, self.outputs, forms=self.forms)
+        _refuse_parameters(self.parameters)
         return Inference(
-            target=ServedModel(self.model_name, self.model_version),
+            target=target,
             inputs=self.inputs,
             outputs=self.outputs,
             priority=_priority(self.parameters),

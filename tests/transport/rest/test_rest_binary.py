@@ -18,6 +18,7 @@ from inferwire_proto import strings
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.rest.bodies import decompress
+from inferwire_server.transport.rest.oip_request import LONGEST_KNOWN, parse_known
 
 ROW = np.array([1.5, np.nan, np.inf, -0.0], np.float32)
 
@@ -49,6 +50,24 @@ async def test_bytes_go_there_and_back_whatever_they_mean(rest: Rest) -> None:
         {"name": "y", "datatype": "FP32", "shape": [1, 4], "parameters": {"binary_data_size": 16}}
     ]
     assert tail == ROW.tobytes()
+
+
+async def test_a_document_sent_again_is_that_of_other_bytes(rest: Rest) -> None:
+    head = document(binary("x", "FP32", [1, 4], 16), parameters={"binary_data_output": True}, id="again")
+    remembered = parse_known.cache_info().hits
+    for value in (1, 2):
+        row = np.full(4, value, np.float32).tobytes()
+        assert split(await post(rest, "echo", head, row))[1] == row
+        assert "additional bytes" in sentence(await post(rest, "echo", head, row[:-1]))
+    assert "input 'x' of model 'two'" in sentence(await post(rest, "two", head, row[:-1]))
+    assert parse_known.cache_info().hits == remembered + 3
+
+
+async def test_a_long_document_is_not_remembered(rest: Rest) -> None:
+    head = document(binary("x", "FP32", [1, 4], 16), parameters={"binary_data_output": True}, more="x" * LONGEST_KNOWN)
+    kept = parse_known.cache_info().currsize
+    assert split(await post(rest, "echo", head, ROW.tobytes()))[1] == ROW.tobytes()
+    assert parse_known.cache_info().currsize == kept
 
 
 async def test_each_tensor_is_binary_or_not_by_itself(rest: Rest) -> None:

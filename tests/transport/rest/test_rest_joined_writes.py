@@ -16,6 +16,9 @@ class Recorded(asyncio.Transport):
         super().__init__({"peername": ("127.0.0.1", 1)})
         self.calls: list[bytes] = []
 
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.calls.append(bytes(data))
+
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.calls.append(b"".join(list_of_data))
 
@@ -62,6 +65,15 @@ async def test_much_goes_out_at_once() -> None:
     assert len(inner.calls) == 1
     await a_go_of_the_loop()
     assert inner.calls[1:] == [b"next"]
+
+
+async def test_lines_go_out_at_once_behind_what_was_written() -> None:
+    transport, inner = await joined()
+    transport.write(b"first ")
+    transport.writelines((b"head", b"body"))
+    assert inner.calls == [b"first headbody"]
+    await a_go_of_the_loop()
+    assert len(inner.calls) == 1
 
 
 async def test_what_is_written_goes_out_before_a_close() -> None:

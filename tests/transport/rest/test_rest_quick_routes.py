@@ -42,3 +42,20 @@ async def test_a_quick_route_answers() -> None:
 async def test_another_path_or_method_goes_on() -> None:
     assert await answer(ROUTES, "POST", "/v2/models/digits/ready") == b"slow"
     assert await answer(ROUTES, "GET", "/v2/models/digits/infer") == b"slow"
+
+
+async def test_what_is_no_request_goes_on() -> None:
+    passed: list[Scope] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del receive, send
+        passed.append(scope)
+
+    async def receive() -> Message:
+        raise AssertionError("it is handed on as it is")
+
+    async def send(message: Message) -> None:
+        raise AssertionError(f"it is handed on, not answered with {message}")
+
+    await QuickRoutes([], app)({"type": "lifespan"}, receive, send)
+    assert passed == [{"type": "lifespan"}]

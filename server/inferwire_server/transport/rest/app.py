@@ -12,8 +12,7 @@ from starlette import routing
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
-from starlette.types import ASGIApp
+from starlette.types import Receive, Scope, Send
 
 from inferwire_proto.errors import Code
 from inferwire_server.service import Services
@@ -25,7 +24,6 @@ from inferwire_server.transport.rest.oip_routes import OipRoutes
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rest.quick_routes import QuickRoutes
 from inferwire_server.transport.rest.repository_routes import RepositoryRoutes
-from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.rest.responses import bug_response, problem
 from inferwire_server.transport.rest.routes import Route
 from inferwire_server.transport.rest.server_routes import ServerRoutes
@@ -35,13 +33,13 @@ from inferwire_server.transport.rest.shared_memory_routes import SharedMemoryRou
 class Api(FastAPI):
     """FastAPI with the schemas that the raw routes refer to, and the routes that need to be quick before all of it."""
 
-    def __init__(self, quick: Sequence[BaseRoute], **settings: Any) -> None:
+    def __init__(self, quick: Sequence[routing.Route], **settings: Any) -> None:
         super().__init__(**settings)
-        self._quick = quick
+        self._entry = QuickRoutes(quick, super().__call__)
 
-    def build_middleware_stack(self) -> ASGIApp:
-        """Put the quick routes before the framework's own middleware, which takes as long as a tiny inference."""
-        return RequestIds(QuickRoutes(self._quick, super().build_middleware_stack()))
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request: by a quick route, or through the framework, which takes as long as a tiny inference."""
+        await self._entry(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         """Give the OpenAPI document."""

@@ -11,7 +11,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport import oip
 
-HEADER_LENGTH = "inference-header-content-length"
+HEADER_LENGTH = b"inference-header-content-length"
 """The HTTP header with the length of the JSON document."""
 
 RAW = 0

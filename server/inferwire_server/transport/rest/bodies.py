@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.transport.rest.request_headers import header
 
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
@@ -22,8 +23,8 @@ async def read_body(request: Request, limit: int) -> bytes:
         ServingError: TOO_LARGE as soon as it is, UNSUPPORTED_ENCODING, or INVALID_INPUT.
         ClientDisconnect: If the caller goes before the end.
     """
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in _WINDOW_BITS and encoding not in ("identity", ""):
+    encoding = (header(request, b"content-encoding") or "").strip().lower()
+    if encoding not in _WINDOW_BITS and encoding not in ("", "identity"):
         raise ServingError(
             Code.UNSUPPORTED_ENCODING,
             f"the body has Content-Encoding '{encoding}', expected gzip, deflate or identity",
@@ -71,8 +72,8 @@ async def read_object(request: Request, limit: int) -> dict[str, Any]:
 
 
 async def _read(request: Request, limit: int) -> bytes:
-    stated = request.headers.get("content-length", "")
-    if stated.isdigit() and int(stated) > limit:
+    stated = header(request, b"content-length")
+    if stated is not None and stated.isdigit() and int(stated) > limit:
         raise _too_large(f"the body has {stated} bytes", limit)
     chunks: list[bytes] = []
     size = 0

@@ -5,46 +5,36 @@ from __future__ import annotations
 import asyncio
 from types import TracebackType
 
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive
+from starlette.requests import ClientDisconnect, Request
 
 from inferwire_server.errors import bug
+from inferwire_server.transport.rest.exchange import exchange_of
 
 
 class CallerWatch:
     """Cancels the block it guards when the caller closes the connection.
 
-    The body must have been read: from then on the connection has nothing to tell but its end.
+    Raises ClientDisconnect where it has.
     """
 
-    def __init__(self, receive: Receive, after_s: float) -> None:
-        self._receive = receive
-        self._after_s = after_s
-        self._watcher: asyncio.Task[None] | None = None
+    def __init__(self, request: Request) -> None:
+        self._connection = exchange_of(request.scope).connection
         self._has_gone = False
 
-    async def __aenter__(self) -> None:
+    def __enter__(self) -> None:
         task = asyncio.current_task()
         if task is None:
             raise bug("a caller is watched outside a task")
         self._task = task
-        self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(self._after_s, self._begin)
+        self._connection.watch(self._cancel)
 
-    async def __aexit__(
+    def __exit__(
         self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._timer.cancel()
-        if self._watcher is not None:
-            self._watcher.cancel()
+        self._connection.unwatch()
         if self._has_gone and self._task.uncancel() == 0 and exc_type is asyncio.CancelledError:
             raise ClientDisconnect from error
 
-    def _begin(self) -> None:
-        self._watcher = self._loop.create_task(self._watch())
-
-    async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+    def _cancel(self) -> None:
         self._has_gone = True
         self._task.cancel()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from typing import Any
 
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from inferwire_proto.errors import Code
+from inferwire_server.transport.rest.exchange import EXTENSION, Connection, Exchange
 from inferwire_server.transport.rest.joined_writes import JoinedWrites
+from inferwire_server.transport.rest.request_ids import RequestIds
 
 LONGEST_HEAD = 64 * 1024
 """The most bytes of a request line and headers; the parser itself would keep any number."""
@@ -46,12 +49,23 @@ class HttpProtocol(HttpToolsProtocol):
     _head_size = 0
     _received = 0
 
+    def __init__(self, ids: RequestIds, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._ids = ids
+
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Take a connection. What is written to it goes out at once, the parts of an answer together."""
         super().connection_made(transport)
         peer: socket.socket = transport.get_extra_info("socket")
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.transport = JoinedWrites(transport, self.loop)
+        joined = JoinedWrites(transport, self.loop)
+        self.transport = joined
+        self._connection = Connection(joined, self.flow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection, and tell whoever works for it."""
+        super().connection_lost(exc)
+        self._connection.lost()
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes, unless they are more of a head that is too long already."""
@@ -70,6 +84,10 @@ class HttpProtocol(HttpToolsProtocol):
         """Begin a request."""
         self._is_in_head = False
         super().on_headers_complete()
+        cycle = self.cycle
+        cycle.default_headers = [*cycle.default_headers, self._ids.name(self.headers)]
+        extensions: dict[str, Any] = {EXTENSION: Exchange(cycle, self._connection)}
+        cycle.scope["extensions"] = extensions
 
     def on_body(self, body: bytes) -> None:
         """Take in more of a body. uvicorn would stop reading at each 64 KiB until the application has had its turn."""

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -14,6 +15,7 @@ from uvicorn import Config, Server
 
 from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.rest.http_protocol import HttpProtocol
+from inferwire_server.transport.rest.request_ids import RequestIds
 
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 75
@@ -106,9 +108,10 @@ class LoopServer(Server):
 
 def _config(app: ASGIApp) -> Config:
     application: Any = app
+    protocol: Any = partial(HttpProtocol, RequestIds())
     return Config(
         application,
-        http=HttpProtocol,
+        http=protocol,
         ws="none",
         lifespan="off",
         log_config=None,

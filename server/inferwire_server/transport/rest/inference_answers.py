@@ -10,7 +10,6 @@ import asyncio
 import gzip
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from time import monotonic
 
 from starlette.requests import Request
@@ -23,11 +22,20 @@ from inferwire_server.transport import oip
 from inferwire_server.transport.rest import oip_answer
 from inferwire_server.transport.rest.binary_extension import HEADER_LENGTH, RAW, Tail, header_length, raw_input
 from inferwire_server.transport.rest.bodies import read_body
+from inferwire_server.transport.rest.exchange import Headers
 from inferwire_server.transport.rest.oip_answer import Written
-from inferwire_server.transport.rest.oip_request import AnswerForm, OipRequest, parse
-from inferwire_server.transport.rest.responses import JSON
+from inferwire_server.transport.rest.oip_request import (
+    LONGEST_KNOWN,
+    AnswerForm,
+    OipDocument,
+    OipRequest,
+    parse,
+    parse_known,
+)
+from inferwire_server.transport.rest.request_headers import header
+from inferwire_server.transport.rest.responses import JSON, BytesResponse
 
-OCTETS = "application/octet-stream"
+OCTETS = b"application/octet-stream"
 
 LONG_JSON = 64 * 1024
 """From how many bytes on JSON is read and written on a thread."""
@@ -51,16 +59,22 @@ async def read_request(services: Services, request: Request, max_body_bytes: int
     spec = services.models.resolve(model).spec
     body = await read_body(request, max_body_bytes)
     received_at = monotonic()
-    length = header_length(request.headers.get(HEADER_LENGTH), len(body))
-    if length == RAW and HEADER_LENGTH in request.headers:
+    stated = header(request, HEADER_LENGTH)
+    length = header_length(stated, len(body))
+    if length == RAW and stated is not None:
         call = oip.OipCall(model.name, model.version, (raw_input(spec, body),))
         return OipRequest(call, AnswerForm(is_binary=True), received_at)
-    view = memoryview(body)
+    document = await _parsed(body, length, model)
+    return document.request(Tail(memoryview(body)[length:]), received_at)
+
+
+async def _parsed(body: bytes, length: int, model: ServedModel) -> OipDocument:
+    """Read the document that a body begins with; what is followed by tensors is likely to come again."""
+    if length < len(body) and length <= LONGEST_KNOWN:
+        return parse_known(body[:length], model)
     if length > LONG_JSON:
-        parsed = await asyncio.to_thread(parse, view[:length], Tail(view[length:]), model)
-    else:
-        parsed = parse(view[:length], Tail(view[length:]), model)
-    return replace(parsed, received_at=received_at)
+        return await asyncio.to_thread(parse, memoryview(body)[:length], model)
+    return parse(memoryview(body)[:length], model)
 
 
 async def answer(request: Request, services: Services, parsed: OipRequest, job: Job) -> Response:
@@ -77,24 +91,24 @@ async def answer(request: Request, services: Services, parsed: OipRequest, job: 
     return await _respond(request, written, _timings(job))
 
 
-async def _respond(request: Request, written: Written, headers: dict[str, str]) -> Response:
-    body = written.body
+async def _respond(request: Request, written: Written, headers: Headers) -> Response:
+    body, content_type = written.body, JSON
     if written.header_length is not None:
-        headers[HEADER_LENGTH] = str(written.header_length)
+        content_type = OCTETS
+        headers.append((HEADER_LENGTH, b"%d" % written.header_length))
     # Many libraries accept every coding by habit, and tensors hardly shrink: only a caller
     # that asks for one coding and no other pays for it.
-    encoding = request.headers.get("accept-encoding", "")
+    encoding = header(request, b"accept-encoding")
     if encoding in _COMPRESS:
         body = await asyncio.to_thread(_COMPRESS[encoding], body)
-        headers["content-encoding"] = encoding
-        headers["vary"] = "accept-encoding"
-    return Response(body, 200, headers, JSON if written.header_length is None else OCTETS)
+        headers += [(b"content-encoding", encoding.encode()), (b"vary", b"accept-encoding")]
+    return BytesResponse(body, content_type, headers)
 
 
-def _timings(job: Job) -> dict[str, str]:
+def _timings(job: Job) -> Headers:
     timings = job.timings
-    return {
-        "inferwire-queue-us": str(round(timings.queue_s * 1e6)),
-        "inferwire-inference-us": str(round(timings.inference_s * 1e6)),
-        "inferwire-total-us": str(round(timings.total_s * 1e6)),
-    }
+    return [
+        (b"inferwire-queue-us", b"%d" % round(timings.queue_s * 1e6)),
+        (b"inferwire-inference-us", b"%d" % round(timings.inference_s * 1e6)),
+        (b"inferwire-total-us", b"%d" % round(timings.total_s * 1e6)),
+    ]

@@ -68,7 +68,7 @@ class JobRoutes:
         """
         job_id = request.path_params["job"]
         wait_s = _wait_s(request.query_params.get("wait_s", "0"), self._options.max_wait_s)
-        async with CallerWatch(request.receive, self._options.watch_after_s):
+        with CallerWatch(request):
             job = await self._services.inference.wait(job_id, wait_s)
         return json_response(self._status(job_id, job))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 MOST_HELD = 64 * 1024
@@ -27,6 +28,12 @@ class JoinedWrites(asyncio.Transport):
         self._held += len(data)
         if self._held >= MOST_HELD:
             self._flush()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        """Write at once, together."""
+        self._parts += list_of_data
+        self._held = sum(map(len, self._parts))
+        self._flush()
 
     def close(self) -> None:
         """Write what there is and close."""
@@ -63,6 +70,12 @@ class JoinedWrites(asyncio.Transport):
         return self._transport.get_protocol()
 
     def _flush(self) -> None:
-        parts, self._parts, self._held = self._parts, [], 0
-        if parts and not self._transport.is_closing():
+        parts, held = self._parts, self._held
+        self._parts, self._held = [], 0
+        if not parts or self._transport.is_closing():
+            return
+        if held < MOST_HELD:
+            # To copy little costs less than to hand the system several pieces.
+            self._transport.write(b"".join(parts))
+        else:
             self._transport.writelines(parts)

@@ -5,6 +5,7 @@ Numbers keep their meaning or are refused: nothing is rounded to an integer, cut
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from itertools import chain
 from typing import cast
@@ -20,6 +21,9 @@ DEEPEST = 100
 """How deep data may be nested."""
 
 _SHIFT = np.uint32(16)
+_SIGNED = {"i8": "b", "i16": "h", "i32": "i", "i64": "q"}
+_STRUCT_CODES = _SIGNED | {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d"}
+"""What the module struct calls the types."""
 
 
 def flatten(data: object, prefix: str) -> tuple[list[object], list[int]]:
@@ -67,7 +71,7 @@ def pack(elements: list[object], element_type: ElementType, prefix: str) -> byte
         return strings.pack(text.encode() for text in cast("list[str]", elements))
     if element_type.name == "boolean":
         _check_types(elements, (bool,), f"true or false for {element_type.oip}", prefix)
-        return np.array(elements, np.bool_).tobytes()
+        return bytes(cast("list[bool]", elements))
     if element_type.storage_dtype.kind in "iu":
         return _pack_integers(elements, element_type, prefix)
     return _pack_floats(elements, element_type, prefix)
@@ -111,28 +115,44 @@ def json_kind(value: object) -> str:
 
 def _pack_integers(elements: list[object], element_type: ElementType, prefix: str) -> bytes:
     limits = np.iinfo(element_type.storage_dtype)
-    low, high = int(limits.min), int(limits.max)
-    expected = f"an integer from {low} to {high} for {element_type.oip}"
+    expected = f"an integer from {limits.min} to {limits.max} for {element_type.oip}"
     _check_types(elements, (int,), expected, prefix)
-    numbers = cast("list[int]", elements)
-    if numbers and (min(numbers) < low or max(numbers) > high):
-        position = next(i for i, number in enumerate(numbers) if not low <= number <= high)
-        raise _unfit(elements, position, expected, prefix)
-    return np.array(numbers, element_type.storage_dtype).tobytes()
+    return _pack_numbers(elements, element_type, expected, prefix)
 
 
 def _pack_floats(elements: list[object], element_type: ElementType, prefix: str) -> bytes:
     expected = f"a number that fits {element_type.oip}"
     _check_types(elements, (float, int), expected, prefix)
-    is_bf16 = element_type.name == "bf16"
+    if element_type.name == "bf16":
+        return _pack_bf16(elements, expected, prefix)
+    return _pack_numbers(elements, element_type, expected, prefix)
+
+
+def _pack_bf16(elements: list[object], expected: str, prefix: str) -> bytes:
     with np.errstate(over="ignore"):
-        values: Array = np.array(elements, np.float64).astype(np.float32 if is_bf16 else element_type.storage_dtype)
-    if is_bf16:
-        values = _round_to_bf16(values)
-    finite = np.isfinite((values.astype(np.uint32) << _SHIFT).view(np.float32) if is_bf16 else values)
+        values = _round_to_bf16(np.array(elements, np.float64).astype(np.float32))
+    finite = np.isfinite((values.astype(np.uint32) << _SHIFT).view(np.float32))
     if not finite.all():
         raise _unfit(elements, int(np.argmin(finite)), expected, prefix)
     return values.tobytes()
+
+
+def _pack_numbers(elements: list[object], element_type: ElementType, expected: str, prefix: str) -> bytes:
+    """Write numbers of the right kind. Of few, numpy would take several times as long."""
+    code = _STRUCT_CODES[element_type.name]
+    try:
+        return struct.pack(f"<{len(elements)}{code}", *elements)
+    except (OverflowError, struct.error) as error:
+        position = next(i for i, element in enumerate(elements) if not _fits(element, f"<{code}"))
+        raise _unfit(elements, position, expected, prefix) from error
+
+
+def _fits(element: object, form: str) -> bool:
+    try:
+        struct.pack(form, element)
+    except (OverflowError, struct.error):
+        return False
+    return True
 
 
 def _round_to_bf16(values: Array) -> Array:

@@ -1,16 +1,19 @@
 """The Open Inference Protocol's inference request: its JSON document, and tensors behind it.
 
-Turns bytes into an `OipRequest` and knows nothing of sockets. Whether the tensors fit the model is
-the service's to say; whether they are tensors at all is said here.
+Turns bytes into an `OipDocument`, and that into an `OipRequest`, and knows nothing of sockets. Whether
+the tensors fit the model is the service's to say; whether they are tensors at all is said here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 import orjson
 
+from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import OutputForm, ServedModel, SharedTensor
@@ -22,6 +25,11 @@ from inferwire_server.transport.rest.json_elements import check_nesting, flatten
 Document: TypeAlias = dict[str, Any]
 
 _LONGEST_DIMENSION = 2**63 - 1
+
+LONGEST_KNOWN = 4096
+"""Up to how many bytes a document is kept, for the next request that begins with the same."""
+
+_MOST_KNOWN = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +55,48 @@ class OipRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class BinaryInput:
+    """An input whose bytes follow the document; `what` names it."""
+
+    element_type: ElementType
+    shape: tuple[int, ...]
+    byte_size: object
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class OipDocument:
+    """A request without the bytes that follow its document. One document serves any number of requests."""
+
+    model: ServedModel
+    inputs: tuple[tuple[str, Tensor | SharedTensor | BinaryInput], ...]
+    outputs: tuple[str, ...]
+    parameters: oip.Parameters
+    forms: Mapping[int, OutputForm]
+    answer: AnswerForm
+
+    def request(self, tail: Tail, received_at: float | None = None) -> OipRequest:
+        """Give the request that this document and these bytes are.
+
+        Raises:
+            ServingError: INVALID_INPUT for bytes that are too few or too many.
+        """
+        inputs = tuple([(name, _filled(given, tail)) for name, given in self.inputs])
+        tail.finish()
+        model = self.model
+        call = oip.OipCall(model.name, model.version, inputs, self.outputs, self.parameters, self.forms)
+        return OipRequest(call, self.answer, received_at)
+
+
+@dataclass(frozen=True, slots=True)
 class _WantedOutput:
     name: str
     is_binary: bool
     form: OutputForm | None
 
 
-def parse(document: bytes | memoryview, tail: Tail, model: ServedModel) -> OipRequest:
-    """Read a request.
+def parse(document: bytes | memoryview, model: ServedModel) -> OipDocument:
+    """Read a request's document.
 
     Raises:
         ServingError: INVALID_INPUT or UNIMPLEMENTED, for what is not as the protocol says.
@@ -63,12 +105,21 @@ def parse(document: bytes | memoryview, tail: Tail, model: ServedModel) -> OipRe
     request_id = _text(request.get("id", ""), "the request's 'id'")
     parameters = _parameters(request, "the request")
     is_binary = _flag(parameters, "binary_data_output", default=False, what="the request")
-    inputs = tuple(_input(entry, tail, model) for entry in _inputs(request))
-    tail.finish()
+    inputs = tuple(_input(entry, model) for entry in _inputs(request))
     outputs = [_output(entry, default=is_binary) for entry in _entries(request, "outputs")]
     forms = {place: output.form for place, output in enumerate(outputs) if output.form is not None}
-    call = oip.OipCall(model.name, model.version, inputs, tuple(output.name for output in outputs), parameters, forms)
-    return OipRequest(call, AnswerForm(request_id, is_binary, tuple(output.is_binary for output in outputs)))
+    form = AnswerForm(request_id, is_binary, tuple(output.is_binary for output in outputs))
+    return OipDocument(model, inputs, tuple(output.name for output in outputs), parameters, forms, form)
+
+
+parse_known = lru_cache(_MOST_KNOWN)(parse)
+"""Reads a short document, or remembers it: a caller whose tensors are binary sends the same one again and again."""
+
+
+def _filled(given: Tensor | SharedTensor | BinaryInput, tail: Tail) -> Tensor | SharedTensor:
+    if isinstance(given, BinaryInput):
+        return Tensor(given.element_type, given.shape, tail.take(given.byte_size, given.what))
+    return given
 
 
 def _load(document: bytes | memoryview) -> object:
@@ -91,7 +142,7 @@ def _entries(request: Document, key: str) -> list[object]:
     return cast("list[object]", entries)
 
 
-def _input(entry: object, tail: Tail, model: ServedModel) -> tuple[str, Tensor | SharedTensor]:
+def _input(entry: object, model: ServedModel) -> tuple[str, Tensor | SharedTensor | BinaryInput]:
     tensor = _object(entry, "an input of the request")
     name = _text(tensor.get("name"), "the 'name' of an input")
     prefix = f"input '{name}' of model '{model.name}'"
@@ -106,7 +157,7 @@ def _input(entry: object, tail: Tail, model: ServedModel) -> tuple[str, Tensor |
     if "binary_data_size" in parameters:
         if "data" in tensor:
             raise invalid_input(f"{prefix} has both 'data' and 'binary_data_size', expected one of them")
-        return name, Tensor(element_type, shape, tail.take(parameters["binary_data_size"], prefix))
+        return name, BinaryInput(element_type, shape, parameters["binary_data_size"], prefix)
     if "data" not in tensor:
         raise invalid_input(f"{prefix} has no 'data', expected an array, or 'binary_data_size' and bytes")
     elements, lengths = flatten(tensor["data"], prefix)

@@ -66,7 +66,7 @@ class OipRoutes:
         """
         parsed = await read_request(self._services, request, self._options.max_body_bytes)
         inference = parsed.call.inference()
-        async with CallerWatch(request.receive, self._options.watch_after_s):
+        with CallerWatch(request):
             job = await self._services.inference.infer(inference, parsed.received_at)
         response = await answer(request, self._services, parsed, job)
         self._services.inference.answered(job)

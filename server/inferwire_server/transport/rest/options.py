@@ -12,10 +12,7 @@ class RestOptions:
     Attributes:
         max_body_bytes: The largest body, as sent and as decompressed.
         max_wait_s: The longest time one call may wait for a job.
-        watch_after_s: How long an inference runs before its caller's connection is watched.
-            Watching costs as much as a tiny inference, which is over before even where a few wait for one another.
     """
 
     max_body_bytes: int = 64 * 1024 * 1024
     max_wait_s: float = 60.0
-    watch_after_s: float = 0.05

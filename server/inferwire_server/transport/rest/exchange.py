@@ -1,0 +1,96 @@
+"""A request and its answer, on the connection they came by: what an application may do that ASGI has no words for.
+
+`HttpProtocol` puts it into each request's scope. Whatever it does to uvicorn's own record of the request is done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+from weakref import ref
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from inferwire_server.transport.rest.joined_writes import JoinedWrites
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+"""Headers as they are sent."""
+
+EXTENSION = "inferwire.exchange"
+"""The name among the scope's extensions."""
+
+
+class Connection:
+    """What the exchanges of a connection share: it has one at a time."""
+
+    __slots__ = ("_is_lost", "_on_lost", "flow", "transport")
+
+    def __init__(self, transport: JoinedWrites, flow: FlowControl) -> None:
+        self.transport = transport
+        self.flow = flow
+        self._is_lost = False
+        self._on_lost: Callable[[], None] | None = None
+
+    def watch(self, on_lost: Callable[[], None]) -> None:
+        """Have this called when the peer closes the connection, until it is unwatched.
+
+        Raises:
+            ClientDisconnect: It has.
+        """
+        if self._is_lost:
+            raise ClientDisconnect
+        self._on_lost = on_lost
+
+    def unwatch(self) -> None:
+        """Call nobody."""
+        self._on_lost = None
+
+    def lost(self) -> None:
+        """Record that the peer is gone."""
+        self._is_lost = True
+        if self._on_lost is not None:
+            self._on_lost()
+
+
+class Exchange:
+    """One of them."""
+
+    __slots__ = ("_cycle", "connection")
+
+    def __init__(self, cycle: RequestResponseCycle, connection: Connection) -> None:
+        # Its scope holds this exchange: they would keep one another until garbage is looked for.
+        self._cycle = ref(cycle)
+        self.connection = connection
+
+    def takes(self, send: Send) -> bool:
+        """Whether events sent so come straight to the connection: else somebody between wants to see them."""
+        cycle = self._cycle()
+        return cycle is not None and send == cycle.send
+
+    async def answer(self, headers: Headers, body: bytes) -> None:
+        """Answer 200 with a whole body, written at once. The headers say its length, and nothing that a peer has sent.
+
+        It ends the exchange as the last of ASGI's events does.
+        """
+        cycle, connection = self._cycle(), self.connection
+        if connection.flow.write_paused:
+            await connection.flow.drain()
+        if cycle is None or cycle.disconnected:
+            return
+        cycle.response_started = cycle.response_complete = True
+        lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
+        if not cycle.keep_alive:
+            lines.append(b"connection: close\r\n")
+        connection.transport.writelines((b"HTTP/1.1 200 OK\r\n%b\r\n" % b"".join(lines), body))
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            connection.transport.close()
+        cycle.on_response()
+
+
+def exchange_of(scope: Scope) -> Exchange:
+    """Give the exchange that a request is part of."""
+    return scope["extensions"][EXTENSION]

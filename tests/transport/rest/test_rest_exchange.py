@@ -1,0 +1,221 @@
+"""What an application may do with a connection beyond ASGI: answer at once, and hear that the peer has gone."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from typing import Any
+from weakref import ref
+
+import httpx
+import pytest
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope, Send
+
+from inferwire_server.transport.rest.caller_watch import CallerWatch
+from inferwire_server.transport.rest.exchange import exchange_of
+from inferwire_server.transport.rest.http_server import HttpServer, http_server
+from inferwire_server.transport.rest.responses import BytesResponse
+
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+MUCH = bytes(16 * 1024 * 1024)
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def connect(server: HttpServer) -> Streams:
+    return await asyncio.open_connection("127.0.0.1", server.port)
+
+
+async def raw(server: HttpServer, request: bytes) -> bytes:
+    reader, writer = await connect(server)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def answers(body: bytes) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await BytesResponse(body, b"text/plain", [(b"one", b"1")])(scope, receive, send)
+
+    return app
+
+
+def is_gone(server: HttpServer) -> Callable[[], bool]:
+    return lambda: not server.connections
+
+
+async def a_go_of_the_loop() -> None:
+    passed = asyncio.Event()
+    asyncio.get_running_loop().call_soon(passed.set)
+    await passed.wait()
+
+
+async def reaches(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await a_go_of_the_loop()
+
+
+async def test_an_answer_at_once_is_as_any_other() -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
+        answer = await client.get(f"http://127.0.0.1:{server.port}/", headers={"x-request-id": "mine"})
+        again = await client.get(f"http://127.0.0.1:{server.port}/")
+        assert len(server.connections) == 1
+    assert (answer.status_code, answer.text, again.text) == (200, "hello", "hello")
+    assert answer.headers.pop("date")
+    assert dict(answer.headers) == {
+        "x-request-id": "mine",
+        "content-type": "text/plain",
+        "content-length": "5",
+        "one": "1",
+    }
+
+
+@pytest.mark.parametrize("request_", [GET.replace(b"1.1", b"1.0"), GET.replace(b": x", b": x\r\nconnection: close")])
+async def test_a_connection_for_one_request_is_closed_behind_the_answer(request_: bytes) -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
+        answer = await raw(server, request_)
+        assert b"\r\nconnection: close\r\n" in answer
+        assert answer.endswith(b"\r\n\r\nhello")
+
+
+async def test_requests_sent_in_a_row_are_answered_in_a_row() -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
+        last = GET.replace(b": x", b": x\r\nconnection: close")
+        assert (await raw(server, GET + GET + last)).count(b"\r\n\r\nhello") == 3
+
+
+async def test_who_has_put_itself_between_sees_the_answer() -> None:
+    seen: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        async def watched(message: object) -> None:
+            assert isinstance(message, dict)
+            seen.append(message["type"])
+            await send(message)
+
+        await answers(b"hello")(scope, receive, watched)
+
+    async with http_server(app, "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
+        answer = await client.get(f"http://127.0.0.1:{server.port}/")
+    assert (answer.text, answer.headers["one"]) == ("hello", "1")
+    assert seen == ["http.response.start", "http.response.body"]
+
+
+async def test_a_peer_that_does_not_read_is_waited_for() -> None:
+    begun, answered = [0], [0]
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        begun[0] += 1
+        await answers(MUCH)(scope, receive, send)
+        answered[0] += 1
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(GET * 3)
+        await reaches(lambda: begun[0] == 2)
+        for _ in range(10):
+            await a_go_of_the_loop()
+        assert answered == [1]
+        reading = asyncio.ensure_future(reader.read(-1))
+        await reaches(lambda: answered[0] == 3)
+        writer.close()
+        await reading
+
+
+async def test_a_peer_that_goes_while_its_answer_waits_is_forgotten() -> None:
+    begun, answered = [0], [0]
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        begun[0] += 1
+        await answers(MUCH)(scope, receive, send)
+        answered[0] += 1
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        _, writer = await connect(server)
+        writer.write(GET * 2)
+        await reaches(lambda: begun[0] == 2)
+        writer.transport.abort()
+        await reaches(lambda: answered[0] == 2)
+        await reaches(is_gone(server))
+
+
+async def test_work_for_a_peer_that_goes_is_cancelled() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del send
+        begun.set()
+        with pytest.raises(ClientDisconnect), CallerWatch(Request(scope, receive)):
+            await asyncio.Event().wait()
+        ended.set()
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        _, writer = await connect(server)
+        writer.write(GET)
+        await begun.wait()
+        writer.close()
+        async with asyncio.timeout(10):
+            await ended.wait()
+
+
+async def test_work_for_a_peer_that_has_gone_is_not_begun() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del send
+        begun.set()
+        await reaches(is_gone(server))
+        with pytest.raises(ClientDisconnect), CallerWatch(Request(scope, receive)):
+            raise AssertionError("nobody waits for it")
+        ended.set()
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        _, writer = await connect(server)
+        writer.write(GET)
+        await begun.wait()
+        writer.close()
+        async with asyncio.timeout(10):
+            await ended.wait()
+
+
+async def test_who_watches_no_longer_is_left_alone() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del send
+        with CallerWatch(Request(scope, receive)):
+            pass
+        begun.set()
+        await reaches(is_gone(server))
+        ended.set()
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        _, writer = await connect(server)
+        writer.write(GET)
+        await begun.wait()
+        writer.close()
+        async with asyncio.timeout(10):
+            await ended.wait()
+
+
+async def test_an_exchange_goes_with_its_request() -> None:
+    requests: list[ref[object]] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        method: Any = receive
+        requests.append(ref(method.__self__))
+        assert exchange_of(scope).takes(send)
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
+        gc.disable()
+        try:
+            for _ in range(2):
+                await client.get(f"http://127.0.0.1:{server.port}/")
+            assert requests[0]() is None
+        finally:
+            gc.enable()
