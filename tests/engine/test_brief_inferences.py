@@ -90,6 +90,29 @@ async def test_what_is_known_to_be_brief_runs_on_the_loop_and_ends_after_submit_
         assert rig.device.load == Load(0, 2, 0)
 
 
+async def test_a_job_that_may_end_at_once_has_ended_when_submit_returns() -> None:
+    async with a_rig() as rig:
+        await rig.learn()
+        ended: list[Job] = []
+        job = Job("m", Work((ROW,), (0,)), rig.now, on_end=ended.append)
+        rig.device.submit(job, at_once=True)
+        assert ended == [job]
+        assert job.result() == (ROW,)
+        assert rig.device.load == Load(0, 2, 0)
+
+
+async def test_behind_others_even_that_job_waits_for_its_turn() -> None:
+    async with a_rig() as rig:
+        await rig.learn()
+        ends = [rig.submit(Work((ROW,), (0,)))[1] for _ in range(3)]
+        job = Job("m", Work((ROW,), (0,)), rig.now)
+        rig.device.submit(job, at_once=True)
+        assert job.state is JobState.QUEUED
+        await asyncio.gather(*ends)
+        await rig.submit(Work((ROW,), (0,)))[1]
+        assert job.result() == (ROW,)
+
+
 async def test_all_of_one_turn_run_on_the_loop_however_many_slots_there_are() -> None:
     async with a_rig() as rig:
         await rig.learn()

@@ -16,6 +16,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.engine.quick_slot import TRIALS
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.service.values import Inference, ServedModel
@@ -155,6 +156,24 @@ async def test_the_end_is_told_after_submit_has_returned(serving: Serving) -> No
         job = server.services.inference.submit(an_inference(), end.set_result)
         assert not end.done()
         assert await end is job
+
+
+async def test_brief_inferences_end_without_a_wait_and_everything_else_is_as_ever(serving: Serving) -> None:
+    async with serving(FakeModel(echo_spec("m"), is_quick=True)) as server:
+        inference = server.services.inference
+        for _ in range(TRIALS):
+            await inference.infer(an_inference())
+        with pytest.raises(StopIteration) as ended:
+            inference.infer(an_inference()).send(None)
+        assert ended.value.value.result() == (ROW,)
+        name = inference.start(an_inference())
+        assert (await inference.wait(name, 10.0)).result() == (ROW,)
+        told: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        job = inference.submit(an_inference(), told.set_result)
+        assert not told.done()
+        assert await told is job
+        assert repr(inference) == "<InferenceService: open, 0 in flight, 1 named jobs>"
+        assert await inference.drain(0.0) == 0
 
 
 async def test_draining_waits_for_what_runs_and_admits_nothing(serving: Serving) -> None:

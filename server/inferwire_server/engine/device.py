@@ -170,8 +170,8 @@ class Device:
         """Take a stack apart into what is to be one job."""
         return self._scheduler.stacks(model, work)
 
-    def submit(self, job: Job) -> None:
-        """Admit a job.
+    def submit(self, job: Job, *, at_once: bool = False) -> None:
+        """Admit a job. With `at_once` one that is to run on the loop may have ended when this returns.
 
         Raises:
             ServingError: QUEUE_FULL or MODEL_NOT_READY; the job was not admitted.
@@ -182,7 +182,11 @@ class Device:
         except ServingError:
             self._observer.job_refused(self.name, job.model, job.count)
             raise
-        self._apply(effects)
+        match effects:
+            case [Start(jobs, slot)] if at_once and not self._is_applying:
+                self._start(jobs, slot, at_once=True)
+            case _:
+                self._apply(effects)
         self._arm_timer()
 
     def bind(self, model: ModelKey, on_end: Callable[[Binding], Any]) -> Binding:
@@ -272,7 +276,7 @@ class Device:
             self._threads.run(work)
         _tell(binding.on_end, binding)
 
-    def _start(self, jobs: tuple[Job, ...], number: int) -> None:
+    def _start(self, jobs: tuple[Job, ...], number: int, *, at_once: bool = False) -> None:
         model = jobs[0].model
         count = sum([job.count for job in jobs])
         for _ in range(count if jobs[0].work.one_by_one else 1):
@@ -280,11 +284,13 @@ class Device:
         slot, place = self._slots[model].choose(number, [job.work for job in jobs])
         running = _Running(model, number, slot, place, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running
-        if place is Place.LOOP:
-            # Not at once: whoever submits hears of no end before the job is theirs.
-            self._loop.call_soon(self._go_on, running, running.run.steps())
-        else:
+        if place is not Place.LOOP:
             self._threads.run(partial(self._run_on_thread, running))
+        elif at_once:
+            self._go_on(running, running.run.steps())
+        else:
+            # Whoever submits hears of no end before the job is theirs.
+            self._loop.call_soon(self._go_on, running, running.run.steps())
 
     def _run_on_thread(self, running: _Running) -> None:
         running.run()

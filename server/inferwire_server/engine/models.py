@@ -194,8 +194,12 @@ class Engine:
                 idleness.end()
             await asyncio.shield(model.device.remove_model(model, error))
 
-    def submit(self, model: Model, submission: Submission, on_end: Callable[[Job], Any]) -> Job:
+    def submit(
+        self, model: Model, submission: Submission, on_end: Callable[[Job], Any], *, at_once: bool = False
+    ) -> Job:
         """Queue a job on the model's device. `on_end` is called on the loop, once, at its end.
+
+        With `at_once` that may be before this returns, unless the model runs those of one turn of the loop together.
 
         Raises:
             ServingError: QUEUE_FULL, or MODEL_NOT_READY if the model has gone.
@@ -219,7 +223,7 @@ class Engine:
         if model not in self._models:
             model.device.count_refused(model, job.count)
             raise _unloading(model)
-        model.device.submit(job)
+        model.device.submit(job, at_once=at_once and model.terms.batching is None)
         if idleness is not None:
             idleness.use()
         return job

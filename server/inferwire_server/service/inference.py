@@ -144,8 +144,20 @@ class InferenceService:
         Raises:
             ServingError: If it was not admitted; what became of it later is in the job.
         """
-        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        job = self.submit(inference, lambda _: end.done() or end.set_result(None), received_at)
+        self._require_open()
+        model, submission = self._prepared(inference, received_at)
+        end: asyncio.Future[None] | None = None
+
+        def ended(job: Job) -> None:
+            if inference.keeps:
+                self._tensors.keep_outputs(job, inference.keeps)
+            if end is not None and not end.done():
+                end.set_result(None)
+
+        job = self._submit(model, submission, inference.sequence, ended, at_once=True)
+        if job.state.is_terminal:
+            return job
+        end = asyncio.get_running_loop().create_future()
         return await self._ended(job, end)
 
     def start(self, inference: Inference) -> str:
@@ -235,7 +247,13 @@ class InferenceService:
         return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
 
     def _submit(
-        self, model: Model, submission: Submission, sequence: SequenceCall | None, on_end: Callable[[Job], Any]
+        self,
+        model: Model,
+        submission: Submission,
+        sequence: SequenceCall | None,
+        on_end: Callable[[Job], Any],
+        *,
+        at_once: bool = False,
     ) -> Job:
         def ended(job: Job) -> None:
             self._in_flight.discard(job)
@@ -244,11 +262,12 @@ class InferenceService:
             on_end(job)
 
         if sequence is None or not model.spec.states:
-            job = self._engine.submit(model, submission, ended)
+            job = self._engine.submit(model, submission, ended, at_once=at_once)
         else:
             with self._sequences.joined(model, sequence) as binding:
                 job = self._engine.submit(model, replace(submission, binding=binding), ended)
-        self._in_flight.add(job)
+        if not job.state.is_terminal:
+            self._in_flight.add(job)
         return job
 
     def _keeping(self, keeps: Mapping[int, StoredTensor], on_end: Callable[[Job], Any]) -> Callable[[Job], Any]:
