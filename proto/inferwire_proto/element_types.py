@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ElementType:
-    """One element type.
+    """One element type: a row of the table, equal to itself alone.
 
     Attributes:
         name: OpenVINO's name, as `ov.Type.NAME` and `Type.get_type_name()` give it.

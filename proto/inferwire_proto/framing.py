@@ -9,6 +9,7 @@ either way: a peer that knows nothing of this reads and writes the same messages
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -53,7 +54,7 @@ def join(header: bytes, buffers: Iterable[Content], raw_field: int, padding_fiel
     for buffer in buffers:
         pieces = buffer if isinstance(buffer, tuple) else (buffer,)
         byte_size = sum([piece.nbytes if isinstance(piece, memoryview) else len(piece) for piece in pieces])
-        lead = _key(raw_field) + _encode_varint(byte_size)
+        lead = _lead(raw_field, byte_size)
         if padding_field is not None and (offset + len(lead)) % ALIGNMENT:
             lead = _padding(padding_field, offset + len(lead)) + lead
         parts += (lead, *pieces)
@@ -71,7 +72,7 @@ def split(message_type: type[M], data: bytes, raw_field: int) -> tuple[M, Sequen
         if len(data) <= SMALL_MESSAGE:
             message = message_type.FromString(data)
             name = message_type.DESCRIPTOR.fields_by_number[raw_field].name
-            return message, list(getattr(message, name))
+            return message, getattr(message, name)[:]
         header, buffers = _cut(data, raw_field)
         return message_type.FromString(header), buffers
     except (DecodeError, IndexError) as error:
@@ -133,6 +134,12 @@ def _encode_varint(value: int) -> bytes:
         value >>= 7
     encoded.append(value)
     return bytes(encoded)
+
+
+@lru_cache
+def _lead(field: int, byte_size: int) -> bytes:
+    """Give what stands before content of so many bytes: tensors of few sizes come again and again."""
+    return _key(field) + _encode_varint(byte_size)
 
 
 def _key(field: int) -> bytes:

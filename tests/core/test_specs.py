@@ -165,6 +165,20 @@ def test_an_input_is_checked_to_its_bytes() -> None:
 # --- names
 
 
+def test_an_input_is_checked_to_its_bytes_whenever_it_comes() -> None:
+    model = a_model(port("x"))
+    good, bad = u8(2), Tensor(BY_NAME["u8"], (2,), bytes(3))
+    assert model.bind([("x", good)]) == model.bind([("x", good)])
+    assert refusal(model, ("x", bad)) == refusal(model, ("x", bad)) == refusal(a_model(port("x")), ("x", bad))
+
+
+def test_a_boolean_is_checked_to_its_values_whenever_it_comes() -> None:
+    model = a_model(port("x", element_type="boolean"))
+    boolean = BY_NAME["boolean"]
+    model.bind([("x", Tensor(boolean, (1,), b"\1"))])
+    assert "neither 0 nor 1" in refusal(model, ("x", Tensor(boolean, (1,), b"\2")))
+
+
 def test_a_name_that_two_ports_share_names_neither() -> None:
     one, other = port("a", "shared"), port("b", "shared")
     model = a_model(one, other)

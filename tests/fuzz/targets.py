@@ -16,14 +16,13 @@ from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
-from inferwire_server.service.values import ServedModel
-from inferwire_server.transport.oip import OipCall
+from inferwire_server.service.values import Inference, ServedModel
 from inferwire_server.transport.oip_override import read_override
 from inferwire_server.transport.oip_stubs import grpc_service_pb2
 from inferwire_server.transport.rest import json_elements, oip_request
 from inferwire_server.transport.rest.binary_extension import Tail, header_length, raw_input
 from inferwire_server.transport.rest.bodies import decompress
-from inferwire_server.transport.rpc import oip_codec, v1_codec
+from inferwire_server.transport.rpc import oip_codec, oip_plans, v1_codec
 
 LIMIT = 1 << 20
 MODEL = ServedModel("m")
@@ -51,18 +50,19 @@ class Target:
             self.read(data)
 
 
-def _bind(call: OipCall) -> None:
-    SPEC.bind(call.inference().inputs)  # pyright: ignore[reportArgumentType] - none of them is kept on the server
+def _bind(inference: Inference) -> None:
+    SPEC.bind(inference.inputs)  # pyright: ignore[reportArgumentType] - none of them is kept on the server
 
 
 def over_grpc(data: bytes) -> None:
-    _bind(oip_codec.decode_call(*oip_codec.split_request(data)))
+    _, head, raw = oip_codec.split_request(data)
+    _bind(oip_plans.plan_of(head, len(raw)).inference(raw))
 
 
 def over_rest(data: bytes) -> None:
     length = int.from_bytes(data[:2], "little") % (len(data) + 1)
     body = memoryview(data)[2:]
-    _bind(oip_request.parse(body[:length], MODEL).request(Tail(body[length:])).call)
+    _bind(oip_request.parse(body[:length], MODEL).request(Tail(body[length:])).call.inference())
 
 
 def raw_body(data: bytes) -> None:

@@ -5,9 +5,9 @@ Every sentence a caller reads about an input that does not fit is written here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from math import prod
 from typing import Any, TypeAlias
@@ -22,6 +22,9 @@ PortKey: TypeAlias = str | int
 
 _LONGEST = 2**63 - 1
 """The largest dimension that the wire and the runtime can say."""
+
+_MOST_SHAPES_KEPT = 512
+"""Of how many shapes a model remembers that they fit: callers send tensors alike again and again."""
 
 _MOST_ELEMENTS = 2**56
 """How many elements a shape may have beside its zeros: more cannot be addressed, though nothing is there."""
@@ -113,6 +116,14 @@ class ModelSpec:
     def _output_index(self) -> dict[PortKey, int]:
         return _index(self.outputs)
 
+    @cached_property
+    def _all_outputs(self) -> tuple[int, ...]:
+        return tuple(range(len(self.outputs)))
+
+    @cached_property
+    def _checked_shape(self) -> Callable[[int, ElementType, tuple[int, ...], int], int | None]:
+        return lru_cache(_MOST_SHAPES_KEPT)(self._check_shape)
+
     def input(self, key: PortKey) -> PortSpec:
         """Give an input by one of its names or its position.
 
@@ -137,7 +148,8 @@ class ModelSpec:
                 raise invalid_input(self._unknown("input", key, self.inputs))
             if bound[index] is not None:
                 raise invalid_input(f"input '{self.inputs[index].oip_name}' of model '{self.name}' is given twice")
-            self._check(self.inputs[index], tensor, count)
+            if tensor.byte_size != self._checked_shape(index, tensor.element_type, tensor.shape, count):
+                check_content(self._prefix(index), tensor)
             bound[index] = tensor
         complete = tuple(tensor for tensor in bound if tensor is not None)
         if len(complete) != len(bound):
@@ -145,12 +157,14 @@ class ModelSpec:
             raise invalid_input(f"input {missing} of model '{self.name}' is missing")
         return complete
 
-    def select(self, wanted: Iterable[PortKey]) -> tuple[int, ...]:
+    def select(self, wanted: Sequence[PortKey]) -> tuple[int, ...]:
         """Give the positions of the wanted outputs; of all where none is named.
 
         Raises:
             ServingError: INVALID_INPUT if one is unknown or named twice.
         """
+        if not wanted:
+            return self._all_outputs
         selected: list[int] = []
         for key in wanted:
             index = self._output_index.get(key)
@@ -161,32 +175,35 @@ class ModelSpec:
                     f"output '{self.outputs[index].oip_name}' of model '{self.name}' is asked for twice"
                 )
             selected.append(index)
-        return tuple(selected) or tuple(range(len(self.outputs)))
+        return tuple(selected)
 
     def _unknown(self, kind: str, key: PortKey, ports: Sequence[PortSpec]) -> str:
         known = ", ".join(f"'{port.oip_name}'" for port in ports)
         what = f"'{key}'" if isinstance(key, str) else f"number {key}"
         return f"{kind} {what} of model '{self.name}' is not known, expected one of {known or 'none'}"
 
-    def _check(self, port: PortSpec, tensor: Tensor, count: int) -> None:
-        prefix = f"input '{port.oip_name}' of model '{self.name}'"
-        if tensor.element_type is not port.element_type:
-            raise invalid_input(
-                f"{prefix} has element type {tensor.element_type.name}, expected {port.element_type.name}"
-            )
-        shape_of_one = tensor.shape if count == 1 else (tensor.shape[0] // count, *tensor.shape[1:])
+    def _prefix(self, index: int) -> str:
+        return f"input '{self.inputs[index].oip_name}' of model '{self.name}'"
+
+    def _check_shape(self, index: int, element_type: ElementType, shape: tuple[int, ...], count: int) -> int | None:
+        """Refuse a tensor by its type and shape; give how many bytes are one, None where their values count as well."""
+        port, prefix = self.inputs[index], self._prefix(index)
+        if element_type is not port.element_type:
+            raise invalid_input(f"{prefix} has element type {element_type.name}, expected {port.element_type.name}")
+        shape_of_one = shape if count == 1 else (shape[0] // count, *shape[1:])
         if not port.admits(shape_of_one):
-            shape = ",".join(map(str, shape_of_one))
-            raise invalid_input(f"{prefix} has shape [{shape}], expected {port.shape_text}")
-        if any(not 0 <= length <= _LONGEST for length in tensor.shape):
-            shape = ",".join(map(str, tensor.shape))
-            raise invalid_input(f"{prefix} has shape [{shape}], expected dimensions from 0 to {_LONGEST}")
-        if 0 in tensor.shape and prod(length or 1 for length in tensor.shape) > _MOST_ELEMENTS:
-            shape = ",".join(map(str, tensor.shape))
+            raise invalid_input(f"{prefix} has shape {_written(shape_of_one)}, expected {port.shape_text}")
+        if any(not 0 <= length <= _LONGEST for length in shape):
+            raise invalid_input(f"{prefix} has shape {_written(shape)}, expected dimensions from 0 to {_LONGEST}")
+        if 0 in shape and prod(length or 1 for length in shape) > _MOST_ELEMENTS:
             raise invalid_input(
-                f"{prefix} has shape [{shape}], expected at most {_MOST_ELEMENTS} elements beside its zeros"
+                f"{prefix} has shape {_written(shape)}, expected at most {_MOST_ELEMENTS} elements beside its zeros"
             )
-        check_content(prefix, tensor)
+        return None if element_type.is_string or element_type.name == "boolean" else element_type.byte_size(shape)
+
+
+def _written(shape: Iterable[int]) -> str:
+    return f"[{','.join(map(str, shape))}]"
 
 
 def check_content(prefix: str, tensor: Tensor) -> None:

@@ -153,8 +153,9 @@ def answer(services: Services, call: OipCall, job: Job) -> OipAnswer:
     """
     tensors = job.result()
     model = services.models.of(job)
+    spec = model.spec
     outputs = [
-        _output(model.spec, model.spec.outputs[index], tensor, call.forms.get(position))
+        _output(spec, spec.outputs[index], tensor, call.forms.get(position))
         for position, (index, tensor) in enumerate(zip(job.work.outputs, tensors, strict=True))
     ]
     return OipAnswer(call.model_name, model.version, tuple(outputs))
@@ -228,13 +229,14 @@ def dimensions(port: PortSpec) -> tuple[int, ...]:
 
 
 def _output(spec: ModelSpec, port: PortSpec, tensor: Tensor, form: OutputForm | None) -> OipOutput:
-    if tensor.element_type.oip is None:
+    datatype = tensor.element_type.oip
+    if datatype is None:
         raise invalid_input(
             f"output '{port.oip_name}' of model '{spec.name}' has element type {tensor.element_type.name}, "
             "which the Open Inference Protocol cannot carry; use inferwire.v1 for it, or ask for other outputs"
         )
     place = form if isinstance(form, SharedPlace) else None
-    return OipOutput(port.oip_name, tensor.element_type.oip, tensor, place)
+    return OipOutput(port.oip_name, datatype, tensor, place)
 
 
 def _tensor_metadata(port: PortSpec) -> TensorMetadata:

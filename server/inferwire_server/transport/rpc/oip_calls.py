@@ -18,8 +18,9 @@ from inferwire_server.transport import (
 )
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.draining import Drain
-from inferwire_server.transport.rpc.oip_codec import decode_call, encode_answer, split_request
+from inferwire_server.transport.rpc.oip_codec import encode_answer, split_request
 from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata, encode_regions
+from inferwire_server.transport.rpc.oip_plans import plan_of
 from inferwire_server.transport.rpc.oip_settings import (
     decode_load_parameters,
     decode_log_settings,
@@ -145,10 +146,10 @@ class OipCalls:
     async def model_infer(self, data: bytes, _: Context) -> bytes:
         """Run one inference."""
         received_at = monotonic()
-        request, raw = split_request(data)
-        call = decode_call(request, raw)
-        job = await self._services.inference.infer(call.inference(), received_at)
-        message = encode_answer(oip.answer(self._services, call, job), request.id)
+        request_id, head, raw = split_request(data)
+        plan = plan_of(head, len(raw))
+        job = await self._services.inference.infer(plan.inference(raw), received_at)
+        message = encode_answer(oip.answer(self._services, plan.call, job), request_id)
         if len(message) > self._max_message_bytes:
             raise too_large(len(message), self._max_message_bytes)
         self._services.inference.answered(job)

@@ -14,16 +14,15 @@ from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.transport import oip
 from inferwire_server.transport.oip import OipCall
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.exchange import Exchange
 from inferwire_server.transport.rpc.oip_codec import (
-    decode_call,
     encode_answer,
     encode_streamed,
     encode_streamed_error,
     split_request,
 )
+from inferwire_server.transport.rpc.oip_plans import plan_of
 from inferwire_server.transport.rpc.status import Context, as_serving_error, too_large
 
 _MOST_WAITING = 256
@@ -105,16 +104,21 @@ class OipStream:
 
     def _receive(self, data: bytes) -> None:
         received_at = monotonic()
-        request, raw = split_request(data)
-        self._pending.append(_Pending(request.id, self._start(request, raw, received_at)))
-        self.wake()
+        request_id, head, raw = split_request(data)
+        self._pending.append(_Pending(request_id, self._start(head, raw, received_at)))
+        self._wake_if_ready()
 
-    def _start(self, request: pb.ModelInferRequest, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
+    def _start(self, head: bytes, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
         try:
-            call = decode_call(request, raw)
-            return call, self._services.inference.submit(call.inference(), lambda _: self.wake(), received_at)
+            plan = plan_of(head, len(raw))
+            return plan.call, self._services.inference.submit(plan.inference(raw), self._wake_if_ready, received_at)
         except Exception as error:  # noqa: BLE001 - one request's bug is no other's
             return as_serving_error(error)
+
+    def _wake_if_ready(self, _: Job | None = None) -> None:
+        """Wake the writer only for what it can send: a request that waits for an older one is taken after that."""
+        if self.is_ready:
+            self.wake()
 
     def _answer(self, pending: _Pending) -> bytes:
         if isinstance(pending.outcome, ServingError):

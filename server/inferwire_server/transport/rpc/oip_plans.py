@@ -1,0 +1,147 @@
+"""What inference requests ask for, apart from their tensors' bytes.
+
+Clients ask the same again and again, and only the bytes differ: so what a request's head says is worked out once, and
+kept for the next that has the same head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from inferwire_proto.element_types import ElementType
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.errors import invalid_input
+from inferwire_server.service.values import Inference, OutputForm, SharedPlace, SharedTensor
+from inferwire_server.transport import oip, oip_shared_memory
+from inferwire_server.transport.oip import OipCall, Parameter
+from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.rpc.oip_contents import typed_tensor
+
+_LONGEST_KEPT = 2048
+"""The longest head that is kept: what is longer has its tensors in it."""
+
+_MOST_KEPT = 512
+
+_Input: TypeAlias = pb.ModelInferRequest.InferInputTensor
+
+
+@dataclass(frozen=True, slots=True)
+class RawInput:
+    """An input whose bytes are beside the head."""
+
+    element_type: ElementType
+    shape: tuple[int, ...]
+
+
+_Planned: TypeAlias = RawInput | Tensor | SharedTensor
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the head of a request says.
+
+    Attributes:
+        call: All but the inputs.
+        inputs: The inputs, each as far as the head has it.
+    """
+
+    call: OipCall
+    inputs: tuple[tuple[str, _Planned], ...]
+    _wanted: Inference
+
+    @classmethod
+    def of(cls, head: bytes, raw_count: int) -> Plan:
+        """Read the head of a request that has so many raw tensors.
+
+        Raises:
+            ServingError: INVALID_INPUT.
+        """
+        request = pb.ModelInferRequest.FromString(head)
+        inputs = _inputs(request, raw_count)
+        call = OipCall(
+            model_name=request.model_name,
+            model_version=request.model_version,
+            inputs=(),
+            outputs=tuple([output.name for output in request.outputs]),
+            parameters=decode_parameters(request.parameters),
+            forms=_forms(request),
+        )
+        return cls(call, inputs, call.inference())
+
+    def inference(self, raw: Sequence[bytes | memoryview]) -> Inference:
+        """Say what is to run, on the raw tensors of a request."""
+        data = iter(raw)
+        return self._wanted.with_inputs(tuple([(name, _filled(given, data)) for name, given in self.inputs]))
+
+
+_kept_plan = lru_cache(_MOST_KEPT)(Plan.of)
+
+
+def plan_of(head: bytes, raw_count: int) -> Plan:
+    """Give what the head of a request says that has so many raw tensors.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    return _kept_plan(head, raw_count) if len(head) <= _LONGEST_KEPT else Plan.of(head, raw_count)
+
+
+def _filled(given: _Planned, data: Iterator[bytes | memoryview]) -> Tensor | SharedTensor:
+    return Tensor(given.element_type, given.shape, next(data)) if isinstance(given, RawInput) else given
+
+
+def decode_parameters(parameters: Mapping[str, pb.InferParameter]) -> dict[str, Parameter]:
+    """Read parameters; one without a value is as good as none."""
+    decoded: dict[str, Parameter] = {}
+    for name, parameter in parameters.items():
+        field = parameter.WhichOneof("parameter_choice")
+        if field is not None:
+            decoded[name] = getattr(parameter, field)
+    return decoded
+
+
+def _inputs(request: pb.ModelInferRequest, raw_count: int) -> tuple[tuple[str, _Planned], ...]:
+    """Find each input's elements: in shared memory, among the raw ones, which skip those, or in its contents."""
+    model = request.model_name
+    places = [_place_of(given) for given in request.inputs]
+    expected = places.count(None)
+    if raw_count not in (0, expected):
+        raise invalid_input(f"expected {expected} entries in raw_input_contents for model '{model}', got {raw_count}")
+    inputs: list[tuple[str, _Planned]] = []
+    for given, place in zip(request.inputs, places, strict=True):
+        if place is not None:
+            tensor = SharedTensor(_type_of(given, model), tuple(given.shape), place)
+        elif not raw_count:
+            tensor = typed_tensor(_type_of(given, model), given, model)
+        elif given.HasField("contents"):
+            raise oip.contents_beside_raw(given.name, model)
+        else:
+            tensor = RawInput(_type_of(given, model), tuple(given.shape))
+        inputs.append((given.name, tensor))
+    return tuple(inputs)
+
+
+def _place_of(given: _Input) -> SharedPlace | None:
+    if not given.parameters:
+        return None
+    what = f"input '{given.name}'"
+    place = oip_shared_memory.place_of(decode_parameters(given.parameters), what)
+    if place is not None and given.HasField("contents"):
+        raise oip_shared_memory.beside_region(what, "contents")
+    return place
+
+
+def _forms(request: pb.ModelInferRequest) -> dict[int, OutputForm]:
+    forms = {
+        position: oip.output_form(decode_parameters(output.parameters), output.name)
+        for position, output in enumerate(request.outputs)
+        if output.parameters
+    }
+    return {position: form for position, form in forms.items() if form is not None}
+
+
+def _type_of(given: _Input, model_name: str) -> ElementType:
+    return oip.input_type(given.datatype, given.name, model_name)
