@@ -55,6 +55,8 @@ def is_list_or_tuple(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
 
 def as_integer(value: object) -> int | None:
     """Convert what has an exact integer value; floats and strings have none."""
+    if type(value) is int:
+        return value
     try:
         return operator.index(cast("Any", value))
     except TypeError:

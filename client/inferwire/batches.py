@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import numpy as np
 
-from inferwire.memory import Dense, Memory, refuse_packed
+from inferwire.element_arrays import array_to_wire
+from inferwire.memory import Memory, refuse_packed
 from inferwire.model_ports import ModelPort
 from inferwire.tensor import Tensor
+from inferwire.transport.protocol import Transport, WireBytes
 
 _FUNCTIONS = "set_input_tensors/set_tensors"
 
@@ -35,11 +36,14 @@ class Batch:
         self._tensors = tuple(tensors)
         self.shape = (len(tensors), *first.shape[1:])
 
-    def joined(self) -> Memory:
-        """Copy the tensors into one."""
-        row = self._tensors[0].memory.row
+    def wire_data(self) -> WireBytes:
+        """Join the tensors' elements, as inferwire's wire carries them."""
         elements = np.concatenate([tensor.memory.read() for tensor in self._tensors])
-        return Dense(row, self.shape, elements.reshape(prod(self.shape)), own=True)
+        return array_to_wire(self._tensors[0].memory.row, elements)
+
+    def kept_by(self, transport: Transport) -> None:
+        """Where a server has the elements: nowhere as they are joined."""
+        del transport
 
 
 def _check_item(port: ModelPort, item: Memory, first: Memory) -> None:

@@ -1,20 +1,24 @@
 """The threads that users' callbacks run on: never gRPC's, so that a callback may call anything.
 
-Owns how many there are. A callback that waits inside this SDK gives its place to another thread,
-so that callbacks waiting for each other's requests do not starve.
+Owns how many there are. Most callbacks take less than waking a thread does, and come in bursts; so whoever is awake
+runs one after the other, and a single thread more is called in while others wait. It gets a turn as soon as a
+callback waits for something. One that waits inside this SDK gives its place away, so that callbacks waiting for each
+other's requests do not starve.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from queue import SimpleQueue
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from inferwire.process import THIS
 
 FEWEST_THREADS = 4
 """Threads that may run callbacks at once. Started as needed, never all for a single callback."""
+
+_NOBODYS_PLACE = nullcontext()
 
 
 class CallbackThreads:
@@ -22,57 +26,88 @@ class CallbackThreads:
 
     def __init__(self, limit: int = FEWEST_THREADS) -> None:
         self._limit = limit
-        self._lock = threading.Lock()
         self._reset()
 
     def __repr__(self) -> str:
-        return f"<CallbackThreads: {self._unfinished} queued or running, {self._started} threads>"
+        return f"<CallbackThreads: {len(self._waiting)} waiting, {self._started} threads>"
 
     def run(self, callback: Callable[[], object]) -> None:
         """Run a callback some time soon. It must not raise."""
         if self._pid != THIS.pid:
-            self._lock = threading.Lock()
             self._reset()
-        with self._lock:
-            self._unfinished += 1
-            self._grow()
-        self._queue.put(callback)
+        self._waiting.append(callback)
+        if not self._is_one_coming:
+            self._call_in()
+
+    def blocking(self) -> AbstractContextManager[None]:
+        """Let another thread take over while the calling one, if it is one of these, waits."""
+        return self._giving_way() if getattr(self._local, "is_worker", False) else _NOBODYS_PLACE
 
     @contextmanager
-    def blocking(self) -> Generator[None]:
-        """Let another thread take over while the calling one, if it is one of these, waits."""
-        if not getattr(self._local, "is_worker", False):
-            yield
-            return
+    def _giving_way(self) -> Generator[None]:
         with self._lock:
-            self._blocked += 1
-            self._grow()
+            self._awake -= 1
+        if self._waiting:
+            self._call_in()
         try:
             yield
         finally:
             with self._lock:
-                self._blocked -= 1
+                self._awake += 1
 
     def _reset(self) -> None:
         """Start from nothing: a forked child has none of its parent's threads."""
         self._pid = THIS.pid
-        self._queue: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._resting: list[threading.Lock] = []
         self._local = threading.local()
-        self._started = self._blocked = self._unfinished = 0
+        self._started = self._awake = 0
+        self._is_one_coming = False
 
-    def _grow(self) -> None:
-        wanted = min(self._unfinished, self._limit + self._blocked)
-        if self._started < wanted:
+    def _call_in(self) -> None:
+        """Have one more thread run callbacks, if there may be and none is on its way."""
+        with self._lock:
+            if self._is_one_coming or self._awake >= self._limit:
+                return
+            self._awake += 1
+            self._is_one_coming = True
+            if self._resting:
+                self._resting.pop().release()
+                return
             self._started += 1
             name = f"inferwire-callback-{self._started}"
-            threading.Thread(target=self._work, args=(self._queue,), name=name, daemon=True).start()
+        threading.Thread(target=self._work, name=name, daemon=True).start()
 
-    def _work(self, queue: SimpleQueue[Callable[[], object]]) -> None:
+    def _work(self) -> None:
         self._local.is_worker = True
+        bell = threading.Lock()
+        bell.acquire()
         while True:
-            queue.get()()
-            with self._lock:
-                self._unfinished -= 1
+            self._is_one_coming = False
+            self._run_waiting()
+            if self._may_rest(bell):
+                bell.acquire()
+
+    def _run_waiting(self) -> None:
+        waiting = self._waiting
+        while True:
+            try:
+                callback = waiting.popleft()
+            except IndexError:
+                return
+            if waiting and not self._is_one_coming:
+                self._call_in()
+            callback()
+
+    def _may_rest(self, bell: threading.Lock) -> bool:
+        """Leave the bell for whoever calls this thread in, unless something waits: that may have counted on it."""
+        with self._lock:
+            if self._waiting:
+                return False
+            self._awake -= 1
+            self._resting.append(bell)
+            return True
 
 
 CALLBACK_THREADS = CallbackThreads()

@@ -33,7 +33,7 @@ def array_from_wire(row: ElementType, shape: Sequence[int], data: Buffer) -> Arr
     return shaped(row, tuple(shape), np.frombuffer(data, row.storage_dtype))
 
 
-def array_to_wire(row: ElementType, array: Array) -> Buffer:
+def array_to_wire(row: ElementType, array: Array) -> bytes | memoryview:
     """Give the elements of an array as a message carries them; copy only what is not contiguous."""
     if row.is_string:
         return strings.pack(array.flat)

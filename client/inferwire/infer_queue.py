@@ -67,7 +67,11 @@ class AsyncInferQueue:
         self._requests = [model.create_infer_request() for _ in range(count)]
         self._userdata: list[Any] = [None] * count
         self._callback: Callable[[InferRequest, Any], object] | None = None
-        self._changed = threading.Condition()
+        self._call_backs = [partial(self._call_back, at) for at in range(count)]
+        self._ends = [partial(self._ended, at) for at in range(count)]
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
         self._idle = deque(range(count))
         self._error: BaseException | None = None
         self._pid = THIS.pid
@@ -92,8 +96,7 @@ class AsyncInferQueue:
 
     def is_ready(self) -> bool:
         """Tell whether a request is idle, so that `start_async` does not wait."""
-        with self._changed:
-            return bool(self._idle)
+        return bool(self._idle)
 
     def get_idle_request_id(self) -> int:
         """Wait until a request is idle and give its position. It is not reserved.
@@ -146,11 +149,11 @@ class AsyncInferQueue:
             RuntimeError: If inputs do not fit or no server answers.
             BaseException: What went wrong since somebody last asked, as `wait_all`.
         """
-        share = shares_inputs(share_inputs, shared_memory)
+        share = share_inputs if shared_memory is None else shares_inputs(share_inputs, shared_memory)
         at = self._take_idle()
         previous = self._userdata[at]
         self._userdata[at] = userdata
-        run = Run(callback=self._callback_for(at, userdata), ended=partial(self._ended, at))
+        run = Run(callback=None if self._callback is None else self._call_backs[at], ended=self._ends[at])
         try:
             self._requests[at].start_in_pool(inputs, share, run)
         except BaseException:
@@ -224,7 +227,7 @@ class AsyncInferQueue:
             self._raise_error()
 
     def _take_idle(self) -> int:
-        with self._changed:
+        with self._lock:
             if self._idle and self._error is None:
                 return self._idle.popleft()
         with CALLBACK_THREADS.blocking(), self._changed:
@@ -236,7 +239,11 @@ class AsyncInferQueue:
         """Wait until something is so, unless only the process that forked this one would see it."""
         if self._pid != THIS.pid and not condition():
             raise RuntimeError(FORKED)
-        self._changed.wait_for(condition)
+        self._waiting += 1
+        try:
+            self._changed.wait_for(condition)
+        finally:
+            self._waiting -= 1
 
     async def _await_idle(self) -> int:
         """Take an idle request once there is one; whoever asked first is first."""
@@ -248,26 +255,24 @@ class AsyncInferQueue:
         return await turn.wait()
 
     def _give_back(self, at: int, error: BaseException | None) -> None:
-        with self._changed:
-            self._error = self._error or error
+        with self._lock:
+            if error is not None:
+                self._error = self._error or error
             while self._turns:
                 if self._turns.popleft().give(at):
                     return
             self._idle.append(at)
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()
 
     def _ended(self, at: int, run: Run) -> None:
         self._give_back(at, run.error)
 
-    def _callback_for(self, at: int, userdata: Any) -> Callable[[], object] | None:
-        if self._callback is None:
-            return None
-        return partial(self._call_back, self._callback, self._requests[at], userdata)
-
-    def _call_back(self, callback: Callable[[InferRequest, Any], object], request: InferRequest, userdata: Any) -> None:
+    def _call_back(self, at: int) -> None:
         """Run the user's callback; what it raises is kept for whoever asks next, with its type."""
         try:
-            callback(request, userdata)
+            if self._callback is not None:
+                self._callback(self._requests[at], self._userdata[at])
         except BaseException as error:  # noqa: BLE001 - raised again by the next call that asks
             with self._changed:
                 self._error = self._error or error

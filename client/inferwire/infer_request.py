@@ -30,7 +30,6 @@ from inferwire.profiling import ProfilingInfo
 from inferwire.remote_model import RemoteModel
 from inferwire.request_state import Phase, Run
 from inferwire.request_states import RequestStates
-from inferwire.request_tensors import KeptOutputs
 from inferwire.tensor_access import TensorAccess
 from inferwire.transport.protocol import ExecutionHeader, LayerTime, Outcome, Timings
 from inferwire.variable_state import VariableState
@@ -74,7 +73,8 @@ class InferRequest(TensorAccess):
         self._timings = Timings()
         self._profile: Sequence[LayerTime] = ()
         self._postpone_outputs = False
-        self._weak_deliver = weakref.WeakMethod[Callable[[Run, Outcome], None]](self._deliver)
+        # As `weakref.WeakMethod`, which would make the method anew for each answer.
+        self._deliver = partial(_deliver, weakref.ref(self), self._take_answer.__func__)
 
     def __repr__(self) -> str:
         return f"<InferRequest:\n{self._model.ports!r}>"
@@ -344,7 +344,8 @@ class InferRequest(TensorAccess):
         try:
             tensors, transport = self._tensors, self._model.transport
             bring_in(inputs, tensors, share=share_inputs)
-            self._take_userdata(userdata)
+            if userdata is not None:
+                self._take_userdata(userdata)
             shapes = tensors.shapes_to_send()
             mark = None if self._states is None else self._states.mark()
             run.reads = reads = tensors.kept_inputs(transport)
@@ -360,7 +361,7 @@ class InferRequest(TensorAccess):
 
     def _submit(self, header: ExecutionHeader, run: Run) -> None:
         """Hand an execution that has begun to the transport; what fails ends it."""
-        deliver = partial(_deliver, self._weak_deliver, run)
+        deliver = partial(self._deliver, run)
         try:
             execution = self._model.transport.submit(header, self._tensors.bytes_to_send(run.reads), deliver)
         except BaseException as error:
@@ -369,14 +370,13 @@ class InferRequest(TensorAccess):
             raise
         self._state.sent(run, execution)
 
-    def _deliver(self, run: Run, outcome: Outcome) -> None:
+    def _take_answer(self, run: Run, outcome: Outcome) -> None:
         """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
-        if not self._state.answer(run, outcome):
-            return
-        if run.is_awaited:
-            run.announce_answer()
-        else:
-            self._finish(run)
+        if run.answered is None:
+            if self._state.finish(run, outcome, self._store):
+                self._conclude(run)
+        elif self._state.answer(run, outcome):
+            run.answered.set()
 
     def _receive(self, run: Run) -> None:
         """Wait for the answer on the calling thread, and finish there."""
@@ -387,29 +387,29 @@ class InferRequest(TensorAccess):
             self.cancel()
             raise
         if run.phase is Phase.ANSWERED:
-            self._finish(run)
+            self._state.end(run, self._store(run, run.outcome or Outcome()))
+            self._conclude(run)
 
-    def _finish(self, run: Run) -> None:
-        """Store what was answered and make the request idle; then its callback, then the end."""
-        error = self._store(run.outcome or Outcome(), run.keeps)
-        self._state.end(run, error)
-        if error is None and run.callback is not None:
+    def _conclude(self, run: Run) -> None:
+        """Call back, and then let go of whoever waits for the end."""
+        if run.error is None and run.callback is not None:
             CALLBACK_THREADS.run(partial(self._call_back, run, run.callback))
         else:
             run.conclude()
 
-    def _store(self, outcome: Outcome, keeps: KeptOutputs) -> RuntimeError | None:
-        self._profile = outcome.profile or self._profile
-        error = outcome.error
+    def _store(self, run: Run, outcome: Outcome) -> RuntimeError | None:
+        outputs, timings, error, profile = outcome
+        if profile:
+            self._profile = profile
         if error is not None:
             if isinstance(error, TensorLost):
                 return tensor_lost(self._model.transport.address, error)
             return error if self._states is None else self._states.failed(error)
         if self._states is not None:
             self._states.succeeded()
-        self._timings = outcome.timings
+        self._timings = timings
         try:
-            self._tensors.store(outcome.outputs, keeps)
+            self._tensors.store(outputs, run.keeps)
         except RuntimeError as error:
             return error
         except ValueError as error:
@@ -434,8 +434,6 @@ class InferRequest(TensorAccess):
             return run.done.wait(timeout_s)
 
     def _take_userdata(self, userdata: Any) -> None:
-        if userdata is None:
-            return
         if self._callback is None:
             warnings.warn("There is no callback function!", RuntimeWarning, stacklevel=4)
         else:
@@ -459,11 +457,16 @@ class InferRequest(TensorAccess):
         return OVDict(results, later)
 
 
-def _deliver(method: weakref.WeakMethod[Callable[[Run, Outcome], None]], run: Run, outcome: Outcome) -> None:
+def _deliver(
+    weak_request: Callable[[], InferRequest | None],
+    take: Callable[[InferRequest, Run, Outcome], None],
+    run: Run,
+    outcome: Outcome,
+) -> None:
     """Deliver to a request, unless nobody holds it any more: its callback is then not called."""
-    deliver = method()
-    if deliver is not None:
-        deliver(run, outcome)
+    request = weak_request()
+    if request is not None:
+        take(request, run, outcome)
 
 
 def _described(error: BaseException) -> str:

@@ -21,6 +21,7 @@ from inferwire.types import type_of
 
 Key: TypeAlias = int | str | ConstOutput | None
 _Array: TypeAlias = np.ndarray[Any, Any]
+_SCALARS = (np.number, int, float, str)
 
 
 def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
@@ -38,6 +39,9 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
         RuntimeError: For one that does not fit the model.
     """
     if inputs is None:
+        return
+    if _is_array(inputs) and not share:
+        _write(np.asarray(inputs), tensors, None)
         return
     inputs = as_tensor(inputs) or inputs
     items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
@@ -191,7 +195,7 @@ def _is_array(value: object) -> TypeGuard[_Array]:
 
 
 def _is_scalar(value: object) -> TypeGuard[Any]:
-    return isinstance(value, np.number | int | float | str)
+    return isinstance(value, _SCALARS)
 
 
 def _is_array_like(value: object) -> TypeGuard[Any]:

@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 
 class Latch:
-    """An event that is set once and stays so. As cheap as a lock: every execution has one, and few are waited for."""
+    """An event that is set once and stays so. Next to free: every execution has one, and few are waited for."""
 
-    __slots__ = ("_lock", "_unset")
+    __slots__ = ("_bells", "_is_set")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-        self._unset = [True]
+        self._is_set = False
+        self._bells: list[threading.Lock] = []
 
     def __repr__(self) -> str:
-        return f"<Latch: {'set' if self.is_set() else 'not set'}>"
+        return f"<Latch: {'set' if self._is_set else 'not set'}>"
 
     def is_set(self) -> bool:
         """Whether it has happened."""
-        return not self._unset
+        return self._is_set
 
     def set(self) -> None:
         """Let go of everybody who waits, now and later; nothing the second time."""
-        try:
-            self._unset.pop()
-        except IndexError:
-            return
-        self._lock.release()
+        self._is_set = True
+        if self._bells:
+            self._ring()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until it is set, at most so long; tell whether it is."""
-        if not self._lock.acquire(timeout=-1 if timeout_s is None else timeout_s):
-            return False
-        self._lock.release()
-        return True
+        if self._is_set:
+            return True
+        bell = threading.Lock()
+        bell.acquire()
+        self._bells.append(bell)
+        # Whoever sets it looks for bells afterwards, and we look for that after hanging up ours.
+        return self._is_set or bell.acquire(timeout=-1 if timeout_s is None else timeout_s)
+
+    def _ring(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._bells.pop().release()

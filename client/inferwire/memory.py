@@ -15,7 +15,7 @@ import numpy as np
 
 from inferwire.element_arrays import Array, array_from_wire, array_to_wire, new_buffer, shape_text, shaped, units_of
 from inferwire.kept_tensors import KeptElements, KeptNames, KeptPart, KeptTensor
-from inferwire.transport.protocol import StoredBox, Transport
+from inferwire.transport.protocol import StoredBox, Transport, WireBytes
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.strings import Buffer
 
@@ -72,7 +72,7 @@ class Memory(ABC):
     def region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Memory:
         """Share a box that lies in it; see `region` below."""
 
-    def wire_data(self) -> Buffer:
+    def wire_data(self) -> WireBytes:
         """Give the elements as inferwire's wire carries them; copy only what is not contiguous."""
         return array_to_wire(self.row, self.read())
 
@@ -147,11 +147,13 @@ class Dense(Memory):
     has: a view that is held must see what the next inference leaves, and what was read once is likely to be again.
     """
 
-    __slots__ = ("_array", "_buffer", "_capacity", "_kept", "_may_stay", "_names")
+    __slots__ = ("_array", "_buffer", "_bytes", "_capacity", "_kept", "_may_stay", "_names", "_wire")
 
     def __init__(self, row: ElementType, shape: tuple[int, ...], buffer: Array, *, own: bool) -> None:
         super().__init__(row, shape)
         self._array = shaped(row, shape, buffer)
+        self._bytes: memoryview | None = None
+        self._wire: memoryview | None = None
         self._buffer = buffer
         self._capacity = None if own else prod(shape)
         self._kept: KeptElements | None = None
@@ -203,6 +205,24 @@ class Dense(Memory):
         if shape != self.shape:
             self.read()
             self._reshape(shape)
+
+    def wire_data(self) -> WireBytes:
+        """Give the elements as they are; of what is no string, as a view that is made once for each shape."""
+        if self._kept is not None or self.row.is_string:
+            return super().wire_data()
+        if self._wire is None:
+            self._wire = self._view_bytes().toreadonly()
+        return self._wire
+
+    def load_wire(self, shape: tuple[int, ...], data: Buffer) -> None:
+        """Take the shape and the elements of a message; where only the elements are new, as bytes."""
+        if shape == self.shape and not self.row.is_string:
+            view = self._view_bytes()
+            if len(data) == len(view) and not view.readonly:
+                self._kept = None
+                view[:] = data
+                return
+        super().load_wire(shape, data)
 
     def load(self, elements: Array, shape: tuple[int, ...]) -> None:
         """Take a shape and the elements; what there was before is not fetched for that."""
@@ -262,7 +282,14 @@ class Dense(Memory):
         if units_of(self.row, shape) > self._buffer.size:
             self._buffer = new_buffer(self.row, shape)
         self._array = shaped(self.row, shape, self._buffer)
+        self._bytes = self._wire = None
         self.shape = shape
+
+    def _view_bytes(self) -> memoryview:
+        """Show the elements, which are no strings, as bytes, until the shape changes."""
+        if self._bytes is None:
+            self._bytes = self._array.reshape(-1).view(np.uint8).data
+        return self._bytes
 
 
 class Region(Memory):

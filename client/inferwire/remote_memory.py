@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import cast
 
 import numpy as np
 
 from inferwire.element_arrays import Array, array_from_wire, array_to_wire, shape_text
 from inferwire.kept_tensors import KeptElements, KeptPart, KeptTensor
 from inferwire.memory import Memory
-from inferwire.transport.protocol import StoredBox, Transport, WireBytes
+from inferwire.transport.protocol import StoredBox, Transport
 from inferwire_proto.element_types import ElementType
 
 
@@ -119,7 +118,7 @@ class RemoteMemory(Memory):
         return self.read().copy()
 
     def _put(self, array: Array, shape: tuple[int, ...]) -> None:
-        data = cast("WireBytes", array_to_wire(self.row, array))
+        data = array_to_wire(self.row, array)
         self.tensor.transport.tensors.put(self.box, self.row, shape, data)
 
     @property

@@ -44,7 +44,7 @@ class Run:
     Attributes:
         callback: What is called once it has succeeded.
         ended: What is told of its end, however it came.
-        is_awaited: Whether a thread waits for the answer itself, to store it.
+        answered: Set by the answer or a cancel, where a thread waits for it to store it itself.
         phase: How far it is.
         error: Why it has no outputs; raised by every wait.
         outcome: The answer, until it is stored.
@@ -56,21 +56,15 @@ class Run:
         keeps: Where outputs stay on the server, by position.
     """
 
-    __slots__ = (
-        "_answered",
-        "callback",
-        "callback_thread",
-        "done",
-        "ended",
-        "error",
-        "execution",
-        "is_awaited",
-        "keeps",
-        "outcome",
-        "phase",
-        "pid",
-        "reads",
-    )
+    # What most executions never have is the class's: an execution is made for every inference.
+    answered: Latch | None = None
+    phase = Phase.RUNNING
+    error: RuntimeError | None = None
+    outcome: Outcome | None = None
+    execution: Execution | None = None
+    callback_thread: int | None = None
+    reads: Mapping[int, object] = _NONE
+    keeps: Mapping[int, KeptTensor] = _NONE
 
     def __init__(
         self,
@@ -81,29 +75,18 @@ class Run:
     ) -> None:
         self.callback = callback
         self.ended = ended
-        self.is_awaited = is_awaited
-        self.phase = Phase.RUNNING
-        self.error: RuntimeError | None = None
-        self.outcome: Outcome | None = None
-        self.execution: Execution | None = None
+        if is_awaited:
+            self.answered = Latch()
         self.done = Latch()
-        self.callback_thread: int | None = None
         self.pid = THIS.pid
-        self.reads: Mapping[int, object] = _NONE
-        self.keeps: Mapping[int, KeptTensor] = _NONE
-        self._answered = threading.Lock()
-        self._answered.acquire()
 
     def __repr__(self) -> str:
         return f"<Run: {self.phase.name.lower()}, {'done' if self.done.is_set() else 'not done'}>"
 
     def await_answer(self) -> None:
         """Block the one thread that waits for the answer itself, until it is there or cancelled."""
-        self._answered.acquire()
-
-    def announce_answer(self) -> None:
-        """Wake that thread."""
-        self._answered.release()
+        if self.answered is not None:
+            self.answered.wait()
 
     def check_process(self) -> None:
         """Refuse to wait for what only the process that forked this one will hear of.
@@ -116,7 +99,8 @@ class Run:
 
     def conclude(self) -> None:
         """Let go of everybody who waits for the end, and of what the execution needed."""
-        self.reads = self.keeps = _NONE
+        if self.reads or self.keeps:
+            self.reads = self.keeps = _NONE
         self.done.set()
         if self.ended is not None:
             self.ended(self)
@@ -160,11 +144,9 @@ class RequestState:
     # Entered for every look at a tensor: with a generator that would cost as much again.
     def __enter__(self) -> None:
         self._lock.acquire()
-        try:
-            self._require_idle()
-        except BaseException:
+        if self._is_busy:
             self._lock.release()
-            raise
+            raise RuntimeError(BUSY)
 
     def __exit__(self, *exc_info: object) -> None:
         self._lock.release()
@@ -175,8 +157,8 @@ class RequestState:
         Raises:
             RuntimeError: If it is busy.
         """
-        with self._lock:
-            self._require_idle()
+        if self._is_busy:
+            raise RuntimeError(BUSY)
 
     def claim(self) -> None:
         """Make the request busy, for an execution that is being prepared.
@@ -185,7 +167,8 @@ class RequestState:
             RuntimeError: If it is busy.
         """
         with self._lock:
-            self._require_idle()
+            if self._is_busy:
+                raise RuntimeError(BUSY)
             self._is_busy = True
 
     def abandon(self) -> None:
@@ -195,19 +178,27 @@ class RequestState:
 
     def begin(self, run: Run) -> None:
         """Begin the execution that was claimed."""
-        with self._lock:
-            self._run = run
+        self._run = run
 
     def sent(self, run: Run, execution: Execution) -> None:
         """Note how to cancel the execution; cancel it now if that was asked for meanwhile."""
-        with self._lock:
-            run.execution = execution
-            is_unwanted = run.phase is Phase.CANCELLED
-        if is_unwanted:
+        run.execution = execution
+        # Whoever cancels sets the phase first and then looks for this, so that one of us sees the other.
+        if run.phase is Phase.CANCELLED:
             execution.cancel()
 
+    def finish(self, run: Run, outcome: Outcome, store: Callable[[Run, Outcome], RuntimeError | None]) -> bool:
+        """Have an answer stored and make the request idle again; false where it comes too late."""
+        with self._lock:
+            if run.phase is not Phase.RUNNING:
+                return False
+            run.error = store(run, outcome)
+            run.phase = Phase.ENDED
+            self._is_busy = False
+            return True
+
     def answer(self, run: Run, outcome: Outcome) -> bool:
-        """Take an answer; false where it comes too late. The request stays busy."""
+        """Take an answer that somebody else will store; false where it comes too late. The request stays busy."""
         with self._lock:
             if run.phase is not Phase.RUNNING:
                 return False
@@ -234,12 +225,8 @@ class RequestState:
             run.phase = Phase.CANCELLED
             run.error = Cancelled(CANCELLED)
             self._is_busy = False
-            execution = run.execution
-        if execution is not None:
-            execution.cancel()
-        run.announce_answer()
+        if run.execution is not None:
+            run.execution.cancel()
+        if run.answered is not None:
+            run.answered.set()
         return run
-
-    def _require_idle(self) -> None:
-        if self._is_busy:
-            raise RuntimeError(BUSY)

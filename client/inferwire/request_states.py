@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost
 from inferwire.memory import allocate
 from inferwire.remote_model import RemoteModel
 from inferwire.tensor import Tensor
-from inferwire.transport.protocol import SequenceMark, StateValue, WireBytes
+from inferwire.transport.protocol import SequenceMark, StateValue
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class RequestStates:
     def write(self, name: str, tensor: Tensor) -> None:
         """Replace a state."""
         memory = tensor.memory
-        value = StateValue(name, memory.row, memory.shape, cast("WireBytes", memory.wire_data()))
+        value = StateValue(name, memory.row, memory.shape, memory.wire_data())
         self._call(lambda mark: self._model.transport.set_states(self._model.target, mark, (value,)))
 
     def reset(self, *names: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from math import prod
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from inferwire.transport.protocol import OutputValue, Transport, WireBytes
 KeptInputs: TypeAlias = Mapping[int, KeptPart]
 KeptOutputs: TypeAlias = Mapping[int, KeptTensor]
 
+_NONE_KEPT: KeptInputs = {}
 _NOTHING_KEPT: KeptOutputs = {}
 
 
@@ -34,7 +35,8 @@ class RequestTensors:
         self.ports = ports
         self._inputs = [_first_tensor(each) for each in ports.inputs]
         self._outputs = [_first_tensor(each) for each in ports.outputs]
-        self._batches: dict[int, Batch] = {}
+        self._sources: list[Memory | Batch] = [tensor.memory for tensor in self._inputs]
+        self._fitting: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def inputs(self) -> Sequence[Tensor]:
@@ -64,7 +66,7 @@ class RequestTensors:
         Raises:
             RuntimeError: If it was given as a batch of several.
         """
-        if port.is_input and port.index in self._batches:
+        if port.is_input and isinstance(self._sources[port.index], Batch):
             raise RuntimeError(
                 "get_tensor shall not be used together with batched set_tensors/set_input_tensors for port "
                 f"'{port.port!r}'"
@@ -82,7 +84,7 @@ class RequestTensors:
             _check_input(port, tensor)
             tensor.memory.feed()
             self._inputs[port.index] = tensor
-            self._batches.pop(port.index, None)
+            self._sources[port.index] = tensor.memory
         else:
             _check_output(port, tensor)
             self._outputs[port.index] = tensor
@@ -98,10 +100,12 @@ class RequestTensors:
         if len(tensors) == 1:
             self.set(port, tensors[0])
         else:
-            self._batches[port.index] = Batch(port, tensors)
+            self._sources[port.index] = Batch(port, tensors)
 
     def tensor_at(self, key: int | str | ConstOutput | None) -> Tensor:
         """Give the tensor that the inputs of a call name by `key`; without one, the only input's."""
+        if key is None:
+            return self.get(_only("get_input_tensor()", self.ports.inputs))
         if isinstance(key, str):
             return self.get(self.ports.named(key))
         if isinstance(key, ConstOutput):
@@ -127,22 +131,21 @@ class RequestTensors:
         Raises:
             RuntimeError: If one does not, after an array has reshaped it.
         """
-        shapes = tuple(
-            self._batches[at].shape if at in self._batches else tensor.memory.shape
-            for at, tensor in enumerate(self._inputs)
-        )
-        for port, shape in zip(self.ports.inputs, shapes, strict=True):
-            if not port.fits(shape):
-                _refuse_to_send(port, shape)
+        shapes = tuple([each.shape for each in self._sources])
+        if shapes != self._fitting:
+            for port, shape in zip(self.ports.inputs, shapes, strict=True):
+                if not port.fits(shape):
+                    _refuse_to_send(port, shape)
+            self._fitting = shapes
         return shapes
 
     def kept_inputs(self, transport: Transport) -> KeptInputs:
         """Give the inputs that the server of a transport has already, by position."""
-        kept: dict[int, KeptPart] = {}
-        for at, tensor in enumerate(self._inputs):
-            part = tensor.memory.kept_by(transport)
-            if part is not None and at not in self._batches:
-                kept[at] = part
+        kept = _NONE_KEPT
+        for at, source in enumerate(self._sources):
+            part = source.kept_by(transport)
+            if part is not None:
+                kept = {**kept, at: part}
         return kept
 
     def bytes_to_send(self, kept: Container[int] = ()) -> list[WireBytes]:
@@ -150,12 +153,7 @@ class RequestTensors:
 
         They are views of the tensors' memory wherever possible; batches are joined.
         """
-        memories = [
-            self._batches[at].joined() if at in self._batches else tensor.memory
-            for at, tensor in enumerate(self._inputs)
-            if at not in kept
-        ]
-        return [cast("WireBytes", memory.wire_data()) for memory in memories]
+        return [source.wire_data() for at, source in enumerate(self._sources) if at not in kept]
 
     def reserve(self, transport: Transport, *, postpone: bool) -> KeptOutputs:
         """Give what the server is to keep of the next execution's outputs, by position.
@@ -167,11 +165,11 @@ class RequestTensors:
         Raises:
             RuntimeError: If a remote tensor cannot be an output.
         """
-        reserved: dict[int, KeptTensor] = {}
+        reserved = _NOTHING_KEPT
         for at, tensor in enumerate(self._outputs):
             name = tensor.memory.reserve(transport, postpone=postpone)
             if name is not None:
-                reserved[at] = name
+                reserved = {**reserved, at: name}
         return reserved
 
     def store(self, outputs: Sequence[OutputValue], kept: KeptOutputs = _NOTHING_KEPT) -> None:
@@ -183,28 +181,28 @@ class RequestTensors:
         """
         if len(outputs) != len(self._outputs):
             raise RuntimeError(f"the server gave {len(outputs)} outputs, expected {len(self._outputs)}")
-        for tensor, output in zip(self._outputs, outputs, strict=True):
-            memory = tensor.memory
-            if memory.row != output.element_type:
+        for position, element_type, shape, data in outputs:
+            memory = self._outputs[position].memory
+            if memory.row is not element_type:
                 raise RuntimeError(
-                    f"the server gave output {output.index} as {output.element_type.name}, expected {memory.row.name}"
+                    f"the server gave output {position} as {element_type.name}, expected {memory.row.name}"
                 )
-            if output.data is not None:
-                _refuse_remote(memory, output)
-                memory.load_wire(output.shape, output.data)
-            elif output.index in kept:
-                memory.keep(kept[output.index].take(memory.row, output.shape))
+            if data is not None:
+                if kept and isinstance(memory, RemoteMemory):
+                    raise _not_kept(position, element_type.byte_size(shape))
+                memory.load_wire(shape, data)
+            elif position in kept:
+                memory.keep(kept[position].take(memory.row, shape))
             else:
-                raise RuntimeError(f"the server kept output {output.index}, which it was to send")
+                raise RuntimeError(f"the server kept output {position}, which it was to send")
 
 
-def _refuse_remote(memory: Memory, output: OutputValue) -> None:
-    if isinstance(memory, RemoteMemory):
-        raise RuntimeError(
-            f"output {output.index} has {output.element_type.byte_size(output.shape)} bytes, which the server cannot "
-            "keep for this client beside what it keeps already; free some remote tensors, or start the server with a "
-            "larger --max-session-tensors-mb"
-        )
+def _not_kept(position: int, byte_size: int) -> RuntimeError:
+    return RuntimeError(
+        f"output {position} has {byte_size} bytes, which the server cannot "
+        "keep for this client beside what it keeps already; free some remote tensors, or start the server with a "
+        "larger --max-session-tensors-mb"
+    )
 
 
 def _first_tensor(port: ModelPort) -> Tensor:

@@ -77,9 +77,9 @@ class TensorAccess:
             TypeError: For any other key.
             RuntimeError: If the model has no such port, or while the request is busy.
         """
-        with self._state.idle():
-            found = self._tensors.tensor_at(self._checked_key("get_tensor", port))
-            return Tensor.over(found.memory)
+        self._state.check_idle()
+        found = self._tensors.tensor_at(self._checked_key("get_tensor", port))
+        return Tensor.over(found.memory)
 
     def get_input_tensor(self, *args: int, **kwargs: int) -> Tensor:
         """Give the tensor of an input, by its position, or of the only one without.
@@ -91,8 +91,8 @@ class TensorAccess:
             RuntimeError: If there is no such input, or while the request is busy.
         """
         index = self._index("get_input_tensor", args, kwargs)
-        with self._state.idle():
-            return Tensor.over(self._tensors.get(self._tensors.input_port(index)).memory)
+        self._state.check_idle()
+        return Tensor.over(self._tensors.get(self._tensors.input_port(index)).memory)
 
     def get_output_tensor(self, *args: int, **kwargs: int) -> Tensor:
         """Give the tensor of an output, by its position, or of the only one without.
@@ -105,8 +105,8 @@ class TensorAccess:
             RuntimeError: If there is no such output, or while the request is busy.
         """
         index = self._index("get_output_tensor", args, kwargs)
-        with self._state.idle():
-            return Tensor.over(self._tensors.get(self._tensors.output_port(index)).memory)
+        self._state.check_idle()
+        return Tensor.over(self._tensors.get(self._tensors.output_port(index)).memory)
 
     def set_tensor(self, port: str | ConstOutput, tensor: Tensor | RemoteTensor) -> None:
         """Make a tensor that of an input or output: its memory is read and written from now on.
@@ -283,7 +283,7 @@ class TensorAccess:
 
     def _index(self, function: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> int | None:
         """Read the overloads `(index)` and `()`."""
-        given = (*args, *kwargs.values())
+        given = (*args, *kwargs.values()) if kwargs else args
         index = as_size(given[0]) if len(given) == 1 and kwargs.keys() <= {"index"} else None
         if given and index is None:
             signatures = ("(self: InferRequest, index: int) -> Tensor", "(self: InferRequest) -> Tensor")

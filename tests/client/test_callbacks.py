@@ -178,6 +178,16 @@ def test_callbacks_that_wait_inside_the_sdk_give_their_place_away() -> None:
     assert outer.wait(TIMEOUT_S)
 
 
+def test_a_callback_that_waits_for_one_far_behind_it_holds_nobody_up() -> None:
+    threads = CallbackThreads(limit=2)
+    last, first = threading.Event(), threading.Event()
+    threads.run(lambda: last.wait(TIMEOUT_S) and first.set())
+    for _ in range(50):
+        threads.run(threading.Event().set)
+    threads.run(last.set)
+    assert first.wait(TIMEOUT_S)
+
+
 def test_callbacks_run_side_by_side_up_to_the_limit() -> None:
     threads = CallbackThreads(limit=2)
     together = threading.Barrier(3)

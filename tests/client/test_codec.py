@@ -15,7 +15,7 @@ def header(element_type: str, *shape: int) -> TensorHeader:
 
 
 def outputs_of(outcome: Outcome) -> list[tuple[int, str, tuple[int, ...], bytes]]:
-    return [(each.index, each.element_type.name, each.shape, bytes(each.data or b"")) for each in outcome.outputs]
+    return [(each.position, each.element_type.name, each.shape, bytes(each.data or b"")) for each in outcome.outputs]
 
 
 def test_a_stack_of_results_is_cut_by_what_each_output_is() -> None:

@@ -16,6 +16,7 @@ from inferwire.transport.outgoing import (
     EncodedHeader,
     Outgoing,
     StreamExecution,
+    count_answers,
 )
 from inferwire.transport.protocol import Timings
 
@@ -46,7 +47,7 @@ class Rig:
         timings = Timings(inference_ms=inference_ms)
         for execution in executions:
             del self.wanted[execution.id]
-            execution.answered(timings, execution.sent_at + wire_ms / 1000)
+            count_answers([execution], timings, execution.sent_at + wire_ms / 1000)
         self.outgoing.answers_came()
 
     def taken(self) -> list[list[int]]:

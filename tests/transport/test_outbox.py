@@ -22,7 +22,7 @@ def ended(inference_s: float = 0.0001, byte_size: int = 4) -> Job:
 def with_running(count: int, limit: int = 1 << 28) -> Outbox:
     """Make an outbox that waits for executions 0, 1, 2, ..."""
     outbox = Outbox(limit, lambda _, __: None)
-    outbox.running.update({number: Running(ended(), 0) for number in range(count)})
+    outbox.running.update({number: Running(ended(), (number,)) for number in range(count)})
     return outbox
 
 

@@ -132,7 +132,11 @@ def decode_results(
         for index, (header, data) in enumerate(zip(result.outputs, raw, strict=True))
     ]
     rows = zip(*columns, strict=True) if columns else [()] * count
-    return [Outcome(outputs, _timings(result.timings, each)) for outputs, each in zip(rows, elapsed_ms, strict=True)]
+    queue_ms, inference_ms, server_ms, _ = _timings(result.timings, 0.0)
+    return [
+        Outcome(outputs, Timings(queue_ms, inference_ms, server_ms, max(0.0, each - server_ms)))
+        for outputs, each in zip(rows, elapsed_ms, strict=True)
+    ]
 
 
 def decode_layers(layers: Iterable[types_pb2.LayerTime]) -> list[LayerTime]:
@@ -152,7 +156,7 @@ def decode_layers(layers: Iterable[types_pb2.LayerTime]) -> list[LayerTime]:
 
 def count_sent(result: inference_pb2.ExecutionResult) -> int:
     """How many of a result's outputs have their bytes in the message."""
-    return sum(not header.HasField("stored") for header in result.outputs)
+    return len(result.outputs) - sum([header.HasField("stored") for header in result.outputs])
 
 
 def decode_error(error: types_pb2.Error) -> InferwireError:
@@ -214,19 +218,18 @@ def _encode_input(spec: TensorSpec) -> types_pb2.TensorHeader:
 
 def _column(index: int, header: types_pb2.TensorHeader, data: WireBytes, count: int) -> list[OutputValue]:
     """Cut the bytes of one output of a stack into those of each execution."""
-    element_type, shape, view = element_types.BY_WIRE[header.element_type], tuple(header.shape), memoryview(data)
+    element_type, shape = element_types.BY_WIRE[header.element_type], tuple(header.shape)
     if element_type.is_string:
-        parts = strings.cut(view, prod(shape), count)
+        parts = strings.cut(memoryview(data), prod(shape), count)
     else:
-        size = view.nbytes // count
-        parts = [view[at * size : (at + 1) * size] for at in range(count)]
+        size = len(data) // count
+        parts = [data[start : start + size] for start in range(0, size * count, size)] if size else [data] * count
     return [OutputValue(index, element_type, shape, part) for part in parts]
 
 
 def _timings(timings: types_pb2.Timings, elapsed_ms: float) -> Timings:
     server_ms = timings.total_us / 1000
-    wire_ms = max(0.0, elapsed_ms - server_ms)
-    return Timings(timings.queue_us / 1000, timings.inference_us / 1000, server_ms, wire_ms)
+    return Timings(timings.queue_us / 1000, timings.inference_us / 1000, server_ms, max(0.0, elapsed_ms - server_ms))
 
 
 def _port(port: types_pb2.Port) -> PortDescription:

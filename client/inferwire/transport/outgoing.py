@@ -61,8 +61,9 @@ class Flow:
     answered: int = 0
     spared_ms: float = 0.0
 
-    def learn(self, wire_ms: float, inference_ms: float) -> None:
-        """Take note of how long a message was under way, and the inference for which it was."""
+    def learn(self, count: int, wire_ms: float, inference_ms: float) -> None:
+        """Take note of so many answers: how long their message was under way, and the inference for which it was."""
+        self.answered += count
         self.spared_ms += (wire_ms - inference_ms - self.spared_ms) * _SMOOTHING
 
     @property
@@ -91,15 +92,16 @@ class StreamExecution:
     flow: Flow | None = None
     sent_at: float = 0.0
 
-    def answered(self, timings: Timings, now: float) -> None:
-        """Count its answer, which came now."""
-        if self.flow is not None:
-            self.flow.answered += 1
-            self.flow.learn((now - self.sent_at) * 1000 - timings.server_ms, timings.inference_ms)
-
     def cancel(self) -> None:
         """Drop the outcome and tell the server. Safe to call from a destructor."""
         self.drop(self)
+
+
+def count_answers(executions: Sequence[StreamExecution], timings: Timings, now: float) -> None:
+    """Count the answers to executions that ran together, which came now."""
+    if executions and executions[0].flow is not None:
+        wire_ms = (now - executions[0].sent_at) * 1000 - timings.server_ms
+        executions[0].flow.learn(len(executions), wire_ms, timings.inference_ms)
 
 
 Stack: TypeAlias = list[StreamExecution]

@@ -102,8 +102,7 @@ class ExecutionHeader:
         return self.sequence is None
 
 
-@dataclass(frozen=True, slots=True)
-class Timings:
+class Timings(NamedTuple):
     """Where the time of an execution went, in milliseconds. An extension: openvino has `latency` only.
 
     Attributes:
@@ -119,14 +118,13 @@ class Timings:
     wire_ms: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class OutputValue:
+class OutputValue(NamedTuple):
     """An output as it came: bytes in wire form that stay valid as long as somebody holds them.
 
     There are no bytes of one that the server keeps.
     """
 
-    index: int
+    position: int
     element_type: ElementType
     shape: tuple[int, ...]
     data: WireBytes | None

@@ -27,6 +27,7 @@ class Sender:
         self._headers: weakref.WeakKeyDictionary[ExecutionHeader, tuple[str, EncodedHeader]] = (
             weakref.WeakKeyDictionary()
         )
+        self._latest: tuple[ExecutionHeader | None, str, EncodedHeader] = (None, "", EncodedHeader(b""))
 
     def __repr__(self) -> str:
         return f"<Sender to {self._address}: {len(self._headers)} headers>"
@@ -42,7 +43,7 @@ class Sender:
         encoded = self._encoded(link, header)
         byte_size = sum(map(len, inputs))
         if byte_size < link.stream.large_bytes:
-            return link.stream.submit(encoded, inputs, deliver)
+            return link.stream.submit(encoded, inputs, byte_size, deliver)
         if byte_size > link.stream.most_bytes:
             raise too_large(byte_size, link.stream.most_bytes, self._address)
         execution = LargeExecution(link.channel, self._address, link.metadata, deliver)
@@ -66,12 +67,15 @@ class Sender:
 
     def _encoded(self, link: Link, header: ExecutionHeader) -> EncodedHeader:
         target = self.target_on(link, header.target, header.sequence)
+        latest, name, encoded = self._latest
+        if latest is header and name == target.name:
+            return encoded
         known = self._headers.get(header)
-        if known is not None and known[0] == target.name:
-            return known[1]
-        encoded = EncodedHeader(codec.encode_header(replace(header, target=target)), header.most_stacked)
-        self._headers[header] = (target.name, encoded)
-        return encoded
+        if known is None or known[0] != target.name:
+            known = target.name, EncodedHeader(codec.encode_header(replace(header, target=target)), header.most_stacked)
+            self._headers[header] = known
+        self._latest = (header, *known)
+        return known[1]
 
 
 def too_large(byte_size: int, limit: int, address: str) -> TooLarge:

@@ -15,7 +15,7 @@ import grpc
 
 from inferwire.errors import Cancelled, InferwireError, ServerUnavailable
 from inferwire.transport import codec, rpc
-from inferwire.transport.outgoing import MOST_BYTES, Batch, EncodedHeader, Outgoing, StreamExecution
+from inferwire.transport.outgoing import MOST_BYTES, Batch, EncodedHeader, Outgoing, StreamExecution, count_answers
 from inferwire.transport.protocol import Outcome, WireBytes
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1.inference_pb2 import (
@@ -67,10 +67,10 @@ class SessionStream:
         return self._ended is None
 
     def submit(
-        self, header: EncodedHeader, inputs: Sequence[WireBytes], deliver: Callable[[Outcome], None]
+        self, header: EncodedHeader, inputs: Sequence[WireBytes], byte_size: int, deliver: Callable[[Outcome], None]
     ) -> StreamExecution:
-        """Send an execution; where the stream ends first, it is delivered the stream's error."""
-        execution = StreamExecution(next(self._ids), header, inputs, deliver, self.cancel, sum(map(len, inputs)))
+        """Send an execution with so many bytes; where the stream ends first, it is delivered the stream's error."""
+        execution = StreamExecution(next(self._ids), header, inputs, deliver, self.cancel, byte_size)
         self._pending[execution.id] = execution
         self._outgoing.put(execution)
         if self._ended is not None and self._pending.pop(execution.id, None):
@@ -151,13 +151,16 @@ class SessionStream:
     def _answer(self, result: ExecutionResult, raw: Sequence[WireBytes]) -> None:
         """Deliver a result to each of its executions. Until it can be read, they stay where the end finds them."""
         now = perf_counter()
-        executions = [self._pending.get(id_) for id_ in result.ids]
+        pending = self._pending
+        executions = [pending.get(id_) for id_ in result.ids]
         elapsed_ms = [0.0 if each is None else (now - each.started) * 1000 for each in executions]
         outcomes = codec.decode_results(result, raw, elapsed_ms)
+        delivered: list[StreamExecution] = []
         for execution, outcome in zip(executions, outcomes, strict=True):
-            if execution is not None and self._pending.pop(execution.id, None):
-                execution.answered(outcome.timings, now)
+            if execution is not None and pending.pop(execution.id, None):
+                delivered.append(execution)
                 execution.deliver(outcome)
+        count_answers(delivered, outcomes[0].timings, now)
 
     def _end(self, error: InferwireError) -> None:
         self._ended = error

@@ -71,13 +71,12 @@ class Submission:
 
     def _take(self, outcome: Outcome) -> None:
         """Take what one sending has come to."""
-        if not isinstance(outcome.error, LOST) or self._deliver is None:
+        retries = self._retries
+        if outcome.error is None or retries is None or self._deliver is None or not isinstance(outcome.error, LOST):
             self._end(outcome)
-        elif self._retries is not None:
-            retries, self._retries = self._retries, None
-            retries.put(self)
         else:
-            self._end(outcome)
+            self._retries = None
+            retries.put(self)
 
     def _end(self, outcome: Outcome) -> None:
         deliver, self._deliver = self._deliver, None

@@ -37,10 +37,10 @@ _RESULT_BYTES = 128
 
 
 class Running(NamedTuple):
-    """An execution that has not ended: its job, and its place among the executions of it."""
+    """Executions that have not ended, for all of which there is one: their job, and their ids in its order."""
 
     job: Job
-    position: int
+    ids: Sequence[int]
 
 
 class _Ended(NamedTuple):

@@ -146,13 +146,13 @@ class SessionStream:
             for execution_id in ids:
                 self._outbox.refuse(execution_id, as_serving_error(error))
         else:
-            self._outbox.running.update((execution_id, Running(job, at)) for at, execution_id in enumerate(ids))
+            self._outbox.running.update(dict.fromkeys(ids, Running(job, ids)))
 
     def _cancel(self, execution_id: int) -> None:
         """Cancel an execution that has not ended; one whose stack goes on is answered at once."""
         running = self._outbox.running.get(execution_id)
         if running is None:
             return
-        self._services.inference.drop(*running, _CANCELLED)
+        self._services.inference.drop(running.job, running.ids.index(execution_id), _CANCELLED)
         if self._outbox.running.get(execution_id) is running:
             self._outbox.refuse(execution_id, ServingError(Code.CANCELLED, _CANCELLED))
