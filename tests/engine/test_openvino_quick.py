@@ -18,6 +18,7 @@ from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel
 from inferwire_server.engine.openvino_quick import MOST_WEIGHT_BYTES
 from inferwire_server.engine.openvino_slots import LARGEST_COPY
+from inferwire_server.errors import ServingError
 
 DIGITS = Path(__file__).parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"
 BYTE_TYPES = [row for row in ELEMENT_TYPES if row.name not in NOT_ON_CPU and not row.is_string]
@@ -77,6 +78,16 @@ def test_what_it_gave_stays_as_it_was(backend: OpenVinoBackend) -> None:
     quick.run([rows(2)], [0])
     quick.run([Tensor(BY_NAME["f32"], (1, 64), bytes(256))], [0])
     assert first.data == before
+
+
+def test_what_the_runtime_refused_is_refused_again(backend: OpenVinoBackend) -> None:
+    quick = compiled(backend, Source(DIGITS)).create_quick_slot()
+    assert quick is not None
+    (expected,) = quick.run([rows(1)], [0])
+    for _ in range(2):
+        with pytest.raises(ServingError):
+            quick.run([Tensor(BY_NAME["f32"], (1, 63), bytes(252))], [0])
+    assert quick.run([rows(1)], [0]) == (expected,)
 
 
 def heavy(folder: Path) -> Source:
