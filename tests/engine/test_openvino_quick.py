@@ -114,7 +114,41 @@ def taking_text(folder: Path) -> Source:
     return identity(folder, BY_NAME["string"])
 
 
-@pytest.mark.parametrize("make", [heavy, keeping_states, taking_text])
+def counting_to_a_value(folder: Path) -> Source:
+    n = parameter(BY_NAME["i64"], ())
+    numbers: Any = ops.range(ops.constant(np.int64(0)), n, ops.constant(np.int64(1)), "i64")
+    return saved(folder, [("y", ops.reduce_sum(numbers, ops.constant(np.array([0])), False))], [n])
+
+
+def going_round_as_often_as_a_value_says(folder: Path) -> Source:
+    x, times = parameter(BY_NAME["f32"], (1,)), parameter(BY_NAME["i64"], (), "times")
+    inside: Any = ops.parameter([1], ov.Type.f32)
+    more: Any = ops.add(inside, ops.constant(np.ones(1, np.float32)))
+    goes_on: Any = ops.constant(np.array([True]))
+    make: Any = ov.Model
+    loop: Any = ops.loop(times, ops.constant(np.array([True])))
+    loop.set_function(make([more, goes_on], [inside], "body"))
+    loop.set_special_body_ports([-1, 1])
+    loop.set_merged_input(inside, x.output(0), more.output(0))
+    return saved(folder, [("y", loop.get_iter_value(more.output(0), -1))], [x, times])
+
+
+def of_no_length_that_fits(folder: Path) -> Source:
+    x = parameter(BY_NAME["f32"], (-1,))
+    return saved(folder, [("y", ops.reshape(x, ops.constant(np.array([2, 4])), False))], [x])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        heavy,
+        keeping_states,
+        taking_text,
+        counting_to_a_value,
+        going_round_as_often_as_a_value_says,
+        of_no_length_that_fits,
+    ],
+)
 def test_a_model_that_cannot_be_brief_has_none(
     backend: OpenVinoBackend, tmp_path: Path, make: Callable[[Path], Source]
 ) -> None:
