@@ -77,7 +77,15 @@ class CallbackThreads:
                 return
             self._started += 1
             name = f"inferwire-callback-{self._started}"
-        threading.Thread(target=self._work, name=name, daemon=True).start()
+        try:
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        except RuntimeError:
+            with self._lock:
+                self._awake -= 1
+                self._is_one_coming = False
+                if not self._awake:
+                    raise
+            # The system gives no more threads for now; those that are awake do the work.
 
     def _work(self) -> None:
         self._local.is_worker = True

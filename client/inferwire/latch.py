@@ -36,7 +36,12 @@ class Latch:
         bell.acquire()
         self._bells.append(bell)
         # Whoever sets it looks for bells afterwards, and we look for that after hanging up ours.
-        return self._is_set or bell.acquire(timeout=-1 if timeout_s is None else timeout_s)
+        if self._is_set or bell.acquire(timeout=-1 if timeout_s is None else timeout_s):
+            return True
+        # Whoever asks again and again hangs one up each time.
+        with suppress(ValueError):
+            self._bells.remove(bell)
+        return self._is_set
 
     def _ring(self) -> None:
         with suppress(IndexError):

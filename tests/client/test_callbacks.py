@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -195,3 +197,36 @@ def test_callbacks_run_side_by_side_up_to_the_limit() -> None:
         threads.run(lambda: together.wait(TIMEOUT_S))
     together.wait(TIMEOUT_S)
     assert repr(threads).endswith("2 threads>")
+
+
+def test_callbacks_run_again_once_the_system_gives_threads_again() -> None:
+    threads = CallbackThreads()
+    ran: SimpleQueue[int] = SimpleQueue()
+    usual = threading.stack_size(1 << 46)
+    try:
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            threads.run(partial(ran.put, 1))
+    finally:
+        threading.stack_size(usual)
+    threads.run(partial(ran.put, 2))
+    assert {ran.get(timeout=TIMEOUT_S) for _ in range(2)} == {1, 2}
+
+
+def test_a_callback_that_finds_no_further_thread_waits_for_those_that_run() -> None:
+    threads = CallbackThreads()
+    ran: SimpleQueue[int] = SimpleQueue()
+    entered, leave = threading.Event(), threading.Event()
+
+    def holding() -> None:
+        entered.set()
+        leave.wait(TIMEOUT_S)
+
+    threads.run(holding)
+    assert entered.wait(TIMEOUT_S)
+    usual = threading.stack_size(1 << 46)
+    try:
+        threads.run(partial(ran.put, 1))
+    finally:
+        threading.stack_size(usual)
+    leave.set()
+    assert ran.get(timeout=TIMEOUT_S) == 1

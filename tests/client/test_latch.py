@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from concurrent.futures import ThreadPoolExecutor
+from sys import getsizeof
 
 from inferwire.latch import Latch
 
@@ -24,6 +26,17 @@ def test_it_lets_go_of_all_who_wait() -> None:
         assert not any(wait.done() for wait in waits)
         latch.set()
         assert [wait.result(TIMEOUT_S) for wait in waits] == [True] * 4
+
+
+def test_waits_that_gave_up_leave_nothing_behind() -> None:
+    latch = Latch()
+    sizes: set[int] = set()
+    for _ in range(200):
+        assert not latch.wait(0)
+        sizes.add(sum(map(getsizeof, gc.get_referents(latch))))
+    assert len(sizes) == 1
+    latch.set()
+    assert latch.wait(0)
 
 
 def test_threads_that_set_it_at_once_set_it_once() -> None:

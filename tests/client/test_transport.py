@@ -430,3 +430,18 @@ def test_an_answer_that_cannot_be_read_ends_the_session(server: ScriptedServer, 
     bad.results[0].outputs[0].element_type = types_pb2.ElementType.ValueType(99)
     server.answers.put(bad)
     assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.InferwireError)
+
+
+@pytest.mark.parametrize(
+    "of_none", [result(), pb.SessionResponse(results=[pb.ExecutionResult(error=types_pb2.Error())])]
+)
+def test_an_answer_to_no_execution_ends_the_session(
+    server: ScriptedServer, transport: GrpcTransport, of_none: pb.SessionResponse
+) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    sent(server)
+    server.answers.put(of_none)
+    error = outcomes.get(timeout=TIMEOUT_S).error
+    assert isinstance(error, ov.InferwireError)
+    assert "a result names no execution" in str(error)

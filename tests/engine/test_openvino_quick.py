@@ -18,6 +18,7 @@ from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel
 from inferwire_server.engine.openvino_quick import MOST_WEIGHT_BYTES
 from inferwire_server.engine.openvino_slots import LARGEST_COPY
+from inferwire_server.errors import ServingError
 
 DIGITS = Path(__file__).parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"
 BYTE_TYPES = [row for row in ELEMENT_TYPES if row.name not in NOT_ON_CPU and not row.is_string]
@@ -79,6 +80,16 @@ def test_what_it_gave_stays_as_it_was(backend: OpenVinoBackend) -> None:
     assert first.data == before
 
 
+def test_what_the_runtime_refused_is_refused_again(backend: OpenVinoBackend) -> None:
+    quick = compiled(backend, Source(DIGITS)).create_quick_slot()
+    assert quick is not None
+    (expected,) = quick.run([rows(1)], [0])
+    for _ in range(2):
+        with pytest.raises(ServingError):
+            quick.run([Tensor(BY_NAME["f32"], (1, 63), bytes(252))], [0])
+    assert quick.run([rows(1)], [0]) == (expected,)
+
+
 def heavy(folder: Path) -> Source:
     x: Any = parameter(BY_NAME["f32"], (-1, 8))
     width = MOST_WEIGHT_BYTES // 32 + 1
@@ -103,7 +114,41 @@ def taking_text(folder: Path) -> Source:
     return identity(folder, BY_NAME["string"])
 
 
-@pytest.mark.parametrize("make", [heavy, keeping_states, taking_text])
+def counting_to_a_value(folder: Path) -> Source:
+    n = parameter(BY_NAME["i64"], ())
+    numbers: Any = ops.range(ops.constant(np.int64(0)), n, ops.constant(np.int64(1)), "i64")
+    return saved(folder, [("y", ops.reduce_sum(numbers, ops.constant(np.array([0])), False))], [n])
+
+
+def going_round_as_often_as_a_value_says(folder: Path) -> Source:
+    x, times = parameter(BY_NAME["f32"], (1,)), parameter(BY_NAME["i64"], (), "times")
+    inside: Any = ops.parameter([1], ov.Type.f32)
+    more: Any = ops.add(inside, ops.constant(np.ones(1, np.float32)))
+    goes_on: Any = ops.constant(np.array([True]))
+    make: Any = ov.Model
+    loop: Any = ops.loop(times, ops.constant(np.array([True])))
+    loop.set_function(make([more, goes_on], [inside], "body"))
+    loop.set_special_body_ports([-1, 1])
+    loop.set_merged_input(inside, x.output(0), more.output(0))
+    return saved(folder, [("y", loop.get_iter_value(more.output(0), -1))], [x, times])
+
+
+def of_no_length_that_fits(folder: Path) -> Source:
+    x = parameter(BY_NAME["f32"], (-1,))
+    return saved(folder, [("y", ops.reshape(x, ops.constant(np.array([2, 4])), False))], [x])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        heavy,
+        keeping_states,
+        taking_text,
+        counting_to_a_value,
+        going_round_as_often_as_a_value_says,
+        of_no_length_that_fits,
+    ],
+)
 def test_a_model_that_cannot_be_brief_has_none(
     backend: OpenVinoBackend, tmp_path: Path, make: Callable[[Path], Source]
 ) -> None:

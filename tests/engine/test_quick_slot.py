@@ -13,6 +13,7 @@ from inferwire_server.core.states import ReadStates, StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.quick_slot import (
     BRIEF_S,
+    ENDURABLE_S,
     MOST_SHAPES,
     PROMISING_S,
     SENT_AWAY,
@@ -101,6 +102,12 @@ def test_some_inferences_may_take_long_but_not_many_in_a_row(quick: QuickSlot, t
         timed.takes_s = takes_s
         assert [run(quick) for _ in range(count)] == [Place.LOOP] * count
     assert run(quick) is Place.THREAD
+
+
+def test_one_that_holds_the_loop_up_is_enough(quick: QuickSlot, timed: TimedSlot) -> None:
+    quick.try_out([row(4)], [0])
+    timed.takes_s = 2 * ENDURABLE_S
+    assert [run(quick) for _ in range(2)] == [Place.LOOP, Place.THREAD]
 
 
 def test_a_shape_that_was_sent_away_is_tried_again_later(quick: QuickSlot, timed: TimedSlot) -> None:

@@ -6,15 +6,19 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduler import Load
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.catalogue import Served
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
@@ -35,8 +39,8 @@ LIMIT_S = 30.0
 class Reopening(FakeModel):
     """A model whose opening a test holds, fails and counts."""
 
-    def __init__(self) -> None:
-        super().__init__(echo_spec("m"), optimal_slots=2)
+    def __init__(self, spec: ModelSpec | None = None) -> None:
+        super().__init__(spec or echo_spec("m"), optimal_slots=2)
         self.opening = Gate()
         self.opened = 0
         self.failure: Exception | None = None
@@ -221,6 +225,24 @@ async def test_a_version_that_is_asleep_is_not_passed_over_for_an_older_one(rig:
     assert isinstance(awake, Model)
     rig.server.catalogue.put(replace(rig.served, version="0", state=ModelState.READY))
     assert rig.served.version == "1"
+
+
+async def test_one_that_takes_encoded_pictures_does_so_when_it_is_loaded_again(
+    serving: Serving, tmp_path: Path, leap: Leap
+) -> None:
+    shape = tuple(Dimension(length, length) for length in (1, 1, 2, 3))
+    x, y = (PortSpec(frozenset({name}), name, BY_NAME["u8"], shape, name, "") for name in ("x", "y"))
+    model = Reopening(ModelSpec("m", (x,), (y,)))
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "inferwire.toml").write_text(f"idle_unload_s = {IDLE_S}\n[preprocessing.x]\nencoded = true\n")
+    file = BytesIO()
+    Image.new("RGB", (2, 1), (1, 2, 3)).save(file, "PNG")
+    picture = Tensor(BY_NAME["string"], (1,), strings.pack([file.getvalue()]))
+    async with serving(model) as server:
+        rig = Rig(server, model, leap)
+        await rig.falls_asleep()
+        (pixels,) = (await rig.submit(Inference(ServedModel("m"), (("x", picture),)))).result()
+    assert bytes(pixels.data) == bytes((1, 2, 3, 1, 2, 3))
 
 
 async def test_a_server_that_ends_as_it_is_loaded_tells_those_who_wait(

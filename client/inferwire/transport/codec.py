@@ -125,6 +125,8 @@ def decode_results(
 ) -> list[Outcome]:
     """Read the result of a stack of executions, each of which took so long, or of a single one."""
     count = len(elapsed_ms)
+    if not count:
+        raise ValueError("a result names no execution, expected one at least")
     if count == 1 or result.HasField("error"):
         return [decode_result(result, raw, each) for each in elapsed_ms]
     columns = [

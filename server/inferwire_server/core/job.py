@@ -47,7 +47,7 @@ class Timings:
 
 
 Finish: TypeAlias = Callable[[Tensor], Tensor]
-"""Makes of an output what its caller gets. Called on the slot's thread, with a tensor that is there for no longer than
+"""Makes of an output what its caller gets. Called where the slot runs, with a tensor that is there for no longer than
 the call; may raise a ServingError."""
 
 Finishes: TypeAlias = tuple[Finish | None, ...]

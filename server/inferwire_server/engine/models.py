@@ -167,10 +167,7 @@ class Engine:
         if options.warm_up is not None:
             on_warming()
             await asyncio.to_thread(_warm_up, compiled.spec, slots, options.warm_up)
-        if options.pictures:
-            # Rows were checked and zeros were run on pixels: neither of them is a picture.
-            compiled = PictureModel(compiled, options.pictures)
-            slots = compiled.over(slots)
+        compiled, slots = _taking_pictures(compiled, slots, options)
         device = self._device(first_device)
         terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
         model = Model(compiled, device, len(slots), version, options.priority, options.labels, terms)
@@ -295,7 +292,18 @@ def _reopen(backend: Backend, source: Source, options: ModelOptions) -> tuple[Co
     compiled, slots, _ = _open(backend, source, options)
     if options.warm_up is not None:
         _warm_up(compiled.spec, slots, options.warm_up)
-    return compiled, slots
+    return _taking_pictures(compiled, slots, options)
+
+
+def _taking_pictures(
+    compiled: CompiledModel, slots: ModelSlots, options: ModelOptions
+) -> tuple[CompiledModel, ModelSlots]:
+    """Have a model take encoded pictures, where the options say so."""
+    if not options.pictures:
+        return compiled, slots
+    # Rows were checked and zeros were run on pixels: neither of them is a picture.
+    pictured = PictureModel(compiled, options.pictures)
+    return pictured, pictured.over(slots)
 
 
 def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots, str]:

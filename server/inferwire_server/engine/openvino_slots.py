@@ -111,8 +111,9 @@ class OpenVinoQuickSlot(OpenVinoSlot):
         for index, tensor in enumerate(inputs):
             kept = self._kept[index]
             if kept is None or kept.shape != tensor.shape:
-                kept = self._kept[index] = _KeptInput(tensor)
+                kept = _KeptInput(tensor)
                 self._request.set_input_tensor(index, kept.runtime)
+                self._kept[index] = kept
             kept.content[:] = tensor.data
         return self._infer(outputs, finishes)
 

@@ -39,6 +39,9 @@ STRIKES = 8
 """Inferences of a shape that take too long on the loop in a row, after which the next run on threads. Some may: the
 first, because a runtime makes ready for each thread as well, and any while the machine is busy with other things."""
 
+ENDURABLE_S = 0.01
+"""What takes longer than this on the loop is the last of its shape there for a while: callers notice."""
+
 SENT_AWAY = 1000
 """How many then run on threads before the shape is tried once more."""
 
@@ -84,7 +87,9 @@ class _Pace:
 
     def learn(self, took_s: float) -> None:
         """Take note of how long the latest took."""
-        if self.is_known:
+        if took_s > ENDURABLE_S and self.is_known:
+            self.strikes = STRIKES
+        elif self.is_known:
             self.strikes = self.strikes + 1 if took_s > BRIEF_S else 0
         elif self.runs:
             self.took_s = min(self.took_s, took_s)

@@ -1,4 +1,4 @@
-"""The threads that inferences run on: the only place of the server that blocks."""
+"""The threads that inferences run on, but for brief ones, which run on the loop: nothing else of the server blocks."""
 
 from __future__ import annotations
 
