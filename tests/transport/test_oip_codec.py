@@ -26,7 +26,7 @@ def request(*raw: bytes, request_id: str = "", length: int = 2) -> pb.ModelInfer
     return message
 
 
-def head_of(message: pb.ModelInferRequest) -> bytes:
+def head_of(message: pb.ModelInferRequest) -> pb.ModelInferRequest:
     return split_request(message.SerializeToString())[1]
 
 

@@ -107,7 +107,7 @@ class OpenVinoBackend:
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
         compiled = self._core.compile_model(model, options.device, config)
         spec = spec_of(options.name or model.friendly_name, compiled, model, names)
-        quick = compile_quick(self._core, model, compiled, config)
+        quick = None if options.pictures else compile_quick(self._core, model, compiled, config)
         return OpenVinoModel(compiled, replace(spec, rt_info=texts(model.get_rt_info())), quick)
 
 

@@ -24,17 +24,17 @@ _Described: TypeAlias = tuple[str, str, tuple[int, ...], SharedPlace | None, int
 """What an answer's head says of an output: name, datatype, shape, and where else than here its so many bytes are."""
 
 
-def split_request(data: bytes) -> tuple[str, bytes, Sequence[bytes | memoryview]]:
-    """Take a request apart: its id, its inputs' bytes where they are raw, and its head, which is all but these.
+def split_request(data: bytes) -> tuple[str, pb.ModelInferRequest, Sequence[bytes | memoryview]]:
+    """Take a request apart: its id, its head, which is all but the id and raw bytes, and its inputs' bytes if raw.
 
     Raises:
         MalformedMessage: If it is no request.
     """
-    request, raw = framing.split(pb.ModelInferRequest, data, RAW_INPUT_FIELD)
-    request_id = request.id
-    request.ClearField("id")
-    request.ClearField("raw_input_contents")
-    return request_id, request.SerializeToString(), raw
+    head, raw = framing.split(pb.ModelInferRequest, data, RAW_INPUT_FIELD)
+    request_id = head.id
+    head.ClearField("id")
+    head.ClearField("raw_input_contents")
+    return request_id, head, raw
 
 
 def encode_answer(answer: OipAnswer, request_id: str, *, is_final: bool = False) -> bytes:

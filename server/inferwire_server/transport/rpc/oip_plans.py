@@ -53,13 +53,12 @@ class Plan:
     _wanted: Inference
 
     @classmethod
-    def of(cls, head: bytes, raw_count: int) -> Plan:
+    def of(cls, request: pb.ModelInferRequest, raw_count: int) -> Plan:
         """Read the head of a request that has so many raw tensors.
 
         Raises:
             ServingError: INVALID_INPUT.
         """
-        request = pb.ModelInferRequest.FromString(head)
         inputs = _inputs(request, raw_count)
         call = OipCall(
             model_name=request.model_name,
@@ -77,16 +76,20 @@ class Plan:
         return self._wanted.with_inputs(tuple([(name, _filled(given, data)) for name, given in self.inputs]))
 
 
-_kept_plan = lru_cache(_MOST_KEPT)(Plan.of)
-
-
-def plan_of(head: bytes, raw_count: int) -> Plan:
+def plan_of(head: pb.ModelInferRequest, raw_count: int) -> Plan:
     """Give what the head of a request says that has so many raw tensors.
 
     Raises:
         ServingError: INVALID_INPUT.
     """
-    return _kept_plan(head, raw_count) if len(head) <= _LONGEST_KEPT else Plan.of(head, raw_count)
+    if head.ByteSize() > _LONGEST_KEPT:
+        return Plan.of(head, raw_count)
+    return _kept_plan(head.SerializeToString(), raw_count)
+
+
+@lru_cache(_MOST_KEPT)
+def _kept_plan(head: bytes, raw_count: int) -> Plan:
+    return Plan.of(pb.ModelInferRequest.FromString(head), raw_count)
 
 
 def _filled(given: _Planned, data: Iterator[bytes | memoryview]) -> Tensor | SharedTensor:

@@ -14,6 +14,7 @@ from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.transport import oip
 from inferwire_server.transport.oip import OipCall
+from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.exchange import Exchange
 from inferwire_server.transport.rpc.oip_codec import (
@@ -108,7 +109,7 @@ class OipStream:
         self._pending.append(_Pending(request_id, self._start(head, raw, received_at)))
         self._wake_if_ready()
 
-    def _start(self, head: bytes, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
+    def _start(self, head: pb.ModelInferRequest, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
         try:
             plan = plan_of(head, len(raw))
             return plan.call, self._services.inference.submit(plan.inference(raw), self._wake_if_ready, received_at)
