@@ -20,6 +20,7 @@ from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.engine.quick_slot import TRIALS
 from inferwire_server.service import Services
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
 
@@ -34,7 +35,12 @@ def models() -> Models:
         (PortSpec(frozenset({"y"}), "y", BY_NAME["string"], (Dimension(2, 2),), "y", "Result"),),
     )
     slow = FakeModel(echo_spec("slow"), gate=Gate(is_open=False), optimal_slots=1)
-    return {"echo": FakeModel(echo_spec("echo")), "slow": slow, "words": FakeModel(words)}
+    return {
+        "echo": FakeModel(echo_spec("echo")),
+        "brief": FakeModel(echo_spec("brief"), is_quick=True),
+        "slow": slow,
+        "words": FakeModel(words),
+    }
 
 
 class Stream:
@@ -109,6 +115,15 @@ async def test_executions_of_one_message_are_each_answered(stream: Stream) -> No
     first, _ = results[1]
     assert list(first.outputs) == [types_pb2.TensorHeader(element_type=types_pb2.ELEMENT_TYPE_F32, shape=[1, 4])]
     assert first.timings.total_us >= first.timings.inference_us > 0
+
+
+async def test_brief_executions_are_answered_alone_and_together_and_free_their_ids(stream: Stream) -> None:
+    for value in range(2 * TRIALS):
+        await stream.send(pb.SessionRequest(executions=[execution(1, model="brief")]), [row(value)])
+        assert (await stream.results(1))[1][1] == [row(value)]
+    both = pb.SessionRequest(executions=[execution(1, model="brief"), execution(2, 3, model="brief")])
+    await stream.send(both, [row(1), row(2) + row(3)])
+    assert {i: raw for i, (_, raw) in (await stream.results(3)).items()} == {i: [row(i)] for i in (1, 2, 3)}
 
 
 async def test_a_stack_is_answered_one_by_one(stream: Stream) -> None:

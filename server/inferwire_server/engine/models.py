@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
@@ -17,15 +17,11 @@ from inferwire_server.core.lane import DEFAULT_TERMS, Terms
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
-from inferwire_server.core.warm_up import zeros
 from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device, Observer
 from inferwire_server.engine.idle import Idleness
-from inferwire_server.engine.labels import check_labels
-from inferwire_server.engine.model_slots import ModelSlots
-from inferwire_server.engine.picture_models import PictureModel
-from inferwire_server.engine.row_check import check_rows_are_independent
+from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
 from inferwire_server.errors import ServingError
 
 CLOSE_S = 5.0
@@ -163,11 +159,11 @@ class Engine:
             ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
         """
         options = read_batching(options)
-        compiled, slots, first_device = await asyncio.to_thread(_open, self.backend, source, options)
+        compiled, slots, first_device = await asyncio.to_thread(open_model, self.backend, source, options)
         if options.warm_up is not None:
             on_warming()
-            await asyncio.to_thread(_warm_up, compiled.spec, slots, options.warm_up)
-        compiled, slots = _taking_pictures(compiled, slots, options)
+            await asyncio.to_thread(warm_up, compiled.spec, slots, options.warm_up)
+        compiled, slots = taking_pictures(compiled, slots, options)
         device = self._device(first_device)
         terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
         model = Model(compiled, device, len(slots), version, options.priority, options.labels, terms)
@@ -175,9 +171,9 @@ class Engine:
         self._models.add(model)
         if options.idle_unload_s is not None:
             # The slots of callers with states are numbered after these.
-            reopen = partial(_reopen, self.backend, source, replace(options, slots=len(slots)))
+            again = partial(reopen, self.backend, source, replace(options, slots=len(slots)))
             tell = _tell_nobody if on_change is None else partial(on_change, model)
-            self._idleness[model] = Idleness(model, options.idle_unload_s, reopen, tell)
+            self._idleness[model] = Idleness(model, options.idle_unload_s, again, tell)
         return model
 
     async def unload(self, model: Model, error: ServingError | None = None) -> None:
@@ -272,47 +268,5 @@ def _unloading(model: Model) -> ServingError:
     return ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")
 
 
-def _warm_up(spec: ModelSpec, slots: ModelSlots, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Run every slot once, beside the device's queue: nobody waits for these, and they are no jobs."""
-    try:
-        inputs, outputs = zeros(spec, shapes), spec.select(())
-        for slot in slots:
-            slot.run(inputs, outputs)
-        if slots.quick is not None:
-            slots.quick.try_out(inputs, outputs)
-    except ServingError as error:
-        raise ServingError(Code.MODEL_FAILED, f"it does not warm up: {error.message}") from error
-
-
 def _tell_nobody(*_: object) -> None:
     """Pass over a change."""
-
-
-def _reopen(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots]:
-    compiled, slots, _ = _open(backend, source, options)
-    if options.warm_up is not None:
-        _warm_up(compiled.spec, slots, options.warm_up)
-    return _taking_pictures(compiled, slots, options)
-
-
-def _taking_pictures(
-    compiled: CompiledModel, slots: ModelSlots, options: ModelOptions
-) -> tuple[CompiledModel, ModelSlots]:
-    """Have a model take encoded pictures, where the options say so."""
-    if not options.pictures:
-        return compiled, slots
-    # Rows were checked and zeros were run on pixels: neither of them is a picture.
-    pictured = PictureModel(compiled, options.pictures)
-    return pictured, pictured.over(slots)
-
-
-def _open(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots, str]:
-    """Compile a model and make its slots: both take long and memory. Give the device it queues on."""
-    compiled = backend.compile(source, options)
-    if options.labels:
-        check_labels(compiled.spec, options.labels)
-    slots = ModelSlots.of(compiled, options.slots or compiled.optimal_slots)
-    if options.batching is not None:
-        check_rows_are_independent(compiled.spec, slots[0], options.batching, compiled.properties)
-    # A model for several devices waits in the queue of the first: that is where it starts.
-    return compiled, slots, compiled.devices[0]

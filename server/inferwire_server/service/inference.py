@@ -74,10 +74,18 @@ class InferenceService:
         """Whether nothing more is admitted."""
         return self._draining
 
-    def submit(self, inference: Inference, on_end: Callable[[Job], Any], received_at: float | None = None) -> Job:
+    def submit(
+        self,
+        inference: Inference,
+        on_end: Callable[[Job], Any],
+        received_at: float | None = None,
+        *,
+        at_once: bool = False,
+    ) -> Job:
         """Queue an inference. `on_end` is called on the loop, once, after this call has returned.
 
-        Whoever knows when the request was read, by the monotonic clock, says so, and says later when it is `answered`.
+        With `at_once` a brief one may end before that. Whoever knows when the request was read, by the monotonic
+        clock, says so, and says later when it is `answered`.
 
         Raises:
             ServingError: If the model, the inputs or the queue do not allow it.
@@ -86,7 +94,7 @@ class InferenceService:
         model, submission = self._prepared(inference, received_at)
         if inference.keeps:
             on_end = self._keeping(inference.keeps, on_end)
-        return self._submit(model, submission, inference.sequence, on_end)
+        return self._submit(model, submission, inference.sequence, on_end, at_once=at_once)
 
     def prepare_stack(self, stack: Inference, received_at: float | None = None) -> list[Prepared]:
         """Check several executions at once, and take them apart into what is to be one job.
@@ -144,17 +152,13 @@ class InferenceService:
         Raises:
             ServingError: If it was not admitted; what became of it later is in the job.
         """
-        self._require_open()
-        model, submission = self._prepared(inference, received_at)
         end: asyncio.Future[None] | None = None
 
-        def ended(job: Job) -> None:
-            if inference.keeps:
-                self._tensors.keep_outputs(job, inference.keeps)
+        def ended(_: Job) -> None:
             if end is not None and not end.done():
                 end.set_result(None)
 
-        job = self._submit(model, submission, inference.sequence, ended, at_once=True)
+        job = self.submit(inference, ended, received_at, at_once=True)
         if job.state.is_terminal:
             return job
         end = asyncio.get_running_loop().create_future()

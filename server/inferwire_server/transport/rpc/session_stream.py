@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
+from typing import NamedTuple
 
 import grpc
 
@@ -26,6 +27,13 @@ from inferwire_server.transport.rpc.status import Context, as_serving_error
 from inferwire_server.transport.rpc.v1_codec import Raw, count_sent, decode_each, decode_stack
 
 _CANCELLED = "the client cancelled the execution"
+
+
+class _Arrival(NamedTuple):
+    """When a message was read, and whether it has one execution, or one stack, alone."""
+
+    received_at: float
+    is_alone: bool
 
 
 class SessionStream:
@@ -90,35 +98,35 @@ class SessionStream:
         """Admit a message's executions, then carry out its cancels."""
         if message.HasField("hello"):
             raise invalid_input("the stream has a second hello, expected one in its first message only")
-        taken = 0
+        taken, arrival = 0, _Arrival(received_at, len(message.executions) == 1)
         for execution in message.executions:
             end = taken + count_sent(execution.inputs)
             if end > len(raw):
                 raise invalid_input(
                     f"the message has bytes of {len(raw)} inputs, but its executions have {end} or more"
                 )
-            self._start(execution, raw[taken:end], received_at)
+            self._start(execution, raw[taken:end], arrival)
             taken = end
         if taken != len(raw):
             raise invalid_input(f"the message has bytes of {len(raw)} inputs, but its executions have {taken}")
         for execution_id in message.cancels:
             self._cancel(execution_id)
 
-    def _start(self, execution: pb.Execution, raw: Raw, received_at: float) -> None:
+    def _start(self, execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
         """Start an execution, or each of a stack."""
         ids = tuple(execution.ids)
         if not ids:
             raise invalid_input("an execution on the stream has no id, by which its result could be known")
         if len(set(ids)) < len(ids) or not self._outbox.running.keys().isdisjoint(ids):
             raise invalid_input(f"an id of executions {ids} is in use, expected ids that no running execution has")
-        if len(ids) == 1 or not self._start_stack(ids, execution, raw, received_at):
-            self._start_each(ids, execution, raw, received_at)
+        if len(ids) == 1 or not self._start_stack(ids, execution, raw, arrival):
+            self._start_each(ids, execution, raw, arrival)
 
-    def _start_stack(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, received_at: float) -> bool:
+    def _start_stack(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> bool:
         """Start a stack as few jobs, and say so; false where it can only be read as single executions."""
         try:
             stack = decode_stack(execution, raw, self._session)
-            parts = [] if stack is None else self._services.inference.prepare_stack(stack, received_at)
+            parts = [] if stack is None else self._services.inference.prepare_stack(stack, arrival.received_at)
         except Exception:  # noqa: BLE001 - whatever it is, each by itself hears of its own
             return False
         start = 0
@@ -128,15 +136,19 @@ class SessionStream:
             start += part.count
         return bool(parts)
 
-    def _start_each(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, received_at: float) -> None:
+    def _start_each(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
         try:
             inferences = decode_each(execution, raw, self._session)
         except ServingError as error:
             for execution_id in ids:
                 self._outbox.refuse(execution_id, error)
             return
+        at_once = arrival.is_alone and len(ids) == 1
         for execution_id, inference in zip(ids, inferences, strict=True):
-            self._submit((execution_id,), partial(self._services.inference.submit, inference, received_at=received_at))
+            submit = partial(
+                self._services.inference.submit, inference, received_at=arrival.received_at, at_once=at_once
+            )
+            self._submit((execution_id,), submit)
 
     def _submit(self, ids: tuple[int, ...], submit: Callable[[Callable[[Job], None]], Job]) -> None:
         """Submit what is one job, of executions with these ids."""
@@ -146,7 +158,8 @@ class SessionStream:
             for execution_id in ids:
                 self._outbox.refuse(execution_id, as_serving_error(error))
         else:
-            self._outbox.running.update(dict.fromkeys(ids, Running(job, ids)))
+            if not job.state.is_terminal:
+                self._outbox.running.update(dict.fromkeys(ids, Running(job, ids)))
 
     def _cancel(self, execution_id: int) -> None:
         """Cancel an execution that has not ended; one whose stack goes on is answered at once."""
