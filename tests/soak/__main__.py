@@ -36,9 +36,9 @@ OVER_GRPC: tuple[Client, ...] = (
 )
 OVER_HTTP: tuple[Client, ...] = (rest_clients.infer, rest_clients.infer, rest_clients.jobs, rest_clients.reload)
 WARM_UP_PART = 1 / 3
-MORE_THREADS = 12
+MORE_THREADS = 20
 """How many more there may be after the load: OpenVINO keeps those of as many models as were ever there at once, and
-that is one or two models more now and then."""
+that is one or two models more now and then, a tiny one of them compiled twice."""
 MORE_FILES = 4
 PROGRESS_S = 5.0
 
