@@ -25,9 +25,6 @@ class JobState(Enum):
     CANCELLED = "cancelled"
     EXPIRED = "expired"
 
-    # There is one of each. Enum's own is written in Python, and every job's end looks states up.
-    __hash__ = object.__hash__
-
     @property
     def is_terminal(self) -> bool:
         """Whether the job has ended."""

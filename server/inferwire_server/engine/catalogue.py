@@ -107,8 +107,6 @@ class Catalogue:
         versions = self._served.get(name)
         if versions is None:
             raise ServingError(Code.MODEL_NOT_FOUND, f"Request for unknown model: '{name}' is not found")
-        if not version and len(versions) == 1:
-            return next(iter(versions.values()))
         if not version:
             return max(versions.values(), key=lambda served: (served.takes_jobs, int(served.version)))
         if not (version.isascii() and version.isdigit()):

@@ -130,20 +130,3 @@ class Inference:
     is_profiled: bool = False
     forms: Mapping[int, OutputForm] = field(default_factory=dict[int, OutputForm])
     count: int = 1
-
-    def with_inputs(self, inputs: Inputs) -> Inference:
-        """Give the same on other inputs."""
-        # What `dataclasses.replace` takes twice as long for, in every call.
-        return Inference(
-            self.target,
-            inputs,
-            self.outputs,
-            self.priority,
-            self.timeout_s,
-            self.signature,
-            self.sequence,
-            self.keeps,
-            self.is_profiled,
-            self.forms,
-            self.count,
-        )

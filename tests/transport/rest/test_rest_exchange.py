@@ -143,6 +143,16 @@ async def test_a_peer_that_goes_while_its_answer_waits_is_forgotten() -> None:
         await reaches(is_gone(server))
 
 
+async def ask_and_leave(server: HttpServer, begun: asyncio.Event, ended: asyncio.Event) -> None:
+    """Close the connection once the request has begun, and wait for its end."""
+    _, writer = await connect(server)
+    writer.write(GET)
+    await begun.wait()
+    writer.close()
+    async with asyncio.timeout(10):
+        await ended.wait()
+
+
 async def test_work_for_a_peer_that_goes_is_cancelled() -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
@@ -154,12 +164,7 @@ async def test_work_for_a_peer_that_goes_is_cancelled() -> None:
         ended.set()
 
     async with http_server(app, "127.0.0.1", 0) as server:
-        _, writer = await connect(server)
-        writer.write(GET)
-        await begun.wait()
-        writer.close()
-        async with asyncio.timeout(10):
-            await ended.wait()
+        await ask_and_leave(server, begun, ended)
 
 
 async def test_work_for_a_peer_that_has_gone_is_not_begun() -> None:
@@ -174,12 +179,7 @@ async def test_work_for_a_peer_that_has_gone_is_not_begun() -> None:
         ended.set()
 
     async with http_server(app, "127.0.0.1", 0) as server:
-        _, writer = await connect(server)
-        writer.write(GET)
-        await begun.wait()
-        writer.close()
-        async with asyncio.timeout(10):
-            await ended.wait()
+        await ask_and_leave(server, begun, ended)
 
 
 async def test_who_watches_no_longer_is_left_alone() -> None:
@@ -194,12 +194,7 @@ async def test_who_watches_no_longer_is_left_alone() -> None:
         ended.set()
 
     async with http_server(app, "127.0.0.1", 0) as server:
-        _, writer = await connect(server)
-        writer.write(GET)
-        await begun.wait()
-        writer.close()
-        async with asyncio.timeout(10):
-            await ended.wait()
+        await ask_and_leave(server, begun, ended)
 
 
 async def test_an_exchange_goes_with_its_request() -> None:
