@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import get_ident
 
 import pytest
@@ -18,9 +19,11 @@ from inferwire_server.core.lane import DEFAULT_TERMS, Terms
 from inferwire_server.core.scheduler import Load, Scheduler
 from inferwire_server.core.stacks import results
 from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.device import TURN_S, Device
-from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.models import Engine, QueueOptions, Submission
 from inferwire_server.engine.quick_slot import STRIKES, TRIALS
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics
@@ -99,6 +102,21 @@ async def test_a_job_that_may_end_at_once_has_ended_when_submit_returns() -> Non
         assert ended == [job]
         assert job.result() == (ROW,)
         assert rig.device.load == Load(0, 2, 0)
+
+
+@pytest.mark.parametrize("is_batched", [False, True])
+async def test_jobs_that_may_run_together_wait_for_those_of_the_same_turn(is_batched: bool) -> None:
+    backend = FakeBackend({"m": FakeModel(echo_spec("m"), is_quick=True)})
+    async with Engine(backend, QueueOptions(), Metrics()) as engine:
+        options = ModelOptions("m", batching=Batching(8) if is_batched else None)
+        model = await engine.load(Source(Path("m.xml")), options)
+        has_ended = None
+        for _ in range(TRIALS + 1):
+            end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+            job = engine.submit(model, Submission(Work((ROW,), (0,))), end.set_result, at_once=True)
+            has_ended = job.state.is_terminal
+            await end
+        assert has_ended is not is_batched
 
 
 async def test_behind_others_even_that_job_waits_for_its_turn() -> None:

@@ -96,6 +96,12 @@ def test_what_the_first_inference_of_a_shape_takes_does_not_count(quick: QuickSl
     assert places[-1] is Place.LOOP
 
 
+def test_a_first_inference_that_was_lucky_does_not_count_either(quick: QuickSlot, timed: TimedSlot) -> None:
+    run(quick)
+    timed.takes_s = 2 * PROMISING_S
+    assert [run(quick) for _ in range(TRIALS)] == [Place.TRIAL] * (TRIALS - 1) + [Place.THREAD]
+
+
 def test_some_inferences_may_take_long_but_not_many_in_a_row(quick: QuickSlot, timed: TimedSlot) -> None:
     quick.try_out([row(4)], [0])
     for takes_s, count in ((9 * BRIEF_S, STRIKES - 1), (BRIEF_S / 2, 1), (9 * BRIEF_S, STRIKES)):
