@@ -14,6 +14,7 @@ from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.watch import changes_in, changes_in_any, follow
 from inferwire_server.settings import MEBIBYTE, Settings
+from inferwire_server.transport.listening import require_free
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.face import face_of
@@ -108,6 +109,9 @@ async def _sockets(
     Raises:
         CannotListen: If a port cannot be opened.
     """
+    if crew.is_lead and crew.count > 1:
+        require_free("gRPC", settings.host, settings.grpc_port)
+        require_free("HTTP", settings.host, settings.http_port)
     rest = RestOptions(settings.max_http_body_mb * MEBIBYTE)
     app = create_app(server.services, rest, server.metrics.text)
     paths = [crew.socket, settings.grpc_socket if crew.is_lead else None]
