@@ -135,6 +135,12 @@ def _offered(services: Services, drain: Drain, options: GrpcOptions) -> list[Ser
     inference = InferenceCalls(services, drain, limit)
     oip = OipCalls(services, drain, limit)
     return [
+        # A call's service is looked for in this order, at each call. A session's stream is one for many executions.
+        Service(
+            grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"],
+            oip,
+            oip_calls.RAW_CALLS,
+        ),
         Service(inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference, inference_calls.RAW_CALLS),
         Service(
             states_pb2.DESCRIPTOR.services_by_name["StateService"],
@@ -148,11 +154,6 @@ def _offered(services: Services, drain: Drain, options: GrpcOptions) -> list[Ser
         ),
         Service(models_pb2.DESCRIPTOR.services_by_name["ModelService"], ModelCalls(services)),
         Service(devices_pb2.DESCRIPTOR.services_by_name["DeviceService"], DeviceCalls(services)),
-        Service(
-            grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"],
-            oip,
-            oip_calls.RAW_CALLS,
-        ),
     ]
 
 
