@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from tests.bench import goals
-from tests.bench.c_clients import read_h2load, read_h2load_log, read_wrk
+from tests.bench.c_clients import H2Load, check_h2load, read_h2load, read_h2load_log, read_wrk
 from tests.bench.command_line import parse
 from tests.bench.load import Answered, Figures, KnownAnswers
 from tests.bench.networks import Array
@@ -28,13 +28,32 @@ def figures(per_second: float) -> Figures:
 
 def test_a_summary_of_h2load() -> None:
     found = read_h2load(H2LOAD)
-    assert (found.succeeded, found.data_bytes) == (3998, 420000)
+    assert (found.succeeded, found.failed, found.data_bytes) == (3998, 2, 420000)
     assert found.elapsed_s == pytest.approx(0.8502)
 
 
 def test_h2load_that_says_something_else() -> None:
     with pytest.raises(AssertionError, match="expected its summary"):
         read_h2load("could not connect")
+
+
+@pytest.mark.parametrize("data_bytes", [10 * 105, 12 * 105])
+def test_answers_of_h2load_that_the_end_has_cut_off_are_no_fault(data_bytes: int) -> None:
+    check_h2load(H2Load(10, 0, data_bytes, 1.0), answer_bytes=100, in_flight=2)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(H2Load(0, 0, 0, 1.0), id="none"),
+        pytest.param(H2Load(10, 1, 10 * 105, 1.0), id="a call that failed"),
+        pytest.param(H2Load(10, 0, 10 * 105 - 1, 1.0), id="a byte too few"),
+        pytest.param(H2Load(10, 0, 12 * 105 + 1, 1.0), id="a byte too many"),
+    ],
+)
+def test_h2load_was_refused(found: H2Load) -> None:
+    with pytest.raises(AssertionError, match="h2load expected answers of 100 bytes"):
+        check_h2load(found, answer_bytes=100, in_flight=2)
 
 
 def test_latencies_of_h2load() -> None:
