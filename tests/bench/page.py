@@ -31,11 +31,13 @@ process; what says *2 workers* has been served with `--workers 2`, by two proces
 
 PEERS_HOW = """The same model by the same openvino, under the same generator, in alternating rounds. Each peer is set up
 as well as it allows: a quick model runs where the call is, a slow one in as many threads or processes as there are
-cores. They take as many processes as they like, for the digits: MLServer and KServe one; BentoML one for each core;
-mosec, LitServe and Triton one for each core that runs the model, and others before them; PyTriton one behind Triton.
-This server is held against them as it is by default, in one process, and where several calls are for the digits with
-`--workers 2` as well. Where rows may be gathered (`digits_mlp_batched`), {batching} gather them, as this
+cores. Where rows may be gathered (`digits_mlp_batched`), {batching} gather them, as this
 server does. The adapters are in [tests/bench/peers](../tests/bench/peers); `make bench-peer PEER=mosec` runs one alone.
+
+Peers run in as many processes as they like. For the digits, MLServer and KServe take one; BentoML one for each core;
+mosec, LitServe and Triton one for each core to run the model, and others in front of these; PyTriton one behind
+Triton's. Where several calls for the digits are in flight, this server is held against them as it is by default, in one
+process, and with `--workers 2`.
 """
 
 
