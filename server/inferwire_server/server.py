@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import NamedTuple
 
 import structlog
 
@@ -14,6 +15,7 @@ from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.watch import changes_in, changes_in_any, follow
 from inferwire_server.settings import MEBIBYTE, Settings
+from inferwire_server.transport.listening import require_free
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.face import face_of
@@ -29,6 +31,14 @@ log = structlog.stdlib.get_logger()
 
 _FLUSH_S = 1.0
 """How long after the grace the sockets stay, so that what was cancelled at its end is still answered."""
+
+
+class _Sockets(NamedTuple):
+    """Where callers and the other workers find this one, and where it finds those."""
+
+    grpc: GrpcServer
+    http: HttpServer
+    colleagues: Colleagues
 
 
 async def serve(
@@ -48,29 +58,21 @@ async def serve(
         if not workers.crew.is_lead:
             # Callers find this worker on the ports only when it takes what they send.
             await server.loader.sync()
-        async with _sockets(settings, server, workers.crew) as (grpc_server, http, colleagues):
-            followers.begin(replace(settings, grpc_port=grpc_server.port, http_port=http.port))
-            server.catalogue.subscribe(grpc_server.publish_readiness)
+        async with _listening(settings, server, workers.crew) as sockets:
+            followers.begin(replace(settings, grpc_port=sockets.grpc.port, http_port=sockets.http.port))
+            server.catalogue.subscribe(sockets.grpc.publish_readiness)
             if workers.crew.is_lead:
-                _greet(settings, grpc_server, http)
+                _greet(settings, sockets)
 
             async def begin() -> None:
                 await server.loader.sync()
                 await followers.are_ready()
-                colleagues.have_come()
-                _take_work(server, grpc_server)
+                _take_work(server, sockets)
                 on_ready()
 
             lost = await _until(stop, (*_watch(settings, server), begin()), followers)
             followers.stop()
-            server.services.health.end()
-            grace_s = settings.grace_s
-            cancelled, *_ = await asyncio.gather(
-                server.services.inference.drain(grace_s),
-                grpc_server.drain(grace_s + _FLUSH_S),
-                http.drain(grace_s + _FLUSH_S),
-            )
-            log.info("stopped", cancelled=cancelled)
+            await _drain(server, sockets, settings.grace_s)
     if lost is not None:
         raise lost
     return not server.engine.stuck
@@ -99,15 +101,26 @@ async def _until(
     return lost
 
 
+async def _drain(server: Composition, sockets: _Sockets, grace_s: float) -> None:
+    server.services.health.end()
+    cancelled, *_ = await asyncio.gather(
+        server.services.inference.drain(grace_s),
+        sockets.grpc.drain(grace_s + _FLUSH_S),
+        sockets.http.drain(grace_s + _FLUSH_S),
+    )
+    log.info("stopped", cancelled=cancelled)
+
+
 @asynccontextmanager
-async def _sockets(
-    settings: Settings, server: Composition, crew: Crew
-) -> AsyncGenerator[tuple[GrpcServer, HttpServer, Colleagues], None]:
+async def _listening(settings: Settings, server: Composition, crew: Crew) -> AsyncGenerator[_Sockets, None]:
     """Listen for callers, and where this is one worker of several, for the others.
 
     Raises:
         CannotListen: If a port cannot be opened.
     """
+    if crew.is_lead and crew.count > 1:
+        require_free("gRPC", settings.host, settings.grpc_port)
+        require_free("HTTP", settings.host, settings.http_port)
     rest = RestOptions(settings.max_http_body_mb * MEBIBYTE)
     app = create_app(server.services, rest, server.metrics.text)
     paths = [crew.socket, settings.grpc_socket if crew.is_lead else None]
@@ -124,17 +137,17 @@ async def _sockets(
             GrpcServer(server.services, rpc, face.around, face.handlers) as grpc_server,
             http_server(face.app, settings.host, settings.http_port, shares_port=crew.count > 1) as http,
         ):
-            yield grpc_server, http, colleagues
+            yield _Sockets(grpc_server, http, colleagues)
 
 
-def _greet(settings: Settings, grpc_server: GrpcServer, http: HttpServer) -> None:
+def _greet(settings: Settings, sockets: _Sockets) -> None:
     if settings.model_repository is None and settings.config is None and not settings.allow_uploads:
         log.warning("nothing to serve", remedy="name a folder with --model-repository, or --allow-uploads")
     log.info(
         "listening",
-        http=f"{settings.host}:{http.port}",
-        grpc=f"{settings.host}:{grpc_server.port}",
-        docs=f"http://{settings.host}:{http.port}/docs",
+        http=f"{settings.host}:{sockets.http.port}",
+        grpc=f"{settings.host}:{sockets.grpc.port}",
+        docs=f"http://{settings.host}:{sockets.http.port}/docs",
     )
 
 
@@ -145,9 +158,10 @@ def _watch(settings: Settings, server: Composition) -> Iterator[Coroutine[None, 
         yield follow(changes_in_any(configured(settings, settings.config).folders), server.loader)
 
 
-def _take_work(server: Composition, grpc_server: GrpcServer) -> None:
+def _take_work(server: Composition, sockets: _Sockets) -> None:
+    sockets.colleagues.have_come()
     server.services.health.begin()
-    grpc_server.publish_readiness()
+    sockets.grpc.publish_readiness()
     statuses = server.catalogue.statuses()
     ready = sum(served.state is ModelState.READY for served in statuses)
     say = log.warning if statuses and not ready else log.info

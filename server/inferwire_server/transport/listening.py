@@ -28,6 +28,17 @@ class CannotListenAt(CannotListen):
         OSError.__init__(self, None, self._sentence)
 
 
+def require_free(protocol: str, host: str, port: int) -> None:
+    """Refuse a port at which another server listens that would share it; 0 is any free one.
+
+    Raises:
+        CannotListen: It is not free.
+    """
+    reason = reason_not_to_listen(host, port) if port else None
+    if reason is not None:
+        raise CannotListen(protocol, host, port, reason)
+
+
 def reason_not_to_listen(host: str, port: int) -> int | None:
     """Try an address, which gRPC says nothing of: give the system's number for why it cannot be had, if so.
 

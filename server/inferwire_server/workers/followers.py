@@ -1,6 +1,6 @@
 """The lead's side of the other workers: processes that it starts, and that end when it does.
 
-A follower is told what it is on its standard input, which stays open for as long as it is to run, and says on its
+A follower is told what to do on its standard input, which stays open for as long as it is to run, and says on its
 standard output when callers find it on the ports.
 """
 
@@ -22,6 +22,9 @@ log = structlog.stdlib.get_logger()
 
 READY = b"ready\n"
 """What a follower says."""
+
+STOP = b"stop\n"
+"""What it is told last. A lead that goes without a word has died."""
 
 _MARGIN_S = 10.0
 """How much longer than its grace a follower may take to end."""
@@ -113,7 +116,9 @@ class Followers:
     def stop(self) -> None:
         """Have them shut down, as this process does."""
         for follower in self._followers:
-            follower.told.close()
+            if not follower.told.is_closing():
+                follower.told.write(STOP)
+                follower.told.close()
 
     async def _start(self, index: int) -> _Follower:
         command = (sys.executable, "-m", "inferwire_server.workers")
