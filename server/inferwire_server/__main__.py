@@ -6,7 +6,8 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -22,6 +23,7 @@ from inferwire_server.malloc import keep_big_blocks
 from inferwire_server.server import serve
 from inferwire_server.settings import ENV_PREFIX, Settings
 from inferwire_server.stop import stop_on_signals
+from inferwire_server.workers.crews import Workers, workers_of
 
 log = structlog.stdlib.get_logger()
 
@@ -31,14 +33,26 @@ _DEFAULTS = Settings()
 
 def run(settings: Settings = _DEFAULTS) -> int:
     """Serve until a signal ends it, and give the process's exit code."""
+    with workers_of(settings) as workers:
+        return run_worker(settings, workers)
+
+
+def run_worker(
+    settings: Settings,
+    workers: Workers,
+    on_ready: Callable[[], object] = lambda: None,
+    stopping: Callable[[asyncio.Event], AbstractContextManager[None]] = nullcontext,
+) -> int:
+    """Serve as one of a server's processes, until a signal or what is `stopping` it sets the event it is given."""
     logs.configure(settings)
     keep_big_blocks()
+    workers.keep_to_share()
     # What was imported stays: to look through it for garbage, under load every second or two, stops everyone for 50 ms.
     gc.freeze()
 
     async def until_stopped() -> bool:
-        with stop_on_signals() as stop:
-            return await serve(settings, openvino_backend(settings.extensions), stop)
+        with stop_on_signals() as stop, stopping(stop):
+            return await serve(settings, openvino_backend(settings.extensions), stop, workers, on_ready)
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

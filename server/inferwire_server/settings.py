@@ -217,6 +217,15 @@ class Settings:
             help="Seconds a session outlives its connection before what it owns is freed.",
         ),
     ] = 10.0
+    workers: Annotated[
+        int,
+        Parameter(
+            group=_OPERATION,
+            validator=_POSITIVE,
+            help="Processes that share the ports, each with its share of the cores and models of its own: for small "
+            "models on machines with many cores.",
+        ),
+    ] = 1
     server_name: Annotated[
         str,
         Parameter(group=_OPERATION, help="Name the server gives in its metadata."),

@@ -43,6 +43,8 @@ class ModelService:
         self._uploads = uploads
         self._control = control
         self._allows_exports = allows_exports
+        self._stateful: frozenset[str] | None = None
+        catalogue.subscribe(self._has_changed)
 
     def __repr__(self) -> str:
         return f"<ModelService: {self._catalogue!r}, {self._uploads!r}>"
@@ -58,6 +60,14 @@ class ModelService:
     def ready(self, name: str) -> Model | None:
         """Give the current version of a served model, if there is one that takes jobs."""
         return next((served.model for served in reversed(self._catalogue.of(name)) if served.model is not None), None)
+
+    @property
+    def stateful(self) -> frozenset[str]:
+        """The names of the served models that take jobs and keep states."""
+        if self._stateful is None:
+            models = [served.model for served in self._catalogue.statuses() if served.model is not None]
+            self._stateful = frozenset(model.name for model in models if model.spec.states)
+        return self._stateful
 
     def versions(self, name: str) -> tuple[str, ...]:
         """Give the versions of a model that take jobs, lowest first."""
@@ -133,6 +143,9 @@ class ModelService:
             ServingError: PERMISSION_DENIED, or INVALID_INPUT if the repository or the configuration cannot be read.
         """
         return await self._loader().sync()
+
+    def _has_changed(self) -> None:
+        self._stateful = None
 
     def _exportable(self, target: Target) -> CompiledModel:
         model = self.resolve(target)

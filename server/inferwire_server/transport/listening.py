@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
+from contextlib import closing
 from pathlib import Path
 
 
@@ -24,6 +26,35 @@ class CannotListenAt(CannotListen):
     def __init__(self, path: Path, why: str) -> None:
         self._sentence = f"cannot listen for gRPC at '{path}': {why}; choose another path with --grpc-socket"
         OSError.__init__(self, None, self._sentence)
+
+
+def require_free(protocol: str, host: str, port: int) -> None:
+    """Refuse a port at which another server listens that would share it; 0 is any free one.
+
+    Raises:
+        CannotListen: It is not free.
+    """
+    reason = reason_not_to_listen(host, port) if port else None
+    if reason is not None:
+        raise CannotListen(protocol, host, port, reason)
+
+
+def reason_not_to_listen(host: str, port: int) -> int | None:
+    """Try an address, which gRPC says nothing of: give the system's number for why it cannot be had, if so.
+
+    A port at which another process listens is one, even if that would share it.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with closing(socket.socket(family, kind, protocol)) as probe:
+            # What is left of connections that have ended is in nobody's way.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except socket.gaierror:
+        return errno.EADDRNOTAVAIL
+    except OSError as error:
+        return error.errno
+    return None
 
 
 def _sentence(protocol: str, host: str, port: int, reason: int | None) -> str:

@@ -29,10 +29,35 @@ async def read_body(request: Request, limit: int) -> bytes:
             Code.UNSUPPORTED_ENCODING,
             f"the body has Content-Encoding '{encoding}', expected gzip, deflate or identity",
         )
-    body = await _read(request, limit)
+    body = await read_undecoded(request, limit)
     if encoding in _WINDOW_BITS:
         return await asyncio.to_thread(decompress, body, encoding, limit)
     return body
+
+
+async def read_undecoded(request: Request, limit: int) -> bytes:
+    """Read a body to its end, as it was sent.
+
+    Raises:
+        ServingError: TOO_LARGE as soon as it is.
+        ClientDisconnect: If the caller goes before the end.
+    """
+    stated = header(request, b"content-length")
+    if stated is not None and stated.isdigit() and int(stated) > limit:
+        raise _too_large(f"the body has {stated} bytes", limit)
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(f"the body has more than {limit} bytes", limit)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def decompress(body: bytes, encoding: str, limit: int) -> bytes:
@@ -69,25 +94,6 @@ async def read_object(request: Request, limit: int) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise invalid_input("the body is no JSON object, expected one or nothing")
     return cast("dict[str, Any]", parsed)
-
-
-async def _read(request: Request, limit: int) -> bytes:
-    stated = header(request, b"content-length")
-    if stated is not None and stated.isdigit() and int(stated) > limit:
-        raise _too_large(f"the body has {stated} bytes", limit)
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        chunk: bytes = message.get("body", b"")
-        size += len(chunk)
-        if size > limit:
-            raise _too_large(f"the body has more than {limit} bytes", limit)
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def _too_large(what: str, limit: int) -> ServingError:

@@ -53,13 +53,17 @@ class HttpServer:
 
 
 @asynccontextmanager
-async def http_server(app: ASGIApp, host: str, port: int) -> AsyncGenerator[HttpServer, None]:
+async def http_server(
+    app: ASGIApp, host: str, port: int, *, shares_port: bool = False
+) -> AsyncGenerator[HttpServer, None]:
     """Serve an application until the block is left; port 0 takes a free one.
+
+    Other processes may listen on a port that is shared: the system then spreads connections over them.
 
     Raises:
         CannotListen: If the address cannot be bound.
     """
-    listener = _listen(host, port)
+    listener = _listen(host, port, shares_port=shares_port)
     server = LoopServer(_config(app))
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(server.serve([listener]))
@@ -123,10 +127,10 @@ def _config(app: ASGIApp) -> Config:
     )
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, *, shares_port: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG, reuse_port=shares_port)
     except socket.gaierror as error:
         raise CannotListen("HTTP", host, port, None) from error
     except OSError as error:

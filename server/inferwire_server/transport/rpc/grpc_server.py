@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +17,14 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
 from inferwire_server.service import Services
-from inferwire_server.transport.listening import CannotListen
+from inferwire_server.transport.listening import CannotListen, reason_not_to_listen
 from inferwire_server.transport.oip_stubs import grpc_service_pb2
 from inferwire_server.transport.rpc import health_calls, inference_calls, oip_calls, state_calls, tensor_calls
 from inferwire_server.transport.rpc.device_calls import DeviceCalls
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.health_calls import HealthCalls
 from inferwire_server.transport.rpc.inference_calls import InferenceCalls
-from inferwire_server.transport.rpc.methods import Service, generic_handler
+from inferwire_server.transport.rpc.methods import Around, Service, generic_handler
 from inferwire_server.transport.rpc.model_calls import ModelCalls
 from inferwire_server.transport.rpc.oip_calls import OipCalls
 from inferwire_server.transport.rpc.state_calls import StateCalls
@@ -42,20 +40,33 @@ _HEALTH: Any = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 @dataclass(frozen=True, slots=True)
 class GrpcOptions:
-    """Where the server listens, on a port (0 picks a free one) and at a path if one is given, and how much it takes."""
+    """Where the server listens, on a port (0 picks a free one) and at paths if any are given, and how much it takes.
+
+    Attributes:
+        shares_port: Whether other processes may listen there as well: the system then spreads connections over them.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8001
     max_message_bytes: int = 256 << 20
-    socket: Path | None = None
+    sockets: tuple[Path, ...] = ()
+    shares_port: bool = False
 
 
 class GrpcServer:
     """The gRPC face of the services, open inside `async with`."""
 
-    def __init__(self, services: Services, options: GrpcOptions) -> None:
+    def __init__(
+        self,
+        services: Services,
+        options: GrpcOptions,
+        around: Around | None = None,
+        further: Sequence[grpc.GenericRpcHandler] = (),
+    ) -> None:
         self._services = services
         self._options = options
+        self._around = around
+        self._further = tuple(further)
         self._drain = Drain()
         self._offered = _offered(services, self._drain, options)
         self._health = HealthCalls(services.health, self._drain, [service.name for service in self._offered])
@@ -70,7 +81,8 @@ class GrpcServer:
         server = self._build()
         with ExitStack() as opening:
             self.port = self._bind(server)
-            opening.enter_context(listening_at(server, self._options.socket))
+            for path in self._options.sockets:
+                opening.enter_context(listening_at(server, path))
             await server.start()
             self._socket = opening.pop_all()
         self._server = server
@@ -95,7 +107,8 @@ class GrpcServer:
     def _build(self) -> grpc.aio.Server:
         services = [*self._offered, Service(_HEALTH, self._health, unimplemented=health_calls.UNIMPLEMENTED)]
         server = grpc.aio.server(options=_channel_options(self._options))
-        server.add_generic_rpc_handlers([generic_handler(service, self._drain) for service in services])
+        handlers = [generic_handler(service, self._drain, self._around) for service in services]
+        server.add_generic_rpc_handlers([*handlers, *self._further])
         names = (*(service.name for service in services), reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server, pool=_reflected(services))
         return server
@@ -114,7 +127,7 @@ class GrpcServer:
     def _cannot_listen(self) -> CannotListen:
         """Ask the system why, which gRPC does not say."""
         host, port = self._options.host, self._options.port
-        return CannotListen("gRPC", host, port, _reason_not_to_bind(host, port))
+        return CannotListen("gRPC", host, port, reason_not_to_listen(host, port))
 
 
 def _offered(services: Services, drain: Drain, options: GrpcOptions) -> list[Service]:
@@ -122,6 +135,12 @@ def _offered(services: Services, drain: Drain, options: GrpcOptions) -> list[Ser
     inference = InferenceCalls(services, drain, limit)
     oip = OipCalls(services, drain, limit)
     return [
+        # A call's service is looked for in this order, at each call. A session's stream is one for many executions.
+        Service(
+            grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"],
+            oip,
+            oip_calls.RAW_CALLS,
+        ),
         Service(inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference, inference_calls.RAW_CALLS),
         Service(
             states_pb2.DESCRIPTOR.services_by_name["StateService"],
@@ -135,24 +154,7 @@ def _offered(services: Services, drain: Drain, options: GrpcOptions) -> list[Ser
         ),
         Service(models_pb2.DESCRIPTOR.services_by_name["ModelService"], ModelCalls(services)),
         Service(devices_pb2.DESCRIPTOR.services_by_name["DeviceService"], DeviceCalls(services)),
-        Service(
-            grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"],
-            oip,
-            oip_calls.RAW_CALLS,
-        ),
     ]
-
-
-def _reason_not_to_bind(host: str, port: int) -> int | None:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with closing(socket.socket(family, kind, protocol)) as probe:
-            probe.bind(address)
-    except socket.gaierror:
-        return errno.EADDRNOTAVAIL
-    except OSError as error:
-        return error.errno
-    return None
 
 
 def _channel_options(options: GrpcOptions) -> tuple[tuple[str, int], ...]:
@@ -160,7 +162,7 @@ def _channel_options(options: GrpcOptions) -> tuple[tuple[str, int], ...]:
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", -1),
         # Two servers on one port would share its connections without a word.
-        ("grpc.so_reuseport", 0),
+        ("grpc.so_reuseport", int(options.shares_port)),
         # Clients may ping as often as they like; a client whose machine has gone is noticed.
         ("grpc.http2.min_ping_interval_without_data_ms", 1000),
         ("grpc.http2.max_ping_strikes", 0),

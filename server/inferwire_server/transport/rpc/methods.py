@@ -26,6 +26,12 @@ Call: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
 """Takes the request and the context and gives the answer. One that streams requests gets an iterator of
 them; one that streams answers reads and writes through the context."""
 
+RawCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes]]
+"""A call of one message each way, as bytes."""
+
+Around: TypeAlias = Callable[[str, RawCall], RawCall]
+"""Gives what answers a call, by its full name, instead of what would."""
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -49,13 +55,15 @@ class Service:
         return self.descriptor.full_name
 
 
-def generic_handler(service: Service, drain: Drain) -> grpc.GenericRpcHandler:
-    """Make what a gRPC server dispatches to."""
-    handlers = {method.name: _handler(service, method, drain) for method in service.descriptor.methods}
+def generic_handler(service: Service, drain: Drain, around: Around | None = None) -> grpc.GenericRpcHandler:
+    """Make what a gRPC server dispatches to, with something around its calls of one message each way."""
+    handlers = {method.name: _handler(service, method, drain, around) for method in service.descriptor.methods}
     return grpc.method_handlers_generic_handler(service.name, handlers)
 
 
-def _handler(service: Service, method: MethodDescriptor, drain: Drain) -> grpc.RpcMethodHandler[Any, Any]:
+def _handler(
+    service: Service, method: MethodDescriptor, drain: Drain, around: Around | None
+) -> grpc.RpcMethodHandler[Any, Any]:
     call = _call(service, method)
     is_raw = method.name in service.raw
     parse = None if is_raw else GetMessageClass(method.input_type).FromString
@@ -63,6 +71,8 @@ def _handler(service: Service, method: MethodDescriptor, drain: Drain) -> grpc.R
     if parse is not None and not method.client_streaming:
         # gRPC would tell the caller of its own exception where it parsed the message.
         call, parse = _parsing(call, parse), None
+    if around is not None and not method.client_streaming and not method.server_streaming:
+        call, serialize = around(method.full_name, _serializing(call, serialize)), None
     call = _guarded(call, drain)
     match method.client_streaming, method.server_streaming:
         case False, False:
@@ -88,6 +98,16 @@ def _parsing(call: Call, parse: Callable[[bytes], Any]) -> Call:
         return await call(parse(data), context)
 
     return parsing
+
+
+def _serializing(call: Call, serialize: Callable[[Any], bytes] | None) -> RawCall:
+    if serialize is None:
+        return call
+
+    async def serializing(data: bytes, context: Context) -> bytes:
+        return serialize(await call(data, context))
+
+    return serializing
 
 
 def _guarded(call: Call, drain: Drain) -> Call:

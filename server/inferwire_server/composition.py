@@ -1,0 +1,159 @@
+"""The composition: everything behind the sockets, built from the settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from secrets import token_hex
+from time import monotonic, time
+
+from inferwire_proto.properties import Properties
+from inferwire_server import logs
+from inferwire_server.core.bindings import BindingTerms
+from inferwire_server.core.ledger import JobLedger
+from inferwire_server.core.sessions import Sessions
+from inferwire_server.core.versions import parse_version_policy
+from inferwire_server.engine.backend import Backend, ModelOptions
+from inferwire_server.engine.blobs import BlobStore
+from inferwire_server.engine.catalogue import Catalogue
+from inferwire_server.engine.loader import Loader
+from inferwire_server.engine.model_server_config import ConfiguredRepository
+from inferwire_server.engine.models import Engine, QueueOptions
+from inferwire_server.engine.repository import Entry, Overrides, Repository
+from inferwire_server.engine.shared_segments import SharedSegments
+from inferwire_server.errors import invalid_input
+from inferwire_server.metrics import Metrics
+from inferwire_server.service import (
+    DeviceService,
+    HealthService,
+    InferenceService,
+    LogService,
+    ModelService,
+    Services,
+    SessionService,
+    SharedMemoryService,
+    StatisticsService,
+    TensorService,
+    UploadService,
+)
+from inferwire_server.service.health import Identity
+from inferwire_server.service.inference import NamedJob
+from inferwire_server.service.logs import LogControl
+from inferwire_server.service.models import ModelControl
+from inferwire_server.service.sequences import Sequences
+from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
+
+
+def new_id() -> str:
+    """Make a name nobody can guess."""
+    return token_hex(8)
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """The server without its sockets."""
+
+    engine: Engine
+    services: Services
+    catalogue: Catalogue
+    loader: Loader
+    metrics: Metrics
+
+
+@asynccontextmanager
+async def compose(
+    settings: Settings,
+    backend: Backend,
+    clock: Callable[[], float] = monotonic,
+    new_job_id: Callable[[], str] = new_id,
+) -> AsyncGenerator[Composition, None]:
+    """Build everything behind the sockets, and close it afterwards. Jobs are timed by `clock`, in seconds.
+
+    Raises:
+        ServingError: INVALID_INPUT if the model repository is not there, or for a setting that says nothing.
+    """
+    if settings.allow_imports and not settings.allow_uploads:
+        raise invalid_input("--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first")
+    scan = _repository(settings)
+    catalogue = Catalogue()
+    catalogue.expect(await asyncio.to_thread(scan, {}))
+    metrics = Metrics()
+    blobs = BlobStore(settings.max_upload_mb * MEBIBYTE) if settings.allow_uploads else None
+    queue = QueueOptions(settings.queue_capacity, settings.max_running)
+    try:
+        async with (
+            Engine(backend, queue, metrics, clock) as engine,
+            Loader(engine, catalogue, scan, _model_options(settings)) as loader,
+            asyncio.TaskGroup() as tasks,
+        ):
+            metrics.watch(lambda: engine.devices)
+            uploads = UploadService(engine, blobs, new_id, _binding(settings), allows_imports=settings.allow_imports)
+            control = ModelControl(loader, settings.allow_model_control, settings.watch)
+            models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)
+            statistics = StatisticsService(catalogue, metrics.tallies, lambda at: time() - clock() + at)
+            ledger: JobLedger[NamedJob] = JobLedger(new_job_id, settings.keep_jobs_s)
+            services = _services(settings, engine, catalogue, models, uploads, statistics, ledger)
+            reaper = tasks.create_task(services.sessions.reap())
+            yield Composition(engine, services, catalogue, loader, metrics)
+            reaper.cancel()
+            services.shared_memory.close()
+    finally:
+        if blobs is not None:
+            blobs.close()
+
+
+def _services(
+    settings: Settings,
+    engine: Engine,
+    catalogue: Catalogue,
+    models: ModelService,
+    uploads: UploadService,
+    statistics: StatisticsService,
+    ledger: JobLedger[NamedJob],
+) -> Services:
+    identity = Identity(settings.server_name, version("inferwire"), new_id())
+    sequences = Sequences(engine)
+    tensors = TensorService(settings.max_session_tensors_mb * MEBIBYTE)
+    segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None
+    shared_memory = SharedMemoryService(segments)
+    return Services(
+        health=HealthService(identity, catalogue, is_strict=settings.strict_readiness),
+        inference=InferenceService(engine, models, sequences, tensors, shared_memory, ledger),
+        models=models,
+        uploads=uploads,
+        sessions=SessionService(Sessions(new_id, settings.session_grace_s), uploads, sequences, tensors),
+        tensors=tensors,
+        shared_memory=shared_memory,
+        devices=DeviceService(engine),
+        statistics=statistics,
+        logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
+    )
+
+
+def _repository(settings: Settings) -> Callable[[Overrides], list[Entry]]:
+    if settings.config is not None:
+        if settings.model_repository is not None:
+            raise invalid_input("--config and --model-repository are both set, expected one: each says what is served")
+        return configured(settings, settings.config).served
+    if settings.model_repository is None:
+        return lambda _: []
+    return Repository(settings.model_repository, parse_version_policy(settings.version_policy)).served
+
+
+def configured(settings: Settings, file: Path) -> ConfiguredRepository:
+    """Read what another server's configuration file has served."""
+    return ConfiguredRepository(file, parse_version_policy(settings.version_policy))
+
+
+def _model_options(settings: Settings) -> ModelOptions:
+    cache: Properties = {} if settings.cache_dir is None else {"CACHE_DIR": str(settings.cache_dir)}
+    properties = cache | parse_properties(settings.properties)
+    return ModelOptions("", settings.device, properties, settings.slots, binding=_binding(settings))
+
+
+def _binding(settings: Settings) -> BindingTerms:
+    return BindingTerms(settings.max_sequences, settings.sequence_idle_s, settings.sequences_wait)

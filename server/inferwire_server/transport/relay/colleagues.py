@@ -1,0 +1,98 @@
+"""The other workers of this server, as this one calls them: over gRPC, at sockets of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.rpc.status import Context
+
+CREW_METADATA = "inferwire-crew"
+"""The metadata entry of a call from one worker to another; its value shows that it is one."""
+
+_PASSED_BY = ("user-agent", "content-type", "te", "accept-encoding")
+"""What is a connection's business and not a call's. gRPC keeps the names that begin with its own to itself."""
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.enable_http_proxy", 0),
+)
+
+T = TypeVar("T")
+
+
+class Colleagues:
+    """Channels to the other workers, open inside `async with`."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._channels: dict[int, grpc.aio.Channel] = {}
+        self._are_there = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Colleagues of worker {self._crew.index} of {self._crew.count}>"
+
+    async def __aenter__(self) -> Colleagues:
+        for index in self._crew.others:
+            address = f"unix:{self._crew.socket_of(index)}"
+            self._channels[index] = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        for channel in self._channels.values():
+            await channel.close()
+
+    def have_come(self) -> None:
+        """Record that all of them listen."""
+        self._are_there.set()
+
+    async def ask(self, worker: int, method: str, data: bytes, context: Context | None, *, alone: bool) -> bytes:
+        """Have a worker answer a call: with the metadata of the call that it comes from, and in the time that has left.
+
+        Raises:
+            grpc.aio.AioRpcError: What became of it instead.
+        """
+        given = () if context is None else context.invocation_metadata() or ()
+        metadata: list[Any] = [(key, value) for key, value in given if _is_passed_on(key)]
+        metadata.append((CREW_METADATA, self._mark(alone=alone)))
+        timeout = None if context is None else context.time_remaining()
+        channel: Any = self._channels[worker]
+        return await channel.unary_unary(method)(data, metadata=tuple(metadata), timeout=timeout)
+
+    async def each(self, ask: Callable[[int], Awaitable[T]]) -> list[T]:
+        """Ask all of them at once, when they are there, and give their answers in their order.
+
+        Raises:
+            Exception: What the first of those that failed has raised, once all have answered.
+        """
+        await self._are_there.wait()
+        found = await asyncio.gather(*(ask(worker) for worker in self._crew.others), return_exceptions=True)
+        return list(_raising(found))
+
+    def want_it_alone(self, context: Context) -> bool:
+        """Whether a call comes from one of them, who wants this worker's answer and no other's."""
+        return (CREW_METADATA, self._mark(alone=True)) in (context.invocation_metadata() or ())
+
+    def pass_it_on(self, context: Context) -> bool:
+        """Whether a call comes from one of them, to whom it was not."""
+        return (CREW_METADATA, self._mark(alone=False)) in (context.invocation_metadata() or ())
+
+    def _mark(self, *, alone: bool) -> str:
+        return f"{self._crew.token}-alone" if alone else self._crew.token
+
+
+def _is_passed_on(key: str) -> bool:
+    return not key.startswith(("grpc-", ":")) and key not in (*_PASSED_BY, CREW_METADATA)
+
+
+def _raising(found: Iterable[T | BaseException]) -> Iterable[T]:
+    for each in found:
+        if isinstance(each, BaseException):
+            raise each
+        yield each

@@ -1,0 +1,132 @@
+"""HTTP calls that other workers have to do with. Between workers they travel in a call of gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+import grpc.aio
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
+from inferwire_server.transport.relay.colleagues import Colleagues
+from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
+from inferwire_server.transport.relay.routing import Routing
+from inferwire_server.transport.relay.scopes import http_scope
+from inferwire_server.transport.relay.sums import Sum
+from inferwire_server.transport.rest.bodies import read_undecoded
+from inferwire_server.transport.rest.caller_watch import CallerWatch
+from inferwire_server.transport.rest.responses import error_response
+from inferwire_server.transport.rpc.status import Context
+
+SERVICE = "inferwire.Crew"
+_METHOD = "Http"
+_PATH = f"/{SERVICE}/{_METHOD}"
+_BAD_REQUEST = 400
+
+
+class RelayedApp:
+    """An application behind which is the whole crew."""
+
+    def __init__(self, app: ASGIApp, routing: Routing, colleagues: Colleagues, max_body_bytes: int) -> None:
+        self._app = app
+        self._routing = routing
+        self._colleagues = colleagues
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        found = http_scope(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        if found is None or self._routing.stays(found.scope):
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive, send)
+        try:
+            with CallerWatch(request):
+                body = await read_undecoded(request, self._max_body_bytes)
+                call = _HttpCall(found.subject, _whole(scope, body), self._app, self._colleagues)
+                answer = await self._routing.answer(found.scope, call)
+        except _Refused as refused:
+            answer = refused.answer
+        except ClientDisconnect:
+            return
+        except (ServingError, asyncio.CancelledError, grpc.aio.AioRpcError) as error:
+            await error_response(_refusal(error))(scope, receive, send)
+            return
+        await _written(answer)(scope, receive, send)
+
+
+def crew_handler(app: ASGIApp, colleagues: Colleagues, relayed: RelayedApp) -> grpc.GenericRpcHandler:
+    """Make what answers the other workers: what they pass on, and what they ask of this one alone."""
+
+    async def answer(data: bytes, context: Context) -> bytes:
+        if colleagues.want_it_alone(context):
+            return (await answer_of(app, HttpRequest.decode(data))).encode()
+        if colleagues.pass_it_on(context):
+            return (await answer_of(relayed, HttpRequest.decode(data))).encode()
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        return b""
+
+    rpc: Any = grpc
+    return rpc.method_handlers_generic_handler(SERVICE, {_METHOD: rpc.unary_unary_rpc_method_handler(answer)})
+
+
+class _Refused(Exception):
+    """A worker has answered with an error: the call has failed, and that is its answer."""
+
+    def __init__(self, answer: HttpAnswer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
+class _HttpCall:
+    """One call, with what it takes to have another worker answer it."""
+
+    def __init__(self, subject: str, request: HttpRequest, app: ASGIApp, colleagues: Colleagues) -> None:
+        self.subject = subject
+        self._request = request
+        self._app = app
+        self._colleagues = colleagues
+
+    async def here(self) -> HttpAnswer:
+        """Answer it here."""
+        return _checked(await answer_of(self._app, self._request))
+
+    async def at(self, worker: int, *, alone: bool) -> HttpAnswer:
+        """Have another worker answer it."""
+        data = await self._colleagues.ask(worker, _PATH, self._request.encode(), None, alone=alone)
+        return _checked(HttpAnswer.decode(data))
+
+    def added(self, add: Sum, answers: Sequence[HttpAnswer]) -> HttpAnswer:
+        """Make one answer of several."""
+        return answers[0].with_body(add([answer.body for answer in answers]))
+
+
+def _checked(answer: HttpAnswer) -> HttpAnswer:
+    if answer.status >= _BAD_REQUEST:
+        raise _Refused(answer)
+    return answer
+
+
+def _whole(scope: Scope, body: bytes) -> HttpRequest:
+    raw_path = scope.get("raw_path") or scope["path"].encode()
+    return HttpRequest(scope["method"], scope["path"], raw_path, scope["query_string"], list(scope["headers"]), body)
+
+
+def _written(answer: HttpAnswer) -> Response:
+    response = Response(answer.body, answer.status)
+    response.raw_headers = answer.headers
+    return response
+
+
+def _refusal(error: BaseException) -> ServingError:
+    if isinstance(error, ServingError):
+        return error
+    if isinstance(error, grpc.aio.AioRpcError):
+        return ServingError(Code.INTERNAL, f"another worker of this server does not answer: {error.details()}")
+    return ServingError(Code.SHUTTING_DOWN, "the server is shutting down")

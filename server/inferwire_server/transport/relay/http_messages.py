@@ -1,0 +1,143 @@
+"""HTTP calls between workers: a request and its answer as bytes, and an application that answers one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.types import ASGIApp, Scope
+
+from inferwire_server.transport.rest.exchange import EXTENSION, Headers
+
+_LENGTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request with its whole body, as it came."""
+
+    method: str
+    path: str
+    raw_path: bytes
+    query: bytes
+    headers: Headers
+    body: bytes
+
+    def encode(self) -> bytes:
+        """Write it as bytes."""
+        texts = [self.method, self.path, _text(self.raw_path), _text(self.query)]
+        return _joined([texts, _texts(self.headers)], self.body)
+
+    @staticmethod
+    def decode(data: bytes) -> HttpRequest:
+        """Read what `encode` has written."""
+        ((method, path, raw_path, query), headers), body = _split(data)
+        return HttpRequest(method, path, _bytes(raw_path), _bytes(query), _headers(headers), body)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """An answer with its whole body."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+    def encode(self) -> bytes:
+        """Write it as bytes."""
+        return _joined([self.status, _texts(self.headers)], self.body)
+
+    @staticmethod
+    def decode(data: bytes) -> HttpAnswer:
+        """Read what `encode` has written."""
+        (status, headers), body = _split(data)
+        return HttpAnswer(status, _headers(headers), body)
+
+    def with_body(self, body: bytes) -> HttpAnswer:
+        """Give it with another body."""
+        kept = [header for header in self.headers if header[0] != b"content-length"]
+        return HttpAnswer(self.status, [*kept, (b"content-length", b"%d" % len(body))], body)
+
+
+async def answer_of(app: ASGIApp, request: HttpRequest) -> HttpAnswer:
+    """Have an application answer a request that is on no connection of this worker."""
+    events = iter([{"type": "http.request", "body": request.body, "more_body": False}])
+    answer: dict[str, Any] = {}
+    parts: list[bytes] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return next(events, {"type": "http.disconnect"})
+
+    async def send(event: MutableMapping[str, Any]) -> None:
+        if event["type"] == "http.response.start":
+            answer.update(event)
+        else:
+            parts.append(event.get("body", b""))
+
+    await app(_scope(request), receive, send)
+    return HttpAnswer(answer["status"], list(answer.get("headers", ())), b"".join(parts))
+
+
+class _NoConnection:
+    """Stands for the connection of a request whose caller is with another worker, which watches it."""
+
+    @property
+    def connection(self) -> _NoConnection:
+        """Itself."""
+        return self
+
+    def takes(self, _send: object) -> bool:
+        """Whether events may be left out."""
+        return False
+
+    def watch(self, on_lost: Callable[[], None]) -> None:
+        """Take note of nothing: a call that its caller has left is cancelled."""
+
+    def unwatch(self) -> None:
+        """Take note of nothing."""
+
+
+def _scope(request: HttpRequest) -> Scope:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "scheme": "http",
+        "method": request.method,
+        "path": request.path,
+        "raw_path": request.raw_path,
+        "root_path": "",
+        "query_string": request.query,
+        "headers": request.headers,
+        "client": None,
+        "server": None,
+        "extensions": {EXTENSION: _NoConnection()},
+    }
+
+
+def _joined(head: object, body: bytes) -> bytes:
+    written = orjson.dumps(head)
+    return b"".join((len(written).to_bytes(_LENGTH), written, body))
+
+
+def _split(data: bytes) -> tuple[Any, bytes]:
+    end = _LENGTH + int.from_bytes(data[:_LENGTH])
+    return orjson.loads(data[_LENGTH:end]), data[end:]
+
+
+def _text(content: bytes) -> str:
+    return content.decode("latin-1")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("latin-1")
+
+
+def _texts(headers: Headers) -> list[tuple[str, str]]:
+    return [(_text(name), _text(value)) for name, value in headers]
+
+
+def _headers(texts: Sequence[Sequence[str]]) -> Headers:
+    return [(_bytes(name), _bytes(value)) for name, value in texts]

@@ -1,0 +1,69 @@
+"""gRPC calls of one message each way that other workers have to do with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import grpc
+import grpc.aio
+
+from inferwire_server.transport.relay.colleagues import Colleagues
+from inferwire_server.transport.relay.routing import Routing
+from inferwire_server.transport.relay.scopes import RPC, RpcScope
+from inferwire_server.transport.relay.sums import Sum
+from inferwire_server.transport.rpc.methods import RawCall
+from inferwire_server.transport.rpc.status import Context
+
+
+class RpcRelay:
+    """Puts the crew between a gRPC server and its calls."""
+
+    def __init__(self, routing: Routing, colleagues: Colleagues) -> None:
+        self._routing = routing
+        self._colleagues = colleagues
+
+    def around(self, method: str, call: RawCall) -> RawCall:
+        """Give what answers a call instead; the call itself where it is this worker's business alone."""
+        found = RPC.get(method)
+        return call if found is None else self._relaying(method, found, call)
+
+    def _relaying(self, method: str, found: RpcScope, call: RawCall) -> RawCall:
+        path = "/{}/{}".format(*method.rsplit(".", 1))
+
+        async def relayed(data: bytes, context: Context) -> bytes:
+            if self._routing.stays(found.scope) or self._colleagues.want_it_alone(context):
+                return await call(data, context)
+            asked = _RpcCall(found.subject(data), path, data, context, call, self._colleagues)
+            try:
+                return await self._routing.answer(found.scope, asked)
+            except grpc.aio.AioRpcError as error:
+                await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata()))
+                raise
+
+        return relayed
+
+
+class _RpcCall:
+    """One call, with what it takes to have another worker answer it."""
+
+    def __init__(
+        self, subject: str, path: str, data: bytes, context: Context, call: RawCall, colleagues: Colleagues
+    ) -> None:
+        self.subject = subject
+        self._path = path
+        self._data = data
+        self._context = context
+        self._call = call
+        self._colleagues = colleagues
+
+    async def here(self) -> bytes:
+        """Answer it here."""
+        return await self._call(self._data, self._context)
+
+    async def at(self, worker: int, *, alone: bool) -> bytes:
+        """Have another worker answer it."""
+        return await self._colleagues.ask(worker, self._path, self._data, self._context, alone=alone)
+
+    def added(self, add: Sum, answers: Sequence[bytes]) -> bytes:
+        """Make one answer of several."""
+        return add(answers)

@@ -1,0 +1,128 @@
+"""Which calls concern more than the worker they arrive at. What is not named here is answered where it arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from starlette.routing import compile_path
+
+from inferwire_proto.inferwire.v1 import inference_pb2
+from inferwire_server.transport.relay.sums import (
+    Sum,
+    sum_devices,
+    sum_devices_json,
+    sum_metrics,
+    sum_statistics,
+    sum_statistics_json,
+)
+from inferwire_server.transport.rpc.oip_codec import split_request
+
+
+class Reach(Enum):
+    """Who has to answer a call.
+
+    Attributes:
+        EVERYWHERE: Every worker, the lead first: it changes what all of them have.
+        OWNER: The worker that has made what the call names.
+        STATES: The lead, if the model that the call names keeps states: they have to be in one place.
+    """
+
+    EVERYWHERE = auto()
+    OWNER = auto()
+    STATES = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """Every worker has to answer, and the caller gets the sum."""
+
+    add: Sum
+
+
+Scope: TypeAlias = Reach | Summed
+
+
+class RpcScope(NamedTuple):
+    """The scope of a gRPC call, and how what it names is read from its message."""
+
+    scope: Scope
+    subject: Callable[[bytes], str] = lambda _: ""
+
+
+class HttpScope(NamedTuple):
+    """The scope of an HTTP call, and what its path names."""
+
+    scope: Scope
+    subject: str
+
+
+def _waited(data: bytes) -> str:
+    return inference_pb2.WaitRequest.FromString(data).job_id
+
+
+def _collected(data: bytes) -> str:
+    return inference_pb2.GetResultRequest.FromString(data).job_id
+
+
+def _cancelled(data: bytes) -> str:
+    return inference_pb2.CancelRequest.FromString(data).job_id
+
+
+def _inferred(data: bytes) -> str:
+    _, head, _ = split_request(data)
+    return head.model_name
+
+
+RPC: Mapping[str, RpcScope] = {
+    "inference.GRPCInferenceService.ModelInfer": RpcScope(Reach.STATES, _inferred),
+    "inference.GRPCInferenceService.ModelStatistics": RpcScope(Summed(sum_statistics)),
+    "inference.GRPCInferenceService.RepositoryModelLoad": RpcScope(Reach.EVERYWHERE),
+    "inference.GRPCInferenceService.RepositoryModelUnload": RpcScope(Reach.EVERYWHERE),
+    "inference.GRPCInferenceService.LogSettings": RpcScope(Reach.EVERYWHERE),
+    "inference.GRPCInferenceService.SystemSharedMemoryRegister": RpcScope(Reach.EVERYWHERE),
+    "inference.GRPCInferenceService.SystemSharedMemoryUnregister": RpcScope(Reach.EVERYWHERE),
+    "inferwire.v1.InferenceService.Wait": RpcScope(Reach.OWNER, _waited),
+    "inferwire.v1.InferenceService.GetResult": RpcScope(Reach.OWNER, _collected),
+    "inferwire.v1.InferenceService.Cancel": RpcScope(Reach.OWNER, _cancelled),
+    "inferwire.v1.ModelService.LoadModel": RpcScope(Reach.EVERYWHERE),
+    "inferwire.v1.ModelService.UnloadModel": RpcScope(Reach.EVERYWHERE),
+    "inferwire.v1.DeviceService.ListDevices": RpcScope(Summed(sum_devices)),
+}
+"""Calls with one message each way. A stream stays with its connection, and what its session owns with it."""
+
+_HTTP: tuple[tuple[str, str, Scope], ...] = (
+    ("POST", "/v2/models/{subject}/infer", Reach.STATES),
+    ("POST", "/v2/models/{subject}/versions/{version}/infer", Reach.STATES),
+    ("POST", "/inferwire/v1/models/{subject}/jobs", Reach.STATES),
+    ("POST", "/inferwire/v1/models/{subject}/versions/{version}/jobs", Reach.STATES),
+    ("GET", "/inferwire/v1/jobs/{subject}", Reach.OWNER),
+    ("DELETE", "/inferwire/v1/jobs/{subject}", Reach.OWNER),
+    ("GET", "/inferwire/v1/jobs/{subject}/result", Reach.OWNER),
+    ("POST", "/v2/repository/models/{model}/load", Reach.EVERYWHERE),
+    ("POST", "/v2/repository/models/{model}/unload", Reach.EVERYWHERE),
+    ("POST", "/v1/config/reload", Reach.EVERYWHERE),
+    ("POST", "/v2/logging", Reach.EVERYWHERE),
+    ("POST", "/v2/systemsharedmemory/region/{region}/register", Reach.EVERYWHERE),
+    ("POST", "/v2/systemsharedmemory/region/{region}/unregister", Reach.EVERYWHERE),
+    ("POST", "/v2/systemsharedmemory/unregister", Reach.EVERYWHERE),
+    ("GET", "/v2/models/stats", Summed(sum_statistics_json)),
+    ("GET", "/v2/models/{model}/stats", Summed(sum_statistics_json)),
+    ("GET", "/v2/models/{model}/versions/{version}/stats", Summed(sum_statistics_json)),
+    ("GET", "/inferwire/v1/devices", Summed(sum_devices_json)),
+    ("GET", "/metrics", Summed(sum_metrics)),
+)
+
+_PATTERNS = tuple((method, compile_path(path)[0].match, scope) for method, path, scope in _HTTP)
+
+
+@lru_cache(256)
+def http_scope(method: str, path: str) -> HttpScope | None:
+    """Give the scope of an HTTP call; None for one that is answered where it arrives."""
+    for wanted, match, scope in _PATTERNS:
+        if method == wanted and (found := match(path)) is not None:
+            return HttpScope(scope, found.groupdict().get("subject", ""))
+    return None

@@ -1,0 +1,1 @@
+"""The processes of a server that has more than one: their cores, their start, their end."""

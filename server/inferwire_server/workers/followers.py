@@ -1,0 +1,138 @@
+"""The lead's side of the other workers: processes that it starts, and that end when it does.
+
+A follower is told what to do on its standard input, which stays open for as long as it is to run, and says on its
+standard output when callers find it on the ports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import sys
+from asyncio.subprocess import PIPE, Process
+from dataclasses import dataclass, replace
+
+import structlog
+
+from inferwire_server.errors import bug
+from inferwire_server.settings import Settings
+from inferwire_server.workers.crews import Workers
+
+log = structlog.stdlib.get_logger()
+
+READY = b"ready\n"
+"""What a follower says."""
+
+STOP = b"stop\n"
+"""What it is told last. A lead that goes without a word has died."""
+
+_MARGIN_S = 10.0
+"""How much longer than its grace a follower may take to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a follower is told."""
+
+    settings: Settings
+    workers: Workers
+
+
+@dataclass(frozen=True, slots=True)
+class _Follower:
+    """A running one, and the two ends of what is said to it and by it."""
+
+    index: int
+    process: Process
+    told: asyncio.StreamWriter
+    says: asyncio.StreamReader
+
+
+class WorkerEnded(ChildProcessError):
+    """A follower has ended by itself, and the server is not whole any more."""
+
+
+class Followers:
+    """The other workers' processes, which run inside `async with`; none where this is not the lead.
+
+    They start at once, since to come up takes them a while, and begin to work when they are told what to do.
+    """
+
+    def __init__(self, workers: Workers, grace_s: float) -> None:
+        self._workers = workers
+        self._grace_s = grace_s
+        self._followers: list[_Follower] = []
+
+    def __repr__(self) -> str:
+        running = sum(follower.process.returncode is None for follower in self._followers)
+        return f"<Followers: {running}/{len(self._followers)} running>"
+
+    async def __aenter__(self) -> Followers:
+        crew = self._workers.crew
+        try:
+            for index in crew.others if crew.is_lead else ():
+                self._followers.append(await self._start(index))
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.stop()
+        await asyncio.gather(*map(self._ended, self._followers))
+
+    def begin(self, settings: Settings) -> None:
+        """Have them serve, by these settings."""
+        for follower in self._followers:
+            workers = replace(self._workers, crew=replace(self._workers.crew, index=follower.index))
+            follower.told.write(pickle.dumps(Orders(settings, workers)))
+
+    async def are_ready(self) -> None:
+        """Wait until callers find all of them. One that ends before is what `until_one_ends` is about."""
+        for follower in self._followers:
+            if await follower.says.readline() != READY:
+                await asyncio.Event().wait()
+
+    async def until_one_ends(self) -> None:
+        """Wait for the end of one that was not told to end; return at once where there is none.
+
+        Raises:
+            WorkerEnded: It has come.
+        """
+        waiting = {asyncio.ensure_future(each.process.wait()): each for each in self._followers}
+        if not waiting:
+            return
+        try:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+        ended = waiting[done.pop()]
+        code = ended.process.returncode
+        raise WorkerEnded(
+            f"worker {ended.index + 1} has ended with exit code {code}; its last lines in the log say why"
+        )
+
+    def stop(self) -> None:
+        """Have them shut down, as this process does."""
+        for follower in self._followers:
+            if not follower.told.is_closing():
+                follower.told.write(STOP)
+                follower.told.close()
+
+    async def _start(self, index: int) -> _Follower:
+        command = (sys.executable, "-m", "inferwire_server.workers")
+        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+        told, says = process.stdin, process.stdout
+        if told is None or says is None:
+            raise bug("a process was started without the pipes it was asked to have")
+        return _Follower(index, process, told, says)
+
+    async def _ended(self, follower: _Follower) -> None:
+        try:
+            async with asyncio.timeout(self._grace_s + _MARGIN_S):
+                await follower.process.wait()
+        except TimeoutError:
+            log.warning("a worker did not end and is killed", number=follower.index + 1)
+            follower.process.kill()
+            await follower.process.wait()
