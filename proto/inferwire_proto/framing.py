@@ -55,11 +55,16 @@ def join(header: bytes, buffers: Iterable[Content], raw_field: int, padding_fiel
         pieces = buffer if isinstance(buffer, tuple) else (buffer,)
         byte_size = sum([piece.nbytes if isinstance(piece, memoryview) else len(piece) for piece in pieces])
         lead = _lead(raw_field, byte_size)
-        if padding_field is not None and (offset + len(lead)) % ALIGNMENT:
-            lead = _padding(padding_field, offset + len(lead)) + lead
+        if padding_field is not None and (beyond := (offset + len(lead)) % ALIGNMENT):
+            lead = _padding(padding_field, beyond) + lead
         parts += (lead, *pieces)
         offset += len(lead) + byte_size
     return b"".join(parts)
+
+
+def field(number: int, content: bytes) -> bytes:
+    """Write a field of a message: bytes, a string, or a message that is serialised already."""
+    return _lead(number, len(content)) + content
 
 
 def split(message_type: type[M], data: bytes, raw_field: int) -> tuple[M, Sequence[memoryview | bytes]]:
@@ -146,8 +151,9 @@ def _key(field: int) -> bytes:
     return _encode_varint(field << 3 | _LENGTH_DELIMITED)
 
 
-def _padding(field: int, offset: int) -> bytes:
-    """Give a field that moves what stands at `offset` to an aligned place behind it."""
+@lru_cache
+def _padding(field: int, beyond: int) -> bytes:
+    """Give a field that moves what stands so many bytes beyond an aligned place to the next one behind it."""
     key = _key(field)
-    gap = -(offset + len(key) + 1) % ALIGNMENT
+    gap = -(beyond + len(key) + 1) % ALIGNMENT
     return key + bytes((gap,)) + bytes(gap)

@@ -22,7 +22,7 @@ from inferwire_server.transport.oip_stubs import grpc_service_pb2
 from inferwire_server.transport.rest import json_elements, oip_request
 from inferwire_server.transport.rest.binary_extension import Tail, header_length, raw_input
 from inferwire_server.transport.rest.bodies import decompress
-from inferwire_server.transport.rpc import oip_codec, oip_plans, v1_codec
+from inferwire_server.transport.rpc import oip_codec, oip_plans, v1_plans
 
 LIMIT = 1 << 20
 MODEL = ServedModel("m")
@@ -87,7 +87,7 @@ def execution(data: bytes) -> None:
     message, raw = framing.split(inference_pb2.SessionRequest, data, framing.RAW_FIELD)
     for each in message.executions:
         with suppress(ServingError):
-            v1_codec.decode_execution(each, raw, None)
+            v1_plans.decode_execution(each, raw, None)
 
 
 def answer(data: bytes) -> None:

@@ -33,6 +33,14 @@ def test_the_pieces_of_an_entry_are_joined_in_their_order(parts: list[tuple[byte
     assert list(InferRequest.FromString(whole).raw) == [b"".join(pieces) for pieces in parts]
 
 
+@given(st.integers(1, 40), st.lists(st.integers(0, 2**64 - 1), max_size=20))
+def test_fields_written_apart_are_one_message(number: int, ids: list[int]) -> None:
+    """What stands behind each other is merged: a header and ids, in whatever order."""
+    header = Execution(target=Target(served="m" * number)).SerializeToString()
+    written = framing.field(InferRequest.EXECUTION_FIELD_NUMBER, header + Execution(ids=ids).SerializeToString())
+    assert InferRequest.FromString(written).execution == Execution(ids=ids, target=Target(served="m" * number))
+
+
 @given(buffers)
 def test_what_protobuf_wrote_is_split(parts: list[bytes]) -> None:
     whole = InferRequest(execution=HEADER.execution, raw=parts).SerializeToString()

@@ -85,6 +85,19 @@ async def test_nothing_more_is_read_of_a_client_that_takes_no_answers() -> None:
     assert peer.written == [b"1", b"2", b"3", b"4", b"5", b"6"]
 
 
+async def test_an_answer_that_is_there_goes_before_the_next_message_is_read() -> None:
+    class Ordered(Peer):
+        async def read(self) -> Any:
+            unwritten.append(len(echo.waiting))
+            return await super().read()
+
+    unwritten: list[int] = []
+    peer, echo = Ordered(b"1", b"2", b"3"), Echo()
+    peer.takes.set()
+    await exchange(peer, echo).run()
+    assert unwritten == [0, 0, 0, 0]
+
+
 async def test_what_cannot_be_taken_in_ends_it() -> None:
     peer, echo = Peer(b"1", b"bad", b"2"), Echo()
     peer.takes.set()

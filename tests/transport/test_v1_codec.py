@@ -15,7 +15,8 @@ from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.service.values import Inference, ServedModel
-from inferwire_server.transport.rpc.v1_codec import decode_each, decode_execution, encode_result
+from inferwire_server.transport.rpc.v1_codec import encode_result
+from inferwire_server.transport.rpc.v1_plans import Plan, decode_execution
 
 element_types = st.sampled_from(ELEMENT_TYPES)
 shapes = st.lists(st.integers(0, 4), max_size=3).map(tuple)
@@ -53,12 +54,11 @@ def values(inputs: Any) -> list[tuple[int | str, ElementType, tuple[int, ...], b
 @given(stacks())
 def test_a_stack_is_taken_apart_as_it_was_put_together(stack: list[list[Tensor]]) -> None:
     execution = pb.Execution(
-        ids=range(len(stack)),
         target=pb.Target(served="m"),
         inputs=[header(tensor, index) for index, tensor in enumerate(stack[0])],
     )
     raw = [b"".join(bytes(tensor.data) for tensor in column) for column in zip(*stack, strict=True)]
-    inferences = decode_each(execution, raw, None)
+    inferences = Plan.of(execution, None).each(raw, len(stack))
     assert [values(inference.inputs) for inference in inferences] == [values(enumerate(inputs)) for inputs in stack]
 
 
@@ -90,7 +90,8 @@ def test_a_result_carries_the_outputs_and_their_positions(outputs: list[Tensor])
     job = Job("m", Work((), positions), submitted_at=1.0)
     job.start(1.25)
     job.finish(tuple(outputs), 1.75)
-    result, buffers = encode_result(job, job.result())
+    written, buffers = encode_result(job, job.result())
+    result = pb.ExecutionResult.FromString(written)
     assert [bytes(buffer) for buffer in buffers] == [bytes(tensor.data) for tensor in outputs]
     described = [(h.index, BY_WIRE[h.element_type], tuple(h.shape)) for h in result.outputs]
     assert described == [(p, t.element_type, t.shape) for p, t in zip(positions, outputs, strict=True)]
@@ -111,9 +112,9 @@ def data_of(inference: Inference) -> bytes | memoryview:
     "packed", [strings.pack([b"ab", b"cd"])[:-4], strings.pack([b"ab"]), strings.pack([b"ab"] * 3)]
 )
 def test_of_a_stack_of_strings_the_last_gets_what_is_left(packed: bytes) -> None:
-    stacked = pb.Execution(ids=[1, 2], target=pb.Target(served="m"))
+    stacked = pb.Execution(target=pb.Target(served="m"))
     stacked.inputs.add(element_type=types_pb2.ELEMENT_TYPE_STRING, shape=[1])
-    first, second = decode_each(stacked, [packed], None)
+    first, second = Plan.of(stacked, None).each([packed], 2)
     assert bytes(data_of(first)) == strings.pack([b"ab"])
     with pytest.raises(ValueError, match="bytes"):
         strings.unpack(data_of(second), 1)

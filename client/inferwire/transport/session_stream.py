@@ -19,6 +19,7 @@ from inferwire.transport.outgoing import MOST_BYTES, Batch, EncodedHeader, Outgo
 from inferwire.transport.protocol import Outcome, WireBytes
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1.inference_pb2 import (
+    Execution,
     ExecutionResult,
     SessionHello,
     SessionRequest,
@@ -176,11 +177,11 @@ class SessionStream:
 
 def _join(batch: Batch) -> bytes:
     """Join a batch into one message. Its tensors' bytes are copied here and nowhere else."""
-    message = SessionRequest(cancels=batch.cancels)
+    parts = [SessionRequest(cancels=batch.cancels).SerializeToString()] if batch.cancels else []
     buffers: list[framing.Content] = []
     for stack in batch.stacks:
-        execution = message.executions.add()
-        execution.MergeFromString(stack[0].header.data)
-        execution.ids.extend([each.id for each in stack])
+        # Fields may stand in any order: the ids, which alone are new, go behind the header as it is.
+        ids = Execution(ids=[each.id for each in stack]).SerializeToString()
+        parts.append(framing.field(SessionRequest.EXECUTIONS_FIELD_NUMBER, stack[0].header.data + ids))
         buffers += stack[0].inputs if len(stack) == 1 else zip(*[each.inputs for each in stack], strict=True)
-    return framing.join(message.SerializeToString(), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+    return framing.join(b"".join(parts), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)

@@ -43,6 +43,9 @@ class Timings:
     total_s: float = 0.0
 
 
+NO_TIME = Timings()
+
+
 Finish: TypeAlias = Callable[[Tensor], Tensor]
 """Makes of an output what its caller gets. Called where the slot runs, with a tensor that is there for no longer than
 the call; may raise a ServingError."""
@@ -101,6 +104,7 @@ class Job:
         profile: What each layer took, where that was asked for; the slot's to fill in before it reports.
         dropped: Which executions of a stack nobody waits for any more, by their positions in it.
         apart: What each execution of a stack gave, where that is not for all in `outputs` or `error`.
+        timings: Where its time went, once it has ended; zero for what has not happened.
     """
 
     model: Hashable
@@ -119,6 +123,7 @@ class Job:
     profile: tuple[LayerTime, ...] = ()
     dropped: frozenset[int] = frozenset()
     apart: tuple[Result, ...] = ()
+    timings: Timings = NO_TIME
 
     @property
     def count(self) -> int:
@@ -155,20 +160,6 @@ class Job:
         self.error = error
         self._close(state_of(error), now)
 
-    @property
-    def timings(self) -> Timings:
-        """Where its time went; zero for what has not happened."""
-        if self.ended_at is None:
-            return Timings()
-        total = self.ended_at - self.submitted_at
-        if self.started_at is None:
-            return Timings(total, 0.0, total)
-        inference = self.ended_at - self.started_at
-        if self.work.one_by_one:
-            # Each waited for those before it.
-            inference /= self.count
-        return Timings(total - inference, inference, total)
-
     def result(self) -> tuple[Tensor, ...]:
         """Give the outputs of an ended job.
 
@@ -189,7 +180,18 @@ class Job:
         """Let the inputs go: an ended job may be kept for a while, and they may be large."""
         self.state = state
         self.ended_at = now
+        self.timings = self._timings(now)
         self.work = Work((), self.work.outputs, count=self.work.count, one_by_one=self.work.one_by_one)
+
+    def _timings(self, now: float) -> Timings:
+        total = now - self.submitted_at
+        if self.started_at is None:
+            return Timings(total, 0.0, total)
+        inference = now - self.started_at
+        if self.work.one_by_one:
+            # Each waited for those before it.
+            inference /= self.count
+        return Timings(total - inference, inference, total)
 
     def _cannot_become(self, state: JobState) -> AssertionError:
         return bug(f"{self!r} cannot become {state.value}")

@@ -92,6 +92,9 @@ class Exchange:
         try:
             while (data := await self._context.read()) is not grpc.aio.EOF:
                 self._take_in(data)
+                if self._outgoing.is_ready:
+                    # The writer goes first: an answer that is there is waited for, the next message is not.
+                    await asyncio.sleep(0)
                 await self._outgoing.has_room()
             self._has_read_all = True
         except Exception as error:  # noqa: BLE001 - the stream ends with it, whatever it is

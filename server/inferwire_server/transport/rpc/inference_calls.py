@@ -15,7 +15,8 @@ from inferwire_server.transport.rpc.caller import named_session
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.session_stream import SessionStream
 from inferwire_server.transport.rpc.status import Context, too_large
-from inferwire_server.transport.rpc.v1_codec import decode_execution, encode_error, encode_result
+from inferwire_server.transport.rpc.v1_codec import encode_error, encode_result
+from inferwire_server.transport.rpc.v1_plans import decode_execution
 
 RAW_CALLS = frozenset({"Infer", "StartAsync", "GetResult", "Session"})
 """The calls whose messages hold tensors."""
@@ -92,7 +93,7 @@ class InferenceCalls:
     def _answer(self, message_type: _Response, job: Job) -> bytes:
         job.result()
         result, buffers = encode_result(job, job.error or job.result())
-        header = message_type(result=result).SerializeToString()
+        header = framing.field(message_type.RESULT_FIELD_NUMBER, result)
         message = framing.join(header, buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
         if len(message) > self._max_message_bytes:
             raise too_large(len(message), self._max_message_bytes)

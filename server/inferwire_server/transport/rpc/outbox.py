@@ -118,7 +118,7 @@ class Outbox:
 
     def take(self) -> bytes:
         """Join what is there, up to a good size of message; there has to be something."""
-        response = pb.SessionResponse()
+        results: list[bytes] = []
         buffers: list[bytes | memoryview] = []
         message_bytes = 0
         while self._ended and (message_bytes == 0 or message_bytes + self._ended[0].byte_size <= _MESSAGE_BYTES):
@@ -126,8 +126,7 @@ class Outbox:
             message_bytes += ended.byte_size
             self._waiting -= len(ended.ids)
             result, outputs = self._encode(ended)
-            result.ids.extend(ended.ids)
-            response.results.append(result)
+            results.append(framing.field(pb.SessionResponse.RESULTS_FIELD_NUMBER, result))
             buffers += outputs
         self._is_due = bool(self._ended)
         if self._due_timer is not None:
@@ -135,15 +134,15 @@ class Outbox:
             self._due_timer = None
         self._waiting_bytes -= message_bytes
         self._room.set()
-        return framing.join(response.SerializeToString(), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+        return framing.join(b"".join(results), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
 
-    def _encode(self, ended: _Ended) -> tuple[pb.ExecutionResult, list[bytes | memoryview]]:
+    def _encode(self, ended: _Ended) -> tuple[bytes, list[bytes | memoryview]]:
         if ended.job is not None:
             if not isinstance(ended.result, ServingError):
                 self._on_answer(ended.job, len(ended.ids))
-            return encode_result(ended.job, ended.result, len(ended.ids))
+            return encode_result(ended.job, ended.result, ended.ids)
         error = encode_error(ended.result) if isinstance(ended.result, ServingError) else None
-        return pb.ExecutionResult(error=error), []
+        return pb.ExecutionResult(ids=ended.ids, error=error).SerializeToString(), []
 
     def _put(self, ended: _Ended) -> None:
         self._ended.append(ended)

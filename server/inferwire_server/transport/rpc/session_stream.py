@@ -24,7 +24,7 @@ from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.exchange import Exchange
 from inferwire_server.transport.rpc.outbox import Outbox, Running
 from inferwire_server.transport.rpc.status import Context, as_serving_error
-from inferwire_server.transport.rpc.v1_codec import Raw, count_sent, decode_each, decode_stack
+from inferwire_server.transport.rpc.v1_plans import Plans, Raw, count_sent
 
 _CANCELLED = "the client cancelled the execution"
 
@@ -46,6 +46,7 @@ class SessionStream:
         self._outbox = Outbox(max_message_bytes, services.inference.answered)
         self._max_message_bytes = max_message_bytes
         self._session: Session | None = None
+        self._plans = Plans(None)
 
     def __repr__(self) -> str:
         return f"<SessionStream of {self._session!r}: {self._outbox!r}>"
@@ -77,6 +78,7 @@ class SessionStream:
         hello = message.hello
         message.ClearField("hello")
         self._session = self._services.sessions.attach(hello.session_id, hello.client)
+        self._plans = Plans(self._session)
         return self._session
 
     def _welcome(self, session: Session) -> bytes:
@@ -119,13 +121,14 @@ class SessionStream:
             raise invalid_input("an execution on the stream has no id, by which its result could be known")
         if len(set(ids)) < len(ids) or not self._outbox.running.keys().isdisjoint(ids):
             raise invalid_input(f"an id of executions {ids} is in use, expected ids that no running execution has")
+        execution.ClearField("ids")
         if len(ids) == 1 or not self._start_stack(ids, execution, raw, arrival):
             self._start_each(ids, execution, raw, arrival)
 
     def _start_stack(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> bool:
         """Start a stack as few jobs, and say so; false where it can only be read as single executions."""
         try:
-            stack = decode_stack(execution, raw, self._session)
+            stack = self._plans.of(execution).stack(raw, len(ids))
             parts = [] if stack is None else self._services.inference.prepare_stack(stack, arrival.received_at)
         except Exception:  # noqa: BLE001 - whatever it is, each by itself hears of its own
             return False
@@ -138,7 +141,8 @@ class SessionStream:
 
     def _start_each(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
         try:
-            inferences = decode_each(execution, raw, self._session)
+            plan = self._plans.of(execution)
+            inferences = [plan.inference(raw)] if len(ids) == 1 else plan.each(raw, len(ids))
         except ServingError as error:
             for execution_id in ids:
                 self._outbox.refuse(execution_id, error)

@@ -1,16 +1,15 @@
-"""Executions of inferwire.v1 as inferences, and ended jobs as results.
+"""Values of inferwire.v1 read, and ended jobs written as results. What whole executions ask for is read in `v1_plans`.
 
 This is on the fast path: what it does per execution is counted in microseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import prod
+from functools import lru_cache
 from typing import TypeAlias
 
-from inferwire_proto import strings
 from inferwire_proto.element_types import BY_WIRE, ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
@@ -18,79 +17,21 @@ from inferwire_server.core.boxes import Box
 from inferwire_server.core.job import Job, Result, Timings
 from inferwire_server.core.layers import LayerStatus, LayerTime
 from inferwire_server.core.sessions import Session
-from inferwire_server.core.tensors import Tensor, describe
+from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.service.values import Inference, SequenceCall, ServedModel, StoredTensor, Target, UploadedModel
+from inferwire_server.service.values import SequenceCall, ServedModel, StoredTensor, Target, UploadedModel
 
-Raw: TypeAlias = Sequence[bytes | memoryview]
+_MOST_HEADS = 512
+"""How many ways that results' outputs look are kept."""
+
+_Described: TypeAlias = tuple[int, int, tuple[int, ...], int]
+"""What a result says of an output: position, element type, shape, and the name that its session keeps it under."""
 
 _LAYER_STATES = {
     LayerStatus.NOT_RUN: types_pb2.LAYER_STATUS_NOT_RUN,
     LayerStatus.OPTIMIZED_OUT: types_pb2.LAYER_STATUS_OPTIMIZED_OUT,
     LayerStatus.EXECUTED: types_pb2.LAYER_STATUS_EXECUTED,
 }
-
-
-def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None, count: int = 1) -> Inference:
-    """Read one execution with its inputs' bytes, or a stack of so many as one inference with the rows of all.
-
-    Raises:
-        ServingError: INVALID_INPUT.
-    """
-    inputs = execution.inputs
-    if len(raw) != (sent := count_sent(inputs)):
-        raise invalid_input(f"the execution has {sent} inputs, but the message has bytes of {len(raw)}")
-    buffers = iter(raw)
-    scheduling = execution.scheduling
-    timeout_us = scheduling.timeout_us
-    target = execution.target
-    return Inference(
-        decode_target(target, session),
-        tuple([(header.name or header.index, _input(header, buffers, session, count)) for header in inputs]),
-        tuple(execution.outputs),
-        scheduling.priority,
-        timeout_us / 1e6 if timeout_us else None,
-        target.signature,
-        decode_sequence(execution.sequence, session) if execution.HasField("sequence") else None,
-        is_profiled=execution.profile,
-        count=count,
-        keeps={keep.output: _stored(keep.tensor_id, session) for keep in execution.keeps},
-    )
-
-
-def decode_stack(execution: pb.Execution, raw: Raw, session: Session | None) -> Inference | None:
-    """Read a stack as one inference with the rows of all its executions; None where that cannot be.
-
-    Raises:
-        ServingError: INVALID_INPUT.
-    """
-    inputs = execution.inputs
-    is_alike = not execution.HasField("sequence") and not execution.keeps and count_sent(inputs) == len(inputs)
-    if not is_alike or not all(header.shape for header in inputs):
-        return None
-    return decode_execution(execution, raw, session, len(execution.ids))
-
-
-def decode_each(execution: pb.Execution, raw: Raw, session: Session | None) -> list[Inference]:
-    """Read an execution, or each of a stack with its share of the inputs' bytes.
-
-    Raises:
-        ServingError: INVALID_INPUT.
-    """
-    count = len(execution.ids)
-    if count == 1:
-        return [decode_execution(execution, raw, session)]
-    if execution.HasField("sequence") or execution.keeps or count_sent(execution.inputs) != len(execution.inputs):
-        raise invalid_input(
-            f"a stack of {count} executions names a sequence or kept tensors, expected one execution at a time"
-        )
-    columns = [_cut_column(header, memoryview(data), count) for header, data in zip(execution.inputs, raw, strict=True)]
-    return [decode_execution(execution, [column[index] for column in columns], session) for index in range(count)]
-
-
-def count_sent(headers: Collection[types_pb2.TensorHeader]) -> int:
-    """Say how many tensors have their bytes in the message."""
-    return len(headers) - sum([header.HasField("stored") for header in headers])
 
 
 def decode_stored(stored: types_pb2.StoredTensor, session: Session | None) -> StoredTensor:
@@ -136,26 +77,45 @@ def decode_tensor(header: types_pb2.TensorHeader, data: bytes | memoryview) -> T
     Raises:
         ServingError: INVALID_INPUT.
     """
-    return Tensor(_element_type(header), tuple(header.shape), data)
+    return Tensor(decode_element_type(header), tuple(header.shape), data)
 
 
-def encode_result(job: Job, result: Result, count: int = 1) -> tuple[pb.ExecutionResult, list[bytes | memoryview]]:
-    """Write what an execution of an ended job gave, or a stack of so many, without ids, and the outputs' bytes."""
-    timings = encode_timings(job.timings)
-    profile = encode_layers(job.profile) if job.profile else ()
+def decode_keeps(keeps: Iterable[pb.Keep], session: Session | None) -> dict[int, StoredTensor]:
+    """Read where a session is to keep outputs, by their positions.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    return {keep.output: _stored(keep.tensor_id, session) for keep in keeps}
+
+
+def decode_element_type(header: types_pb2.TensorHeader) -> ElementType:
+    """Read an input's element type.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    element_type = BY_WIRE.get(header.element_type)
+    if element_type is None:
+        name = f"'{header.name}'" if header.name else f"number {header.index}"
+        raise invalid_input(f"input {name} has element type {header.element_type}, expected 1 to {max(BY_WIRE)}")
+    return element_type
+
+
+def encode_result(job: Job, result: Result, ids: Sequence[int] = ()) -> tuple[bytes, list[bytes | memoryview]]:
+    """Write what an execution of an ended job gave, or a stack of those with these ids, and the outputs' bytes."""
+    written = pb.ExecutionResult(
+        ids=ids,
+        timings=encode_timings(job.timings),
+        profile=encode_layers(job.profile) if job.profile else (),
+        error=encode_error(result) if isinstance(result, ServingError) else None,
+    ).SerializeToString()
     if isinstance(result, ServingError):
-        return pb.ExecutionResult(timings=timings, error=encode_error(result), profile=profile), []
-    headers = [
-        types_pb2.TensorHeader(
-            index=position,
-            element_type=types_pb2.ElementType.ValueType(tensor.element_type.wire),
-            shape=tensor.shape if count == 1 else (tensor.shape[0] // count, *tensor.shape[1:]),
-            stored=types_pb2.StoredTensor(id=tensor.stored_as) if tensor.stored_as else None,
-        )
-        for position, tensor in zip(job.work.outputs, result, strict=True)
-    ]
-    sent = [tensor.data for tensor in result if not tensor.stored_as]
-    return pb.ExecutionResult(outputs=headers, timings=timings, profile=profile), sent
+        return written, []
+    outputs = zip(job.work.outputs, result, strict=True)
+    described = tuple([(at, each.element_type.wire, each.shape, each.stored_as) for at, each in outputs])
+    # Fields may stand in any order, and those that were written apart are one message behind each other.
+    return _outputs_head(described, len(ids) or 1) + written, [each.data for each in result if not each.stored_as]
 
 
 def encode_timings(timings: Timings) -> types_pb2.Timings:
@@ -191,15 +151,6 @@ def encode_error(error: ServingError) -> types_pb2.Error:
     )
 
 
-def _input(
-    header: types_pb2.TensorHeader, buffers: Iterator[bytes | memoryview], session: Session | None, count: int
-) -> Tensor | StoredTensor:
-    if header.HasField("stored"):
-        return decode_stored(header.stored, session)
-    tensor = decode_tensor(header, next(buffers))
-    return tensor if count == 1 else replace(tensor, shape=(tensor.shape[0] * count, *tensor.shape[1:]))
-
-
 def _stored(tensor_id: int, session: Session | None) -> StoredTensor:
     if session is None:
         raise invalid_input("the call names a kept tensor but no session, expected the session that keeps it")
@@ -208,22 +159,16 @@ def _stored(tensor_id: int, session: Session | None) -> StoredTensor:
     return StoredTensor(session, tensor_id)
 
 
-def _element_type(header: types_pb2.TensorHeader) -> ElementType:
-    element_type = BY_WIRE.get(header.element_type)
-    if element_type is None:
-        name = f"'{header.name}'" if header.name else f"number {header.index}"
-        raise invalid_input(f"input {name} has element type {header.element_type}, expected 1 to {max(BY_WIRE)}")
-    return element_type
-
-
-def _cut_column(header: types_pb2.TensorHeader, data: memoryview, count: int) -> list[memoryview]:
-    """Cut one input's bytes into those of each execution of a stack."""
-    element_type, shape = _element_type(header), tuple(header.shape)
-    if element_type.is_string:
-        return strings.cut(data, prod(shape), count)
-    size = element_type.byte_size(shape) if min(shape, default=0) >= 0 else 0
-    if data.nbytes != size * count:
-        raise invalid_input(
-            f"{count} tensors {describe(element_type, shape)} have {data.nbytes} bytes, expected {size * count}"
+@lru_cache(_MOST_HEADS)
+def _outputs_head(outputs: tuple[_Described, ...], count: int) -> bytes:
+    """Write how the outputs of an execution look, or of each of so many whose rows are together."""
+    headers = [
+        types_pb2.TensorHeader(
+            index=position,
+            element_type=types_pb2.ElementType.ValueType(element_type),
+            shape=shape if count == 1 else (shape[0] // count, *shape[1:]),
+            stored=types_pb2.StoredTensor(id=stored_as) if stored_as else None,
         )
-    return [data[start : start + size] for start in range(0, size * count, size)] if size else [data] * count
+        for position, element_type, shape, stored_as in outputs
+    ]
+    return pb.ExecutionResult(outputs=headers).SerializeToString()

@@ -1,0 +1,182 @@
+"""What executions of inferwire.v1 ask for, apart from their ids and their tensors' bytes.
+
+Clients ask the same again and again, and only those differ: so what an execution's head says is worked out once for a
+stream, and kept for the next that has the same head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from math import prod
+from typing import TypeAlias
+
+from inferwire_proto import strings
+from inferwire_proto.element_types import ElementType
+from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_proto.inferwire.v1 import types_pb2
+from inferwire_server.core.sessions import Session
+from inferwire_server.core.specs import PortKey
+from inferwire_server.core.tensors import Tensor, describe
+from inferwire_server.errors import invalid_input
+from inferwire_server.service.values import Inference, StoredTensor
+from inferwire_server.transport.rpc.v1_codec import (
+    decode_element_type,
+    decode_keeps,
+    decode_sequence,
+    decode_stored,
+    decode_target,
+)
+
+_LONGEST_KEPT = 2048
+"""The longest head that is kept, in bytes."""
+
+_MOST_KEPT = 128
+
+Raw: TypeAlias = Sequence[bytes | memoryview]
+
+
+@dataclass(frozen=True, slots=True)
+class RawInput:
+    """An input whose bytes are beside the head."""
+
+    element_type: ElementType
+    shape: tuple[int, ...]
+
+    def filled(self, data: bytes | memoryview, count: int) -> Tensor:
+        """Give the tensor, or the rows of so many executions in one."""
+        shape = self.shape if count == 1 else (self.shape[0] * count, *self.shape[1:])
+        return Tensor(self.element_type, shape, data)
+
+    def cut(self, data: memoryview, count: int) -> Sequence[memoryview]:
+        """Cut the bytes of a stack into those of each execution.
+
+        Raises:
+            ServingError: INVALID_INPUT.
+        """
+        if self.element_type.is_string:
+            return strings.cut(data, prod(self.shape), count)
+        size = self.element_type.byte_size(self.shape) if min(self.shape, default=0) >= 0 else 0
+        if data.nbytes != size * count:
+            what = describe(self.element_type, self.shape)
+            raise invalid_input(f"{count} tensors {what} have {data.nbytes} bytes, expected {size * count}")
+        return [data[start : start + size] for start in range(0, size * count, size)] if size else [data] * count
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the head of an execution says: the inputs, each as far as the head has it, and all else."""
+
+    inputs: tuple[tuple[PortKey, RawInput | StoredTensor], ...]
+    _wanted: Inference
+
+    @classmethod
+    def of(cls, execution: pb.Execution, session: Session | None) -> Plan:
+        """Read the head of an execution.
+
+        Raises:
+            ServingError: INVALID_INPUT.
+        """
+        target, scheduling = decode_target(execution.target, session), execution.scheduling
+        inputs = tuple([(header.name or header.index, _input(header, session)) for header in execution.inputs])
+        wanted = Inference(
+            target,
+            (),
+            tuple(execution.outputs),
+            scheduling.priority,
+            scheduling.timeout_us / 1e6 if scheduling.timeout_us else None,
+            execution.target.signature,
+            decode_sequence(execution.sequence, session) if execution.HasField("sequence") else None,
+            is_profiled=execution.profile,
+            keeps=decode_keeps(execution.keeps, session),
+        )
+        return cls(inputs, wanted)
+
+    @property
+    def is_one_at_a_time(self) -> bool:
+        """Whether it names something that no two executions may run on together."""
+        all_are_sent = all(isinstance(given, RawInput) for _, given in self.inputs)
+        return not all_are_sent or self._wanted.sequence is not None or bool(self._wanted.keeps)
+
+    def inference(self, raw: Raw) -> Inference:
+        """Say what is to run, on the bytes of an execution's inputs."""
+        return replace(self._wanted, inputs=self._filled(raw, 1))
+
+    def stack(self, raw: Raw, count: int) -> Inference | None:
+        """Say what is to run for so many executions at once; None where they cannot be one inference."""
+        if self.is_one_at_a_time or not all(isinstance(given, RawInput) and given.shape for _, given in self.inputs):
+            return None
+        return replace(self._wanted, inputs=self._filled(raw, count), count=count)
+
+    def each(self, raw: Raw, count: int) -> list[Inference]:
+        """Say what is to run for each of a stack, on its share of the inputs' bytes.
+
+        Raises:
+            ServingError: INVALID_INPUT.
+        """
+        if self.is_one_at_a_time:
+            raise invalid_input(
+                f"a stack of {count} executions names a sequence or kept tensors, expected one execution at a time"
+            )
+        columns = [
+            given.cut(memoryview(data), count)
+            for (_, given), data in zip(self.inputs, raw, strict=True)
+            if isinstance(given, RawInput)
+        ]
+        return [self.inference([column[index] for column in columns]) for index in range(count)]
+
+    def _filled(self, raw: Raw, count: int) -> tuple[tuple[PortKey, Tensor | StoredTensor], ...]:
+        data = iter(raw)
+        return tuple(
+            [
+                (key, given.filled(next(data), count) if isinstance(given, RawInput) else given)
+                for key, given in self.inputs
+            ]
+        )
+
+
+class Plans:
+    """The plans of a stream's executions, those of the heads that it sent last."""
+
+    def __init__(self, session: Session | None) -> None:
+        self._session = session
+        self._kept = lru_cache(_MOST_KEPT)(partial(_plan_of, session))
+
+    def __repr__(self) -> str:
+        return f"<Plans of {self._session!r}: {self._kept.cache_info().currsize} kept>"
+
+    def of(self, execution: pb.Execution) -> Plan:
+        """Give what an execution asks for, which has its ids no more.
+
+        Raises:
+            ServingError: INVALID_INPUT.
+        """
+        head = execution.SerializeToString()
+        return self._kept(head) if len(head) <= _LONGEST_KEPT else Plan.of(execution, self._session)
+
+
+def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None) -> Inference:
+    """Read one execution with its inputs' bytes.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    if len(raw) != (sent := count_sent(execution.inputs)):
+        raise invalid_input(f"the execution has {sent} inputs, but the message has bytes of {len(raw)}")
+    return Plan.of(execution, session).inference(raw)
+
+
+def count_sent(headers: Collection[types_pb2.TensorHeader]) -> int:
+    """Say how many tensors have their bytes in the message."""
+    return len(headers) - sum([header.HasField("stored") for header in headers])
+
+
+def _plan_of(session: Session | None, head: bytes) -> Plan:
+    return Plan.of(pb.Execution.FromString(head), session)
+
+
+def _input(header: types_pb2.TensorHeader, session: Session | None) -> RawInput | StoredTensor:
+    if header.HasField("stored"):
+        return decode_stored(header.stored, session)
+    return RawInput(decode_element_type(header), tuple(header.shape))
