@@ -28,9 +28,11 @@ class Asked:
     subject: str = ""
     failing: frozenset[int] = frozenset()
     order: list[str] = field(default_factory=list[str])
+    has_begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def here(self) -> bytes:
         self.order.append("here")
+        self.has_begun.set()
         return self._answer(self.index)
 
     async def at(self, worker: int, *, alone: bool) -> bytes:
@@ -156,10 +158,7 @@ async def test_followers_are_asked_when_they_are_there() -> None:
     asked = Asked(0)
     async with Colleagues(crew(0)) as colleagues:
         answer = asyncio.ensure_future(routing(0, colleagues).answer(Reach.EVERYWHERE, asked))
-        async with asyncio.timeout(10):
-            while not asked.order:
-                await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await asked.has_begun.wait()
         assert asked.order == ["here"]
         colleagues.have_come()
         await answer
