@@ -107,8 +107,9 @@ def job_request(model: str, name: str, values: Any) -> v1.StartAsyncRequest:
 
 
 def worker_of(job_id: str) -> int:
-    """Give the worker that has made a job's id."""
-    return int(job_id.rpartition("-")[2])
+    """Give the worker that has made a job's id; 0 where there is but one."""
+    _, _, number = job_id.partition("-")
+    return int(number or 0)
 
 
 @contextmanager
