@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Generator
@@ -31,24 +32,36 @@ def save_slow_model(repository: Path, products: int) -> None:
 
 
 @contextmanager
-def started(*flags: str, grpc_port: int = 0) -> Generator[tuple[ServerProcess, IO[bytes]]]:
-    """Start a server without waiting for it; whatever becomes of it, it is gone at the end."""
-    ports = free_ports(2)
-    server_ports = ["--http-port", str(ports[0]), "--grpc-port", str(grpc_port or ports[1])]
+def started(
+    *flags: str, grpc_port: int = 0, http_port: int = 0, temporary: Path | None = None
+) -> Generator[tuple[ServerProcess, IO[bytes]]]:
+    """Start a server without waiting for it; whatever becomes of it, it is gone at the end.
+
+    It leads a group of processes, and has its temporary files in a folder if one is given.
+    """
+    http_port, grpc_port = (given or free for given, free in zip((http_port, grpc_port), free_ports(2), strict=True))
+    server_ports = ["--http-port", str(http_port), "--grpc-port", str(grpc_port)]
+    environment = os.environ | ({} if temporary is None else {"TMPDIR": str(temporary)})
     with TemporaryFile() as log:
         command = [sys.executable, "-m", "inferwire_cli", "serve", *server_ports, *flags]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, process_group=0
+        )
         try:
-            yield ServerProcess(process, grpc_port or ports[1], ports[0]), log
+            yield ServerProcess(process, grpc_port, http_port), log
         finally:
             process.kill()
             process.wait()
 
 
+def log_lines(log: IO[bytes]) -> list[dict[str, Any]]:
+    """Read the events at the end of a server's log."""
+    return [json.loads(line) for line in tail(log).splitlines() if line.startswith("{")]
+
+
 def log_line(log: IO[bytes], event: str) -> dict[str, Any]:
     """Find an event in a server's log."""
-    lines = [json.loads(line) for line in tail(log).splitlines() if line.startswith("{")]
-    return next(line for line in lines if line["event"] == event)
+    return next(line for line in log_lines(log) if line["event"] == event)
 
 
 def wait_for_line(server: ServerProcess, log: IO[bytes], event: str) -> None:
