@@ -19,6 +19,7 @@ PACKAGES = (
 )
 SERVER_TRANSPORT = "inferwire_server.transport"
 CLIENT_TRANSPORT = "inferwire.transport"
+COMPOSITION = ("inferwire_server.server", "inferwire_server.composition")
 OIP_STUBS = "inferwire_server.transport.oip_stubs"
 WEB = ("fastapi", "starlette", "uvicorn")
 CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "time", "socket")
@@ -127,22 +128,27 @@ def core_is_pure(found: Import) -> bool:
 def engine_knows_only_core(found: Import) -> bool:
     """Keep the service and the transports out of the engine."""
     return lies_in(found.importer, "inferwire_server.engine") and found.is_of(
-        "inferwire_server.service", "inferwire_server.server", SERVER_TRANSPORT
+        "inferwire_server.service", *COMPOSITION, SERVER_TRANSPORT
     )
 
 
 def service_has_no_transport(found: Import) -> bool:
     """Keep sockets, the composition root and OpenVINO out of the service."""
     return lies_in(found.importer, "inferwire_server.service") and found.is_of(
-        "inferwire_server.server", SERVER_TRANSPORT, *WEB, "grpc", "openvino"
+        *COMPOSITION, SERVER_TRANSPORT, *WEB, "grpc", "openvino"
     )
 
 
 def transport_calls_the_service(found: Import) -> bool:
     """Let a transport reach the engine through the service alone."""
-    return lies_in(found.importer, SERVER_TRANSPORT) and found.is_of(
-        "inferwire_server.engine", "inferwire_server.server"
-    )
+    return lies_in(found.importer, SERVER_TRANSPORT) and found.is_of("inferwire_server.engine", *COMPOSITION)
+
+
+def no_layer_knows_of_processes(found: Import) -> bool:
+    """Let each worker be a server like any other: what there are several of is known where they start."""
+    layers = ("core", "engine", "service", "transport")
+    is_below = lies_in(found.importer, *(f"inferwire_server.{layer}" for layer in layers))
+    return is_below and found.is_of("inferwire_server.workers")
 
 
 def openvino_in_its_server_files(found: Import) -> bool:
@@ -197,6 +203,7 @@ RULES: tuple[Rule, ...] = (
     engine_knows_only_core,
     service_has_no_transport,
     transport_calls_the_service,
+    no_layer_knows_of_processes,
     openvino_in_its_server_files,
     grpc_in_transports,
     web_in_transports,
@@ -238,6 +245,7 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     ),
     (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
     (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
+    (no_layer_knows_of_processes, "inferwire_server.service", "from inferwire_server.workers import crews"),
     (openvino_in_its_server_files, "inferwire_server.engine.device", "def f():\n    import openvino"),
     (openvino_in_its_server_files, "inferwire.core", "import openvino as ov"),
     (grpc_in_transports, "inferwire_server.service", "from grpc import aio"),

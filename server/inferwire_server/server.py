@@ -137,7 +137,7 @@ async def _listening(settings: Settings, server: Composition, crew: Crew) -> Asy
     async with Colleagues(crew) as colleagues:
         face = face_of(crew, app, colleagues, lambda: server.services.models.stateful, rest.max_body_bytes)
         async with (
-            GrpcServer(server.services, rpc, face.around, face.handlers) as grpc_server,
+            GrpcServer(server.services, rpc, face.around, face.calls) as grpc_server,
             http_server(face.app, settings.host, settings.http_port, shares_port=crew.count > 1) as http,
         ):
             yield _Sockets(grpc_server, http, colleagues)

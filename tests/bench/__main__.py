@@ -6,15 +6,17 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tests.bench import against_peers, c_clients, idle, of_ways, page, store
-from tests.bench.command_line import parse
+from tests.bench import against_peers, c_clients, idle, of_ways, page
+from tests.bench.command_line import ALL_PEERS, AT_REST, PARTS, parse
 from tests.bench.goals import cases_of_goals
 from tests.bench.networks import NETWORKS
 from tests.bench.peer_catalogue import PEERS
 from tests.bench.report import machine, table
 from tests.bench.rounds import Rows
+from tests.bench.store import Store
 
 CONCURRENCIES = (1, 4, 16, 64)
+STORE = Store()
 Plan = dict[str, Sequence[int]]
 
 
@@ -28,31 +30,39 @@ def main() -> None:
                 _show(_of_peer(name, arguments), PEERS[name].title)
         case "page":
             if not arguments.stored:
-                _measure_all(arguments)
-            peers = {name: store.kept(f"peer-{name}") for name in arguments.peers}
-            found = page.Results(store.kept_machine(), store.kept("ways"), peers, store.kept_at_rest())
+                _measure(arguments)
+            peers = {name: STORE.kept(f"peer-{name}") for name in arguments.peers}
+            found = page.Results(STORE.kept_machines(), STORE.kept("ways"), peers, STORE.kept_at_rest())
             page.write(arguments.path, found)
         case _:
             usual = dict.fromkeys(NETWORKS, CONCURRENCIES) if arguments.all else of_ways.USUAL
             _show(_of_ways(_plan(arguments, usual), arguments.way, arguments), "in process")
 
 
-def _measure_all(arguments: argparse.Namespace) -> None:
-    """Measure what a page shows, and keep each part as soon as it is there. A peer that fails is left out."""
-    store.keep_machine(machine())
-    store.keep_at_rest(idle.measured())
+def _measure(arguments: argparse.Namespace) -> None:
+    """Measure what a page shows, or the parts that are asked for, and keep each case as soon as it is there."""
+    if not arguments.only:
+        STORE.forget()
+    STORE.keep_machine(machine(), arguments.only or ())
+    asked = arguments.only or PARTS
+    if AT_REST in asked:
+        STORE.keep_at_rest(idle.measured())
     plan = {name: sorted({*counts, *of_ways.USUAL.get(name, ())}) for name, counts in cases_of_goals().items()}
-    store.keep("ways", dict(_show(_of_ways(_plan(arguments, plan), (), arguments), "in process")))
-    _measure_peers(arguments)
-
-
-def _measure_peers(arguments: argparse.Namespace) -> None:
+    wanted = {name: counts for name, counts in _plan(arguments, plan).items() if name in asked}
+    for title, rows in _shown(_of_ways(wanted, (), arguments), "in process"):
+        STORE.keep("ways", {title: rows})
     for name in arguments.peers:
-        store.keep(f"peer-{name}", {})
-        try:
-            store.keep(f"peer-{name}", dict(_show(_of_peer(name, arguments), PEERS[name].title)))
-        except AssertionError as error:
-            sys.stderr.write(f"{error}\n")
+        if name in asked or ALL_PEERS in asked:
+            _measure_peer(name, arguments)
+
+
+def _measure_peer(name: str, arguments: argparse.Namespace) -> None:
+    """Measure a peer for a page; cases where it fails are left out."""
+    try:
+        for title, rows in _shown(_of_peer(name, arguments), PEERS[name].title):
+            STORE.keep(f"peer-{name}", {title: rows})
+    except AssertionError as error:
+        sys.stderr.write(f"{error}\n")
 
 
 def _of_ways(plan: Plan, chosen: Sequence[str], arguments: argparse.Namespace) -> Iterator[tuple[str, Rows]]:
@@ -76,14 +86,17 @@ def _plan(arguments: argparse.Namespace, usual: Mapping[str, Sequence[int]]) -> 
     return {name: arguments.concurrency or usual.get(name, (4,)) for name in asked}
 
 
-def _show(found: Iterable[tuple[str, Rows]], base: str) -> list[tuple[str, Rows]]:
-    """Print each case as soon as it is measured, and give all."""
-    shown: list[tuple[str, Rows]] = []
+def _show(found: Iterable[tuple[str, Rows]], base: str) -> None:
+    """Measure all cases, and print each as soon as it is there."""
+    for _ in _shown(found, base):
+        pass
+
+
+def _shown(found: Iterable[tuple[str, Rows]], base: str) -> Iterator[tuple[str, Rows]]:
     for title, rows in found:
         sys.stdout.write(f"\n{table(title, rows, base)}\n")
         sys.stdout.flush()
-        shown.append((title, rows))
-    return shown
+        yield title, rows
 
 
 if __name__ == "__main__":

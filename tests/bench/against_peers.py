@@ -12,6 +12,7 @@ from tests.bench.peer_catalogue import PEERS, Face
 from tests.bench.peer_process import running_peer
 from tests.bench.requests import Request
 from tests.bench.rounds import Rows, run
+from tests.bench.stage import two_workers
 from tests.bench.ways import Local
 
 from inferwire_cli.server_process import ServerProcess, running_server
@@ -21,13 +22,17 @@ USUAL = {"digits_mlp": (1, 16), "digits_mlp_batched": (64,), "resnet50": (4,)}
 
 
 def against(peer: str, plan: dict[str, Sequence[int]], rounds: int, seconds: float) -> Iterator[tuple[str, Rows]]:
-    """Measure each way into a peer, with the same way into this server beside it."""
+    """Measure each way into a peer, with the same way into this server beside it.
+
+    Where there are several calls for a tiny network, this server is measured with two workers as well.
+    """
     for name, counts in plan.items():
         with TemporaryDirectory() as folder:
             (network,) = lay_out(Path(folder), [name])
             local = Local(network)
             with (
                 running_server(Path(folder), "--device", "CPU") as own,
+                two_workers(Path(folder), network) as shared,
                 running_peer(peer, network, local.expected) as other,
             ):
                 faces = [face for face in PEERS[peer].faces if face.takes(network)]
@@ -37,6 +42,8 @@ def against(peer: str, plan: dict[str, Sequence[int]], rounds: int, seconds: flo
                         _way(PEERS[peer].title, face, other, theirs, local, in_flight),
                         _way("inferwire", face, own, ours, local, in_flight),
                     ]
+                    if shared is not None and in_flight > 1:
+                        ways.append(_way("inferwire with 2 workers", face, shared, ours, local, in_flight))
                     title = f"{name}, {face.name}, {in_flight} in flight"
                     yield title, run(title, ways, rounds, seconds)
 

@@ -31,6 +31,7 @@ class H2Load:
     """What h2load says of a run."""
 
     succeeded: int
+    failed: int
     data_bytes: int
     elapsed_s: float
 
@@ -43,37 +44,37 @@ def missing(generator: str) -> str | None:
 
 
 def h2load(address: str, request: Request, answers: KnownAnswers, in_flight: int) -> Callable[[float], Answered]:
-    """Unary gRPC calls on one connection."""
-    rates = [100.0]
+    """Unary gRPC calls, each on a connection that is kept: processes that share a port share its connections."""
 
     def run(seconds: float) -> Answered:
         answer = one_grpc_answer(address, request)
         answers.check(answer)
         with TemporaryDirectory() as folder:
-            latencies: list[float] = []
-            elapsed = 0.0
-            while elapsed < 0.8 * seconds:
-                count = max(in_flight, round(rates[-1] * (seconds - elapsed)))
-                found, each = _h2load(address, request, count, in_flight, Path(folder))
-                if (found.succeeded, found.data_bytes) != (count, count * (GRPC_FRAME + len(answer))):
-                    raise AssertionError(f"h2load sent {count} calls with answers of {len(answer)} bytes, got {found}")
-                latencies += each
-                elapsed += found.elapsed_s
-                rates.append(count / found.elapsed_s)
-        return Answered.of(latencies, elapsed)
+            body, log = Path(folder) / "body", Path(folder) / "log"
+            body.write_bytes(b"\0" + len(request.body).to_bytes(4, "big") + request.body)
+            said = _run(
+                *("h2load", "-c", str(in_flight), "-m", "1", "-D", f"{round(seconds * 1000)}ms", "-d", str(body)),
+                *(f"--log-file={log}", "-H", "content-type: application/grpc", "-H", "te: trailers"),
+                f"http://{address}{request.path}",
+            )
+            latencies = read_h2load_log(log.read_text())
+        found = read_h2load(said)
+        check_h2load(found, len(answer), in_flight)
+        return Answered.of(latencies, found.elapsed_s)
 
     return run
 
 
-def _h2load(address: str, request: Request, count: int, in_flight: int, folder: Path) -> tuple[H2Load, list[float]]:
-    body, log = folder / "body", folder / "log"
-    body.write_bytes(b"\0" + len(request.body).to_bytes(4, "big") + request.body)
-    log.unlink(missing_ok=True)
-    said = _run(
-        *("h2load", "-n", str(count), "-c", "1", "-m", str(in_flight), "-d", str(body), f"--log-file={log}"),
-        *("-H", "content-type: application/grpc", "-H", "te: trailers", f"http://{address}{request.path}"),
-    )
-    return read_h2load(said), read_h2load_log(log.read_text())
+def check_h2load(found: H2Load, answer_bytes: int, in_flight: int) -> None:
+    """Hold the bytes of data against the number of answers. The time's end may cut some off whose data has come.
+
+    Raises:
+        AssertionError: A call has failed, or none has been answered.
+    """
+    each = GRPC_FRAME + answer_bytes
+    is_answered = found.succeeded > 0 and found.failed == 0
+    if not (is_answered and 0 <= found.data_bytes - found.succeeded * each <= in_flight * each):
+        raise AssertionError(f"h2load expected answers of {answer_bytes} bytes to all calls, got {found}")
 
 
 def read_h2load(said: str) -> H2Load:
@@ -83,12 +84,12 @@ def read_h2load(said: str) -> H2Load:
         AssertionError: It is none.
     """
     elapsed = re.search(r"^finished in ([\d.]+)(us|ms|s|m),", said, re.MULTILINE)
-    succeeded = re.search(r"(\d+) succeeded", said)
+    requests = re.search(r"(\d+) succeeded, (\d+) failed", said)
     data = re.search(r"\((\d+)\) data$", said, re.MULTILINE)
-    if elapsed is None or succeeded is None or data is None:
+    if elapsed is None or requests is None or data is None:
         raise AssertionError(f"h2load said {said!r}, expected its summary")
     unit = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}[elapsed[2]]
-    return H2Load(int(succeeded[1]), int(data[1]), float(elapsed[1]) * unit)
+    return H2Load(int(requests[1]), int(requests[2]), int(data[1]), float(elapsed[1]) * unit)
 
 
 def read_h2load_log(log: str) -> list[float]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib as mpl
-from tests.bench.rounds import Row, Rows
+from tests.bench.rounds import Ratio, Row, Rows
 
 mpl.use("Agg")
 
@@ -43,10 +43,9 @@ def of_ways(cases: Mapping[str, Rows], path: Path) -> None:
     _save(figure, path)
 
 
-def of_peers(cases: Mapping[str, Rows], path: Path) -> None:
+def of_peers(ratios: Mapping[str, Ratio], path: Path) -> None:
     """Draw how many times as fast as each peer this server is; a peer is left of the line where it is faster."""
-    figure, axis = plt.subplots(figsize=(11, 0.42 * len(cases) + 1.2), layout="constrained")
-    ratios = {title: list(rows.values())[1].ratio(next(iter(rows.values()))) for title, rows in cases.items()}
+    figure, axis = plt.subplots(figsize=(11, 0.42 * len(ratios) + 1.2), layout="constrained")
     middles = [ratio.middle for ratio in ratios.values()]
     spread = [[r.middle - r.least for r in ratios.values()], [r.most - r.middle for r in ratios.values()]]
     colours = [OURS if middle >= 1 else THEIRS for middle in middles]

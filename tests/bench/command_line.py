@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from tests.bench.goals import cases_of_goals
 from tests.bench.networks import NETWORKS
 from tests.bench.peer_catalogue import PEERS
 
 COMMANDS = ("ways", "peer", "page")
+AT_REST, ALL_PEERS = "rest", "peers"
+PARTS = (AT_REST, *cases_of_goals(), ALL_PEERS, *PEERS)
+"""What a page is made of: what is measured at rest, networks, and peers."""
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -33,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     page = commands.add_parser("page", help="all of it, written as a page with charts")
     page.add_argument("path", type=Path, help="the page; its charts go beside it")
     page.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS), help="all unless given")
+    page.add_argument("--only", action="append", choices=PARTS, help="measure this part again; may be repeated")
     page.add_argument("--stored", action="store_true", help="write what was measured last, and measure nothing")
     _add_load(page)
     return parser

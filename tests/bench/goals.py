@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tests.bench.idle import AtRest
-from tests.bench.rounds import Ratio, Rows
+from tests.bench.rounds import Ratio, Rows, ratios_to_first
 
 QUEUE = "in process: AsyncInferQueue"
 
@@ -30,15 +30,18 @@ class Goal:
 GOALS = (
     Goal("resnet50, 4 in flight", "SDK AsyncInferQueue", QUEUE, 0.96),
     Goal("resnet50_u8, 4 in flight", "SDK AsyncInferQueue", QUEUE, 0.98),
+    Goal("resnet50, 4 in flight", "OIP gRPC, shared memory", QUEUE, 0.985),
     Goal("resnet50, 16 in flight", "OIP gRPC", QUEUE, 0.95),
     Goal("efficientnet_lite0, 4 in flight", "SDK AsyncInferQueue", QUEUE, 0.87),
     Goal("efficientnet_lite0_u8, 4 in flight", "SDK AsyncInferQueue", QUEUE, 0.93),
+    Goal("efficientnet_lite0, 4 in flight", "OIP gRPC, shared memory", QUEUE, 0.96),
     Goal("efficientnet_lite0, 16 in flight", "OIP gRPC", QUEUE, 0.84),
     Goal("digits_mlp_batched, 16 in flight", "SDK AsyncInferQueue", QUEUE, 2.0),
     Goal("digits_mlp_batched, 64 in flight", "SDK AsyncInferQueue", QUEUE, 6.0),
     Goal("digits_mlp_batched, 256 in flight", "SDK AsyncInferQueue", QUEUE, 15.0),
     Goal("digits_mlp, 64 in flight", "SDK AsyncInferQueue", QUEUE, 0.9),
     Goal("digits_mlp, 16 in flight", "OIP gRPC, h2load", "floor: bare gRPC call, h2load", 0.7),
+    Goal("digits_mlp, 16 in flight", "OIP gRPC, h2load, 2 workers", "floor: bare gRPC call, h2load", 0.7),
     Goal("digits_mlp, 1 in flight", "SDK infer", "floor: bare gRPC stream", 1.3, is_latency=True),
 )
 
@@ -82,11 +85,8 @@ def lines(ways: Mapping[str, Rows], peers: Mapping[str, Mapping[str, Rows]], res
                 is_most=goal.is_latency,
             )
     for peer, case, least in PEER_GOALS:
-        rows = peers.get(peer, {}).get(case)
-        if rows:
-            theirs, ours = rows.values()
-            ratio = ours.ratio(theirs)
-            yield _line(f"{case}: inferwire / {next(iter(rows))}", ratio, least)
+        if rows := peers.get(peer, {}).get(case):
+            yield from (_line(f"{case}: {who}", ratio, least) for who, ratio in ratios_to_first(rows).items())
     if rest:
         yield _line("start to ready with EfficientNet-Lite0 cached, s", rest.start_s, START_S, is_most=True)
         for where, session, stream in (

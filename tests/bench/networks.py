@@ -18,6 +18,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "deploy/models"
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+TINY_BYTES = 1000
 BATCHED = "[properties]\nINFERWIRE_MAX_BATCH = 64\n"
 
 
@@ -34,6 +35,11 @@ class Network:
     output: str
     sample: Array
     is_batched: bool = False
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether an inference takes so little that what is around it fills a server's process before the cores."""
+        return self.sample.nbytes < TINY_BYTES
 
 
 def lay_out(folder: Path, names: Iterable[str]) -> list[Network]:

@@ -48,7 +48,7 @@ def _network(name: str, counts: Sequence[int], load: Load) -> list[tuple[str, Ro
     with TemporaryDirectory() as folder:
         (network,) = lay_out(Path(folder), [name])
         local = Local(network)
-        with running_stage(Path(folder)) as stage:
+        with running_stage(Path(folder), network) as stage:
             cases = [Case(local, in_flight, stage) for in_flight in counts]
             return [(case.title, _case(case, load)) for case in cases]
 

@@ -44,6 +44,12 @@ Rows = Mapping[str, Row]
 """Each way's figures by its name; the first is what the others are held against."""
 
 
+def ratios_to_first(rows: Rows) -> dict[str, Ratio]:
+    """Hold each of the other ways' rates against the first's; by `way / first`."""
+    (first, base), *others = rows.items()
+    return {f"{name} / {first}": row.ratio(base) for name, row in others}
+
+
 def run(title: str, ways: Sequence[Way], rounds: int, seconds: float) -> Rows:
     """Measure the ways of a case, and show how far it is."""
     found: dict[str, list[Figures]] = {way.name: [] for way in ways}

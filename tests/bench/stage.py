@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
+
+from tests.bench.networks import Network
 
 from inferwire_cli.server_process import ServerProcess, running_server
 
@@ -33,25 +35,50 @@ class Stage:
         socket: Where it listens besides its port.
         memory: What the names of shared memory it may read begin with.
         floor: The bare gRPC server.
+        two_workers: This server again, with two workers, on its ports alone; only where the network is tiny.
     """
 
     server: ServerProcess
     socket: Path
     memory: str
     floor: Floor
+    two_workers: ServerProcess | None
+
+    def of_two_workers(self) -> Stage:
+        """Give the stage with the server of two workers in the place of the ordinary one."""
+        if self.two_workers is None:
+            raise AssertionError("there is no server of two workers on this stage; this is a bug")
+        return replace(self, server=self.two_workers)
 
 
 @contextmanager
-def running_stage(repository: Path) -> Generator[Stage]:
-    """Serve a model repository, on a Unix socket and by shared memory as well, with a floor beside it."""
+def running_stage(repository: Path, network: Network | None = None) -> Generator[Stage]:
+    """Serve a model repository, on a Unix socket and by shared memory as well, with a floor beside it.
+
+    Where its network is given and tiny, two workers serve it as well.
+    """
     socket, memory = repository / ".grpc.socket", f"inferwire-bench-{token_hex(4)}-"
     flags = ("--device", "CPU", "--grpc-socket", str(socket), "--shared-memory", f"/{memory}")
     try:
-        with running_server(repository, *flags) as server, running_floor() as floor:
-            yield Stage(server, socket, memory, floor)
+        with (
+            running_server(repository, *flags) as server,
+            two_workers(repository, network) as two,
+            running_floor() as floor,
+        ):
+            yield Stage(server, socket, memory, floor, two)
     finally:
         for left in SHARED_MEMORY.glob(f"{memory}*"):
             left.unlink()
+
+
+def two_workers(repository: Path, network: Network | None) -> AbstractContextManager[ServerProcess | None]:
+    """Serve with two workers for as long as the block runs, if the network is tiny: others fill the cores with one.
+
+    A server costs next to nothing while another is measured.
+    """
+    if network is None or not network.is_tiny:
+        return nullcontext()
+    return running_server(repository, "--device", "CPU", "--workers", "2")
 
 
 @contextmanager

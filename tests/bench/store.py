@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,49 +14,65 @@ from tests.bench.rounds import Row, Rows
 
 FOLDER = Path(__file__).resolve().parents[2] / "build/bench"
 
-Cases = dict[str, Rows]
+Cases = Mapping[str, Rows]
 """Each case's rows by its title."""
 
 
-def keep(name: str, cases: Mapping[str, Rows]) -> None:
-    """Keep the cases of one kind of run in place of what is there."""
-    _write(name, {title: {way: asdict(row)["rounds"] for way, row in rows.items()} for title, rows in cases.items()})
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """What was measured on: all of it, and the parts that were measured again since."""
+
+    described: str
+    again: Mapping[str, str]
 
 
-def kept(name: str) -> Cases:
-    """Read the cases of a kind of run; none if there was no such run."""
-    return {
-        title: {way: Row(tuple(Figures(**figures) for figures in rounds)) for way, rounds in rows.items()}
-        for title, rows in _read(name).items()
-    }
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A folder of results."""
 
+    folder: Path = FOLDER
 
-def keep_at_rest(found: AtRest) -> None:
-    """Keep what was measured at rest."""
-    _write("rest", asdict(found))
+    def forget(self) -> None:
+        """Drop all that is kept."""
+        for path in self.folder.glob("*.json"):
+            path.unlink()
 
+    def keep(self, name: str, cases: Mapping[str, Rows]) -> None:
+        """Keep cases of one kind of run, each in place of what is there of it."""
+        found = {title: {way: asdict(row)["rounds"] for way, row in rows.items()} for title, rows in cases.items()}
+        self._write(name, self._read(name) | found)
 
-def kept_at_rest() -> AtRest | None:
-    """Read what was measured at rest, if it was."""
-    found = _read("rest")
-    return AtRest(**found) if found else None
+    def kept(self, name: str) -> Cases:
+        """Read the cases of a kind of run; none if there was no such run."""
+        return {
+            title: {way: Row(tuple(Figures(**figures) for figures in rounds)) for way, rounds in rows.items()}
+            for title, rows in self._read(name).items()
+        }
 
+    def keep_at_rest(self, found: AtRest) -> None:
+        """Keep what was measured at rest."""
+        self._write("rest", asdict(found))
 
-def keep_machine(described: str) -> None:
-    """Keep what was measured on."""
-    _write("machine", {"described": described})
+    def kept_at_rest(self) -> AtRest | None:
+        """Read what was measured at rest, if it was."""
+        found = self._read("rest")
+        return AtRest(**found) if found else None
 
+    def keep_machine(self, described: str, parts: Iterable[str] = ()) -> None:
+        """Keep what all was measured on, or some parts where all was before."""
+        before = self._read("machine")
+        again = dict.fromkeys(parts, described)
+        self._write("machine", {"described": described} | before | {"again": before.get("again", {}) | again})
 
-def kept_machine() -> str:
-    """Read what was measured on."""
-    return _read("machine").get("described", "an unknown machine")
+    def kept_machines(self) -> Machines:
+        """Read what was measured on."""
+        found = self._read("machine")
+        return Machines(found.get("described", "an unknown machine"), found.get("again", {}))
 
+    def _write(self, name: str, value: object) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / f"{name}.json").write_text(json.dumps(value, indent=1))
 
-def _write(name: str, value: object) -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / f"{name}.json").write_text(json.dumps(value, indent=1))
-
-
-def _read(name: str) -> dict[str, Any]:
-    path = FOLDER / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.folder / f"{name}.json"
+        return json.loads(path.read_text()) if path.exists() else {}

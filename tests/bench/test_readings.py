@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.bench import goals
-from tests.bench.c_clients import read_h2load, read_h2load_log, read_wrk
+from tests.bench import goals, page
+from tests.bench.c_clients import H2Load, check_h2load, read_h2load, read_h2load_log, read_wrk
 from tests.bench.command_line import parse
 from tests.bench.load import Answered, Figures, KnownAnswers
 from tests.bench.networks import Array
+from tests.bench.processes import cpu_s
 from tests.bench.report import table
-from tests.bench.rounds import Row
+from tests.bench.rounds import Row, ratios_to_first
+from tests.bench.store import Machines, Store
 
 H2LOAD = """
 finished in 850.20ms, 4704.79 req/s, 712.31KB/s
@@ -28,13 +33,32 @@ def figures(per_second: float) -> Figures:
 
 def test_a_summary_of_h2load() -> None:
     found = read_h2load(H2LOAD)
-    assert (found.succeeded, found.data_bytes) == (3998, 420000)
+    assert (found.succeeded, found.failed, found.data_bytes) == (3998, 2, 420000)
     assert found.elapsed_s == pytest.approx(0.8502)
 
 
 def test_h2load_that_says_something_else() -> None:
     with pytest.raises(AssertionError, match="expected its summary"):
         read_h2load("could not connect")
+
+
+@pytest.mark.parametrize("data_bytes", [10 * 105, 12 * 105])
+def test_answers_of_h2load_that_the_end_has_cut_off_are_no_fault(data_bytes: int) -> None:
+    check_h2load(H2Load(10, 0, data_bytes, 1.0), answer_bytes=100, in_flight=2)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(H2Load(0, 0, 0, 1.0), id="none"),
+        pytest.param(H2Load(10, 1, 10 * 105, 1.0), id="a call that failed"),
+        pytest.param(H2Load(10, 0, 10 * 105 - 1, 1.0), id="a byte too few"),
+        pytest.param(H2Load(10, 0, 12 * 105 + 1, 1.0), id="a byte too many"),
+    ],
+)
+def test_h2load_was_refused(found: H2Load) -> None:
+    with pytest.raises(AssertionError, match="h2load expected answers of 100 bytes"):
+        check_h2load(found, answer_bytes=100, in_flight=2)
 
 
 def test_latencies_of_h2load() -> None:
@@ -81,6 +105,82 @@ def test_a_goal_is_met_where_every_round_says_so(rates: tuple[float, float], ver
     assert line.endswith(f"| {verdict} |")
 
 
+def test_two_workers_are_held_against_a_peer_beside_one() -> None:
+    rates = {"mosec": 100, "inferwire": 90, "inferwire with 2 workers": 160}
+    rows = {name: Row((figures(rate),)) for name, rate in rates.items()}
+    assert {who: ratio.middle for who, ratio in ratios_to_first(rows).items()} == {
+        "inferwire / mosec": 0.9,
+        "inferwire with 2 workers / mosec": 1.6,
+    }
+    one, two = goals.lines({}, {"mosec": {"digits_mlp, bytes over HTTP, 16 in flight": rows}}, None)
+    assert "inferwire / mosec | at least 1.5 |" in one
+    assert one.endswith("| **no** |")
+    assert "inferwire with 2 workers / mosec | at least 1.5 |" in two
+    assert two.endswith("| yes |")
+
+
+def test_goals_of_what_was_not_measured_are_left_out() -> None:
+    assert (
+        list(goals.lines({"digits_mlp, 16 in flight": {"OIP gRPC": Row((figures(100),))}}, {"mosec": {}}, None)) == []
+    )
+
+
+@pytest.mark.parametrize(
+    "two_workers", [{}, {"inferwire with 2 workers": Row((figures(160),))}], ids=["without", "with"]
+)
+def test_a_page_with_and_without_two_workers(two_workers: dict[str, Row], tmp_path: Path) -> None:
+    in_process, ours = Row((figures(100),)), Row((figures(90),))
+    ways = {"digits_mlp, 16 in flight": {"in process: AsyncInferQueue": in_process, "OIP gRPC, h2load": ours}}
+    case = "digits_mlp, bytes over HTTP, 16 in flight"
+    peers = {"mosec": {case: {"mosec": in_process, "inferwire": ours} | two_workers}, "kserve": {}}
+    path = tmp_path / "page.md"
+    page.write(path, page.Results(Machines("a machine", {"mosec": "another"}), ways, peers, None))
+    written = path.read_text()
+    assert "Measured on a machine;" in written
+    assert "Measured again since then: mosec, on another." in written
+    assert f"- {case}: inferwire / mosec: 0.90 (0.90-0.90)\n" in written
+    assert ("with 2 workers / mosec | at least 1.5 | 1.60 (1.60-1.60) | yes |" in written) == bool(two_workers)
+
+
+def test_a_page_of_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    page.write(path, page.Results(Machines("a machine", {}), {}, {}, None))
+    assert "Beside other servers" not in path.read_text()
+
+
+BUSY = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+OF_ITS_PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"
+
+
+def test_the_cpu_time_of_a_process_holds_that_of_those_it_has_started() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", OF_ITS_PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert cpu_s(process.pid) >= 0.25
+        process.communicate(b"\n")
+
+
+def test_cases_are_kept_each_in_its_place(tmp_path: Path) -> None:
+    store = Store(tmp_path / "bench")
+    store.keep("ways", {"a": {"SDK": Row((figures(1),))}, "b": {"SDK": Row((figures(2),))}})
+    store.keep("ways", {"a": {"SDK": Row((figures(3),))}})
+    kept = store.kept("ways")
+    assert [(title, rows["SDK"].middle("per_second")) for title, rows in kept.items()] == [("a", 3), ("b", 2)]
+    store.forget()
+    assert store.kept("ways") == {}
+    assert store.kept_at_rest() is None
+
+
+def test_where_parts_were_measured_again_is_kept_beside_where_all_was(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert store.kept_machines() == Machines("an unknown machine", {})
+    store.keep_machine("a machine")
+    store.keep_machine("another", ["mosec"])
+    assert store.kept_machines() == Machines("a machine", {"mosec": "another"})
+
+
 def test_a_table() -> None:
     written = table("digits, 4 in flight", {"in process": Row((figures(2000),)), "SDK": Row((figures(1000),))})
     assert written.splitlines()[-1] == "| SDK | 1,000 | 0.50 (0.50-0.50) | 1.00 | 2.00 | 30 | 40 |"
@@ -90,3 +190,7 @@ def test_without_a_command_it_measures_ways() -> None:
     assert parse([]).command == "ways"
     assert parse(["--way", "SDK"]).way == ["SDK"]
     assert parse(["peer", "mosec", "triton"]).name == ["mosec", "triton"]
+
+
+def test_a_page_is_measured_again_in_parts() -> None:
+    assert parse(["page", "there.md", "--only", "peers", "--only", "digits_mlp"]).only == ["peers", "digits_mlp"]

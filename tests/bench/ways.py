@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -78,6 +78,11 @@ def _many(case: Case) -> bool:
     return case.in_flight > 1
 
 
+def _can_be_shared(case: Case) -> bool:
+    """Whether there are two workers, and calls for both."""
+    return _many(case) and case.stage.two_workers is not None
+
+
 def _has_short_numbers(case: Case) -> bool:
     return case.network.sample.nbytes < LARGEST_JSON
 
@@ -118,6 +123,11 @@ def _wire(client: Client, address: Callable[[Stage], str], prepare: Prepare) -> 
         return Way(name, run, case.stage.server.process.pid)
 
     return make
+
+
+def _two_workers(make: Callable[[Case, str], Way]) -> Callable[[Case, str], Way]:
+    """Let a way lead into the server of two workers."""
+    return lambda case, name: make(replace(case, stage=case.stage.of_two_workers()), name)
 
 
 def _shared_memory(case: Case, name: str) -> Way:
@@ -171,8 +181,12 @@ KINDS = (
     Kind("OIP gRPC, shared memory", _shared_memory),
     Kind("OIP gRPC stream", _wire(python_clients.grpc_stream, _tcp, requests.oip_grpc_stream)),
     Kind("OIP gRPC, h2load", _wire(c_clients.h2load, _tcp, requests.oip_grpc)),
+    Kind("OIP gRPC, h2load, 2 workers", _two_workers(_wire(c_clients.h2load, _tcp, requests.oip_grpc)), _can_be_shared),
     Kind("REST binary", _wire(python_clients.http, _http, requests.rest_binary)),
     Kind("REST binary, wrk", _wire(c_clients.wrk, _http, requests.rest_binary)),
+    Kind(
+        "REST binary, wrk, 2 workers", _two_workers(_wire(c_clients.wrk, _http, requests.rest_binary)), _can_be_shared
+    ),
     Kind("REST JSON", _wire(python_clients.http, _http, requests.rest_json), _has_short_numbers),
     Kind("REST JSON, wrk", _wire(c_clients.wrk, _http, requests.rest_json), _has_short_numbers),
     Kind("floor: bare gRPC call", _floor(python_clients.grpc_unary, "Unary")),

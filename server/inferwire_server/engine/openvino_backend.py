@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.layers import LayerTime, RuntimeModel, RuntimeNode
 from inferwire_server.core.specs import Dimension, ModelSpec, Shape
 from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
+from inferwire_server.engine.compile_cache import alone_in
 from inferwire_server.engine.openvino_errors import translate
 from inferwire_server.engine.openvino_preprocessing import build_in
 from inferwire_server.engine.openvino_properties import (
@@ -105,9 +107,11 @@ class OpenVinoBackend:
         refuse_unsafe(model)
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
-        compiled = self._core.compile_model(model, options.device, config)
+        cache = config.get("CACHE_DIR")
+        with alone_in(Path(cache)) if cache else nullcontext():
+            compiled = self._core.compile_model(model, options.device, config)
+            quick = None if options.pictures else compile_quick(self._core, model, compiled, config)
         spec = spec_of(options.name or model.friendly_name, compiled, model, names)
-        quick = None if options.pictures else compile_quick(self._core, model, compiled, config)
         return OpenVinoModel(compiled, replace(spec, rt_info=texts(model.get_rt_info())), quick)
 
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-import grpc
 from starlette.types import ASGIApp
 
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.transport.relay.http_calls import RelayedApp, crew_handler
+from inferwire_server.transport.relay.http_calls import CREW_CALL, RelayedApp, crew_call
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.rpc_calls import RpcRelay
-from inferwire_server.transport.rpc.methods import Around
+from inferwire_server.transport.rpc.methods import Around, RawCall
 
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """The HTTP application, what is around gRPC calls, and the gRPC calls that only the other workers make."""
+    """The HTTP application, what is around gRPC calls, and gRPC calls that only the other workers make."""
 
     app: ASGIApp
     around: Around | None = None
-    handlers: tuple[grpc.GenericRpcHandler, ...] = ()
+    calls: Mapping[str, RawCall] = field(default_factory=dict[str, RawCall])
 
 
 def face_of(
@@ -36,4 +35,4 @@ def face_of(
         return Face(app)
     routing = Routing(crew, colleagues, stateful)
     relayed = RelayedApp(app, routing, colleagues, max_body_bytes)
-    return Face(relayed, RpcRelay(routing, colleagues).around, (crew_handler(app, colleagues, relayed),))
+    return Face(relayed, RpcRelay(routing, colleagues).around, {CREW_CALL: crew_call(app, colleagues, relayed)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import grpc
 import grpc.aio
@@ -22,11 +21,13 @@ from inferwire_server.transport.relay.sums import Sum
 from inferwire_server.transport.rest.bodies import read_undecoded
 from inferwire_server.transport.rest.caller_watch import CallerWatch
 from inferwire_server.transport.rest.responses import error_response
+from inferwire_server.transport.rpc.methods import RawCall
 from inferwire_server.transport.rpc.status import Context
 
-SERVICE = "inferwire.Crew"
-_METHOD = "Http"
-_PATH = f"/{SERVICE}/{_METHOD}"
+CREW_CALL = "inferwire.Crew.Http"
+"""The gRPC call that carries one of HTTP from worker to worker, by its full name."""
+
+_PATH = "/{}/{}".format(*CREW_CALL.rsplit(".", 1))
 _BAD_REQUEST = 400
 
 
@@ -61,7 +62,7 @@ class RelayedApp:
         await _written(answer)(scope, receive, send)
 
 
-def crew_handler(app: ASGIApp, colleagues: Colleagues, relayed: RelayedApp) -> grpc.GenericRpcHandler:
+def crew_call(app: ASGIApp, colleagues: Colleagues, relayed: RelayedApp) -> RawCall:
     """Make what answers the other workers: what they pass on, and what they ask of this one alone."""
 
     async def answer(data: bytes, context: Context) -> bytes:
@@ -72,8 +73,7 @@ def crew_handler(app: ASGIApp, colleagues: Colleagues, relayed: RelayedApp) -> g
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
         return b""
 
-    rpc: Any = grpc
-    return rpc.method_handlers_generic_handler(SERVICE, {_METHOD: rpc.unary_unary_rpc_method_handler(answer)})
+    return answer
 
 
 class _Refused(Exception):

@@ -120,7 +120,7 @@ HTTP: tuple[tuple[str, str, Scope], ...] = (
 _PATTERNS = tuple((method, compile_path(path)[0].match, scope) for method, path, scope in HTTP)
 
 
-@lru_cache(1024)
+@lru_cache(256)
 def http_scope(method: str, path: str) -> HttpScope | None:
     """Give the scope of an HTTP call; None for one that is answered where it arrives."""
     for wanted, match, scope in _PATTERNS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from inferwire_server.transport.rpc.device_calls import DeviceCalls
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.health_calls import HealthCalls
 from inferwire_server.transport.rpc.inference_calls import InferenceCalls
-from inferwire_server.transport.rpc.methods import Around, Service, generic_handler
+from inferwire_server.transport.rpc.methods import Around, RawCall, Service, generic_handler, raw_handler
 from inferwire_server.transport.rpc.model_calls import ModelCalls
 from inferwire_server.transport.rpc.oip_calls import OipCalls
 from inferwire_server.transport.rpc.state_calls import StateCalls
@@ -53,20 +53,23 @@ class GrpcOptions:
     shares_port: bool = False
 
 
+_NOTHING: Mapping[str, RawCall] = {}
+
+
 class GrpcServer:
-    """The gRPC face of the services, open inside `async with`."""
+    """The gRPC face of the services, open inside `async with`; with something around their calls, and further ones."""
 
     def __init__(
         self,
         services: Services,
         options: GrpcOptions,
         around: Around | None = None,
-        further: Sequence[grpc.GenericRpcHandler] = (),
+        further: Mapping[str, RawCall] = _NOTHING,
     ) -> None:
         self._services = services
         self._options = options
         self._around = around
-        self._further = tuple(further)
+        self._further = further
         self._drain = Drain()
         self._offered = _offered(services, self._drain, options)
         self._health = HealthCalls(services.health, self._drain, [service.name for service in self._offered])
@@ -108,7 +111,8 @@ class GrpcServer:
         services = [*self._offered, Service(_HEALTH, self._health, unimplemented=health_calls.UNIMPLEMENTED)]
         server = grpc.aio.server(options=_channel_options(self._options))
         handlers = [generic_handler(service, self._drain, self._around) for service in services]
-        server.add_generic_rpc_handlers([*handlers, *self._further])
+        further = [raw_handler(method, call, self._drain) for method, call in self._further.items()]
+        server.add_generic_rpc_handlers([*handlers, *further])
         names = (*(service.name for service in services), reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server, pool=_reflected(services))
         return server
@@ -135,6 +139,12 @@ def _offered(services: Services, drain: Drain, options: GrpcOptions) -> list[Ser
     inference = InferenceCalls(services, drain, limit)
     oip = OipCalls(services, drain, limit)
     return [
+        # A call's service is looked for in this order, at each call. A session's stream is one for many executions.
+        Service(
+            grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"],
+            oip,
+            oip_calls.RAW_CALLS,
+        ),
         Service(inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference, inference_calls.RAW_CALLS),
         Service(
             states_pb2.DESCRIPTOR.services_by_name["StateService"],
@@ -148,11 +158,6 @@ def _offered(services: Services, drain: Drain, options: GrpcOptions) -> list[Ser
         ),
         Service(models_pb2.DESCRIPTOR.services_by_name["ModelService"], ModelCalls(services)),
         Service(devices_pb2.DESCRIPTOR.services_by_name["DeviceService"], DeviceCalls(services)),
-        Service(
-            grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"],
-            oip,
-            oip_calls.RAW_CALLS,
-        ),
     ]
 
 

@@ -61,6 +61,15 @@ def generic_handler(service: Service, drain: Drain, around: Around | None = None
     return grpc.method_handlers_generic_handler(service.name, handlers)
 
 
+def raw_handler(method: str, call: RawCall, drain: Drain) -> grpc.GenericRpcHandler:
+    """Make what a gRPC server dispatches a single call to, by its full name, that no descriptor knows."""
+    service, _, name = method.rpartition(".")
+    rpc: Any = grpc
+    return rpc.method_handlers_generic_handler(
+        service, {name: rpc.unary_unary_rpc_method_handler(_guarded(call, drain))}
+    )
+
+
 def _handler(
     service: Service, method: MethodDescriptor, drain: Drain, around: Around | None
 ) -> grpc.RpcMethodHandler[Any, Any]:

@@ -1,4 +1,7 @@
-"""BentoML: tensors in base64 within JSON; it takes no pickled arrays from callers, and JSON numbers take longer."""
+"""BentoML: tensors in base64 within JSON; it takes no pickled arrays from callers, and JSON numbers take longer.
+
+Each of its workers is a whole server.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,19 @@ import sys
 
 import bentoml
 import numpy as np
-from served import HOST, Model, served
+from served import HOST, PROCESSES, Model, served
 
 
 @bentoml.service(
-    traffic={"timeout": 60, "max_concurrency": 1024}, metrics={"enabled": False}, logging={"access": {"enabled": False}}
+    workers=PROCESSES,
+    traffic={"timeout": 60, "max_concurrency": 1024},
+    metrics={"enabled": False},
+    logging={"access": {"enabled": False}},
 )
 class OpenVino:
     def __init__(self) -> None:
         self._served = served()
-        self._model = Model(self._served)
+        self._model = Model(self._served, PROCESSES)
 
     @bentoml.api(route="/predict")
     async def predict(self, data: str) -> str:
