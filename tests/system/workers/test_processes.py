@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -9,17 +10,17 @@ import socket
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import pytest
 from tests.system.servers import log_lines, save_slow_model, started, wait_for_line
-from tests.system.workers.doors import Door, opened_doors, rest, rest_tensor
+from tests.system.workers.doors import V1, Door, opened_doors, rest, rest_tensor
 
 from inferwire_cli.server_process import ServerProcess, has_ended_within, running_server, tail, wait_until_ready
-from inferwire_proto.inferwire.v1 import devices_pb2
+from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2
 
 MODELS = Path(__file__).resolve().parents[3] / "deploy/models"
 DIGITS = ("--model-repository", str(MODELS / "digits_mlp"))
@@ -86,11 +87,12 @@ def slow_workers(temporary: Path, products: int, *flags: str) -> Generator[tuple
             yield server, log, doors
 
 
-def start_jobs(doors: list[Door]) -> None:
+SLOW = {"inputs": [rest_tensor("data", np.ones(1, np.float32))]}
+
+
+def start_jobs(doors: list[Door]) -> list[str]:
     """Have each worker run a slow inference."""
-    body = {"inputs": [rest_tensor("data", np.ones(1, np.float32))]}
-    for door in doors:
-        assert door.rest("POST", "/inferwire/v1/models/slow/jobs", body).status == 202
+    return [door.rest("POST", "/inferwire/v1/models/slow/jobs", SLOW).json["id"] for door in doors]
 
 
 def wait_for_running(door: Door, count: int) -> None:
@@ -115,9 +117,8 @@ def signal_all(server: ServerProcess, log: IO[bytes]) -> None:
 
 @pytest.mark.parametrize("to", [signal_first, signal_all])
 def test_after_a_signal_both_finish_what_runs_and_the_exit_code_is_0(temporary: Path, to: Any) -> None:
-    body = {"inputs": [rest_tensor("data", np.ones(1, np.float32))]}
-    with slow_workers(temporary, 60) as (server, log, doors), ThreadPoolExecutor(2) as threads:
-        calls = [threads.submit(door.rest, "POST", "/v2/models/slow/infer", body) for door in doors]
+    with slow_workers(temporary, 100) as (server, log, doors), ThreadPoolExecutor(2) as threads:
+        calls = [threads.submit(door.rest, "POST", "/v2/models/slow/infer", SLOW) for door in doors]
         wait_for_running(doors[0], 2)
         to(server, log)
         assert [call.result(END_S).status for call in calls] == [200, 200]
@@ -126,6 +127,31 @@ def test_after_a_signal_both_finish_what_runs_and_the_exit_code_is_0(temporary: 
         assert {(line["worker"], line["cancelled"]) for line in ends} == {(1, 0), (2, 0)}
         assert_no_process_is_left(server)
         assert_nothing_is_left(server, temporary)
+
+
+def begun(door: Door, path: str) -> HTTPResponse:
+    """Make an HTTP call that is sure to have begun: it came together with one that is answered."""
+    connection: Any = door.http
+    connection.sock.sendall(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" * 2 % (b"/v2/health/live", path.encode()))
+    live = HTTPResponse(connection.sock, method="GET")
+    live.begin()
+    assert live.status == 200
+    return HTTPResponse(connection.sock, method="GET")
+
+
+def test_after_a_signal_who_waits_for_another_worker_s_job_still_hears_of_its_end(temporary: Path) -> None:
+    with slow_workers(temporary, 100) as (server, _, doors):
+        jobs = start_jobs(doors)[::-1]
+        wait_for_running(doors[0], 2)
+        waits = [begun(door, f"/inferwire/v1/jobs/{job}?wait_s=60") for door, job in zip(doors, jobs, strict=True)]
+        for door, job in zip(doors, jobs, strict=True):
+            # Workers call each other on one connection: once this is answered, what went before it is there.
+            door.call(f"{V1}.Wait", inference_pb2.WaitRequest(job_id=job), inference_pb2.WaitResponse)
+        server.process.terminate()
+        for wait in waits:
+            wait.begin()
+            assert json.loads(wait.read())["state"] == "finished"
+        assert server.process.wait(END_S) == 0
 
 
 def test_work_that_outlasts_the_grace_is_cancelled_in_both(temporary: Path) -> None:
