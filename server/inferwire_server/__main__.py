@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
@@ -37,10 +37,14 @@ def run(settings: Settings = _DEFAULTS) -> int:
         return run_worker(settings, workers)
 
 
+async def _at_once() -> None:
+    """Wait for nobody."""
+
+
 def run_worker(
     settings: Settings,
     workers: Workers,
-    on_ready: Callable[[], object] = lambda: None,
+    may_work: Callable[[], Awaitable[None]] = _at_once,
     stopping: Callable[[asyncio.Event], AbstractContextManager[None]] = nullcontext,
 ) -> int:
     """Serve as one of a server's processes, until a signal or what is `stopping` it sets the event it is given."""
@@ -52,7 +56,7 @@ def run_worker(
 
     async def until_stopped() -> bool:
         with stop_on_signals() as stop, stopping(stop):
-            return await serve(settings, openvino_backend(settings.extensions), stop, workers, on_ready)
+            return await serve(settings, openvino_backend(settings.extensions), stop, workers, may_work)
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -66,6 +70,7 @@ def run_worker(
         return 1
     if not has_stopped:
         log.warning("an inference did not stop, the process ends without it")
+        workers.leave_nothing()
         os._exit(0)
     return 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -42,9 +42,11 @@ class _Sockets(NamedTuple):
 
 
 async def serve(
-    settings: Settings, backend: Backend, stop: asyncio.Event, workers: Workers, on_ready: Callable[[], object]
+    settings: Settings, backend: Backend, stop: asyncio.Event, workers: Workers, may_work: Callable[[], Awaitable[None]]
 ) -> bool:
     """Serve until `stop` is set, then finish what runs within the grace period; say whether all of it stopped.
+
+    Once all is loaded, callers are told that it is ready when it `may_work`.
 
     Raises:
         ServingError: INVALID_INPUT for settings that cannot be served.
@@ -67,8 +69,9 @@ async def serve(
             async def begin() -> None:
                 await server.loader.sync()
                 await followers.are_ready()
+                await may_work()
+                followers.take_work()
                 _take_work(server, sockets)
-                on_ready()
 
             lost = await _until(stop, (*_watch(settings, server), begin()), followers)
             followers.stop()

@@ -21,9 +21,14 @@ def stop_on_signals() -> Generator[asyncio.Event, None, None]:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
+    asked = False
+
     def received(number: signal.Signals) -> None:
-        if stop.is_set():
+        nonlocal asked
+        # A worker that the first one has told to stop may be sent the same signal as that one, and has to finish, too.
+        if asked:
             os._exit(128 + number)
+        asked = True
         log.info("stopping", signal=number.name)
         stop.set()
 

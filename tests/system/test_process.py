@@ -8,18 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import numpy as np
-import openvino
 import pytest
-from openvino import opset13 as op
+from tests.system.servers import log_line, save_slow_model, started, wait_for_line
 
 import inferwire as ov
 from inferwire_cli.server_process import (
@@ -28,52 +25,12 @@ from inferwire_cli.server_process import (
     free_ports,
     has_ended_within,
     running_server,
-    tail,
     wait_until_ready,
 )
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 ROW = np.zeros((1, 64), np.float32)
 END_S = 60
-
-
-def save_slow_model(repository: Path, products: int) -> None:
-    """Save a model that takes long: a few milliseconds for each product."""
-    data = op.parameter([1], np.float32, name="data")
-    node: Any = op.broadcast(data, op.constant(np.array([1024, 1024], np.int64)))
-    square = node
-    for _ in range(products):
-        node = op.tanh(op.matmul(node, square, transpose_a=False, transpose_b=False))
-    out = op.reduce_max(node, op.constant(np.array([0, 1], np.int64)))
-    runtime: Any = openvino
-    openvino.save_model(runtime.Model([out], [data], "slow"), repository / "slow" / "1" / "slow.xml")
-
-
-@contextmanager
-def started(*flags: str, grpc_port: int = 0) -> Generator[tuple[ServerProcess, IO[bytes]]]:
-    """Start a server without waiting for it; whatever becomes of it, it is gone at the end."""
-    ports = free_ports(2)
-    server_ports = ["--http-port", str(ports[0]), "--grpc-port", str(grpc_port or ports[1])]
-    with TemporaryFile() as log:
-        command = [sys.executable, "-m", "inferwire_cli", "serve", *server_ports, *flags]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        try:
-            yield ServerProcess(process, grpc_port or ports[1], ports[0]), log
-        finally:
-            process.kill()
-            process.wait()
-
-
-def log_line(log: IO[bytes], event: str) -> dict[str, Any]:
-    """Find an event in a server's log."""
-    lines = [json.loads(line) for line in tail(log).splitlines() if line.startswith("{")]
-    return next(line for line in lines if line["event"] == event)
-
-
-def wait_for_line(server: ServerProcess, log: IO[bytes], event: str) -> None:
-    """Wait until a server has logged an event."""
-    while event not in tail(log):
-        assert not has_ended_within(server, 0.02), tail(log)
 
 
 def get(server: ServerProcess, path: str) -> Any:

@@ -13,7 +13,9 @@ import structlog
 from structlog.contextvars import bind_contextvars
 
 from inferwire_server.__main__ import run_worker
-from inferwire_server.workers.followers import READY, STOP, Orders
+from inferwire_server.workers import followers
+from inferwire_server.workers.crews import Workers
+from inferwire_server.workers.followers import READY, Orders
 
 log = structlog.stdlib.get_logger()
 
@@ -21,33 +23,53 @@ log = structlog.stdlib.get_logger()
 def main() -> int:
     """Follow orders until the lead says that it is time to stop, or has gone."""
     try:
-        orders: Orders = pickle.load(sys.stdin.buffer)  # noqa: S301 - from nobody but the process that started this one
+        # Unbuffered: what the lead says after its orders is not to be read with them.
+        with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as told:
+            orders: Orders = pickle.load(told)  # noqa: S301 - from nobody but the process that started this one
     except EOFError:
         return 0
     # Whatever else is written to the standard output is not for the lead.
     report = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     bind_contextvars(worker=orders.workers.crew.index + 1)
-    return run_worker(orders.settings, orders.workers, lambda: os.write(report, READY), _until_told)
+    lead = _Lead(sys.stdin.fileno(), report, orders.workers)
+    return run_worker(orders.settings, orders.workers, lead.lets_work, lead.stops)
 
 
-@contextmanager
-def _until_told(stop: asyncio.Event) -> Generator[None]:
-    """Set an event when the lead says so. Without it there is no server, and this process ends."""
-    loop, file = asyncio.get_running_loop(), sys.stdin.fileno()
+class _Lead:
+    """The lead, as a follower knows it. Without it there is no server, and this process ends."""
 
-    def told() -> None:
-        if os.read(file, len(STOP)) != STOP:
-            log.error("the first worker has died, and the server with it")
-            os._exit(1)
-        loop.remove_reader(file)
-        stop.set()
+    def __init__(self, told: int, report: int, workers: Workers) -> None:
+        self._told = told
+        self._report = report
+        self._workers = workers
+        self._works = asyncio.Event()
 
-    loop.add_reader(file, told)
-    try:
-        yield
-    finally:
-        loop.remove_reader(file)
+    async def lets_work(self) -> None:
+        """Say that this worker is ready, and wait until all are."""
+        os.write(self._report, READY)
+        await self._works.wait()
+
+    @contextmanager
+    def stops(self, stop: asyncio.Event) -> Generator[None]:
+        """Set an event when the lead says so."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._told, self._listen, stop)
+        try:
+            yield
+        finally:
+            loop.remove_reader(self._told)
+
+    def _listen(self, stop: asyncio.Event) -> None:
+        match os.read(self._told, 1):
+            case followers.WORK:
+                self._works.set()
+            case followers.STOP:
+                stop.set()
+            case _:
+                log.error("the first worker has gone, and the server with it")
+                self._workers.leave_nothing()
+                os._exit(1)
 
 
 if __name__ == "__main__":

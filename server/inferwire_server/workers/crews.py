@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 
 from structlog.contextvars import bound_contextvars
@@ -31,6 +32,11 @@ class Workers:
         """Have this process, and whatever it starts, use its part of the cores."""
         if self.crew.count > 1:
             os.sched_setaffinity(0, share(self.cores, self.crew.index, self.crew.count))
+
+    def leave_nothing(self) -> None:
+        """Remove the folder of a lead that ends without doing so itself."""
+        if self.crew.count > 1:
+            rmtree(self.crew.folder, ignore_errors=True)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The lead's side of the other workers: processes that it starts, and that end when it does.
 
-A follower is told what to do on its standard input, which stays open for as long as it is to run, and says on its
-standard output when callers find it on the ports.
+A follower is told what to do on its standard input, which stays open until it has ended, and says on its standard
+output when callers find it on the ports.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ log = structlog.stdlib.get_logger()
 READY = b"ready\n"
 """What a follower says."""
 
-STOP = b"stop\n"
-"""What it is told last. A lead that goes without a word has died."""
+WORK, STOP = b"w", b"s"
+"""What it is told after its orders, a byte each: that all are ready, and that it is time to end."""
 
 _MARGIN_S = 10.0
 """How much longer than its grace a follower may take to end."""
@@ -47,6 +47,11 @@ class _Follower:
     told: asyncio.StreamWriter
     says: asyncio.StreamReader
 
+    def hear(self, content: bytes) -> None:
+        """Tell it something; nothing where it has ended."""
+        if not self.told.is_closing():
+            self.told.write(content)
+
 
 class WorkerEnded(ChildProcessError):
     """A follower has ended by itself, and the server is not whole any more."""
@@ -62,6 +67,7 @@ class Followers:
         self._workers = workers
         self._grace_s = grace_s
         self._followers: list[_Follower] = []
+        self._have_orders = False
 
     def __repr__(self) -> str:
         running = sum(follower.process.returncode is None for follower in self._followers)
@@ -82,16 +88,21 @@ class Followers:
         await asyncio.gather(*map(self._ended, self._followers))
 
     def begin(self, settings: Settings) -> None:
-        """Have them serve, by these settings."""
+        """Have them listen, by these settings, and take no work yet."""
+        self._have_orders = True
         for follower in self._followers:
             workers = replace(self._workers, crew=replace(self._workers.crew, index=follower.index))
-            follower.told.write(pickle.dumps(Orders(settings, workers)))
+            follower.hear(pickle.dumps(Orders(settings, workers)))
 
     async def are_ready(self) -> None:
         """Wait until callers find all of them. One that ends before is what `until_one_ends` is about."""
         for follower in self._followers:
             if await follower.says.readline() != READY:
                 await asyncio.Event().wait()
+
+    def take_work(self) -> None:
+        """Have them say that they are ready."""
+        self._tell(WORK)
 
     async def until_one_ends(self) -> None:
         """Wait for the end of one that was not told to end; return at once where there is none.
@@ -115,10 +126,15 @@ class Followers:
 
     def stop(self) -> None:
         """Have them shut down, as this process does."""
+        if self._have_orders:
+            self._tell(STOP)
+            return
         for follower in self._followers:
-            if not follower.told.is_closing():
-                follower.told.write(STOP)
-                follower.told.close()
+            follower.told.close()
+
+    def _tell(self, word: bytes) -> None:
+        for follower in self._followers:
+            follower.hear(word)
 
     async def _start(self, index: int) -> _Follower:
         command = (sys.executable, "-m", "inferwire_server.workers")
@@ -136,3 +152,4 @@ class Followers:
             log.warning("a worker did not end and is killed", number=follower.index + 1)
             follower.process.kill()
             await follower.process.wait()
+        follower.told.close()

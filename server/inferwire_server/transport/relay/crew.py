@@ -49,8 +49,8 @@ class Crew:
     def owner_of(self, name: str) -> int:
         """Give the worker that has made a name; this one where none has."""
         number = name.rpartition("-")[2]
-        is_one = number.isascii() and number.isdigit() and int(number) < self.count
-        return int(number) if is_one else self.index
+        # It is text of a caller's, of any length, and Python makes no numbers of long ones.
+        return next((index for index in range(self.count) if number == str(index)), self.index)
 
 
 ALONE = Crew()

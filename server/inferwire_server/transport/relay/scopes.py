@@ -94,7 +94,7 @@ RPC: Mapping[str, RpcScope] = {
 }
 """Calls with one message each way. A stream stays with its connection, and what its session owns with it."""
 
-_HTTP: tuple[tuple[str, str, Scope], ...] = (
+HTTP: tuple[tuple[str, str, Scope], ...] = (
     ("POST", "/v2/models/{subject}/infer", Reach.STATES),
     ("POST", "/v2/models/{subject}/versions/{version}/infer", Reach.STATES),
     ("POST", "/inferwire/v1/models/{subject}/jobs", Reach.STATES),
@@ -115,8 +115,9 @@ _HTTP: tuple[tuple[str, str, Scope], ...] = (
     ("GET", "/inferwire/v1/devices", Summed(sum_devices_json)),
     ("GET", "/metrics", Summed(sum_metrics)),
 )
+"""Calls by method and path; a path's `subject` is what the scope is about."""
 
-_PATTERNS = tuple((method, compile_path(path)[0].match, scope) for method, path, scope in _HTTP)
+_PATTERNS = tuple((method, compile_path(path)[0].match, scope) for method, path, scope in HTTP)
 
 
 @lru_cache(256)

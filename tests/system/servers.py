@@ -1,0 +1,70 @@
+"""Servers as processes, a model that takes long, and what their logs say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+import numpy as np
+import openvino
+from openvino import opset13 as op
+
+from inferwire_cli.server_process import ServerProcess, free_ports, has_ended_within, tail
+
+
+def save_slow_model(repository: Path, products: int) -> None:
+    """Save a model that takes long: a few milliseconds for each product."""
+    data = op.parameter([1], np.float32, name="data")
+    node: Any = op.broadcast(data, op.constant(np.array([1024, 1024], np.int64)))
+    square = node
+    for _ in range(products):
+        node = op.tanh(op.matmul(node, square, transpose_a=False, transpose_b=False))
+    out = op.reduce_max(node, op.constant(np.array([0, 1], np.int64)))
+    runtime: Any = openvino
+    openvino.save_model(runtime.Model([out], [data], "slow"), repository / "slow" / "1" / "slow.xml")
+
+
+@contextmanager
+def started(
+    *flags: str, grpc_port: int = 0, http_port: int = 0, temporary: Path | None = None
+) -> Generator[tuple[ServerProcess, IO[bytes]]]:
+    """Start a server without waiting for it; whatever becomes of it, it is gone at the end.
+
+    It leads a group of processes, and has its temporary files in a folder if one is given.
+    """
+    http_port, grpc_port = (given or free for given, free in zip((http_port, grpc_port), free_ports(2), strict=True))
+    server_ports = ["--http-port", str(http_port), "--grpc-port", str(grpc_port)]
+    environment = os.environ | ({} if temporary is None else {"TMPDIR": str(temporary)})
+    with TemporaryFile() as log:
+        command = [sys.executable, "-m", "inferwire_cli", "serve", *server_ports, *flags]
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, process_group=0
+        )
+        try:
+            yield ServerProcess(process, grpc_port, http_port), log
+        finally:
+            process.kill()
+            process.wait()
+
+
+def log_lines(log: IO[bytes]) -> list[dict[str, Any]]:
+    """Read the events at the end of a server's log."""
+    return [json.loads(line) for line in tail(log).splitlines() if line.startswith("{")]
+
+
+def log_line(log: IO[bytes], event: str) -> dict[str, Any]:
+    """Find an event in a server's log."""
+    return next(line for line in log_lines(log) if line["event"] == event)
+
+
+def wait_for_line(server: ServerProcess, log: IO[bytes], event: str) -> None:
+    """Wait until a server has logged an event."""
+    while event not in tail(log):
+        assert not has_ended_within(server, 0.02), tail(log)

@@ -1,0 +1,267 @@
+"""The life and death of workers: they are ready together, end together, and leave nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pytest
+from tests.system.servers import log_lines, save_slow_model, started, wait_for_line
+from tests.system.workers.doors import V1, Door, opened_doors, rest, rest_tensor
+
+from inferwire_cli.server_process import ServerProcess, has_ended_within, running_server, tail, wait_until_ready
+from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2
+
+MODELS = Path(__file__).resolve().parents[3] / "deploy/models"
+DIGITS = ("--model-repository", str(MODELS / "digits_mlp"))
+END_S = 60
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    """Where servers have their temporary files: nothing is to be left there."""
+    (tmp_path / "t").mkdir()
+    return tmp_path / "t"
+
+
+def followers_of(server: ServerProcess, count: int = 1) -> list[int]:
+    """Wait until a server's other processes run their program, and give their ids."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    while len(found := [int(each) for each in children.read_text().split() if is_follower(each)]) < count:
+        assert not has_ended_within(server, 0.005)
+    return found
+
+
+def is_follower(pid: str) -> bool:
+    """Whether a process has become one: to stop it before would stop who has started it."""
+    return b"inferwire_server.workers" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+@contextmanager
+def watched(pid: int) -> Generator[Callable[[], bool]]:
+    """Give what waits for the end of a process that is not this one's child, and says whether it has come."""
+    end = os.pidfd_open(pid)
+    try:
+        yield lambda: bool(select.select([end], [], [], END_S)[0])
+    finally:
+        os.close(end)
+
+
+def assert_no_process_is_left(server: ServerProcess) -> None:
+    with pytest.raises(ProcessLookupError):
+        os.killpg(server.process.pid, 0)
+
+
+def assert_nothing_is_left(server: ServerProcess, temporary: Path) -> None:
+    assert not list(temporary.iterdir())
+    for port in (server.grpc_port, server.http_port):
+        socket.create_server((server.host, port)).close()
+
+
+def errors(log: IO[bytes]) -> list[str]:
+    assert "Traceback" not in tail(log)
+    return [line.get("reason", line["event"]) for line in log_lines(log) if line["level"] == "error"]
+
+
+@contextmanager
+def slow_workers(temporary: Path, products: int, *flags: str) -> Generator[tuple[ServerProcess, IO[bytes], list[Door]]]:
+    """Serve a slow model with two workers, and open a door to each."""
+    models = temporary.parent / "models"
+    save_slow_model(models, products)
+    (models / "digits_mlp").symlink_to(MODELS / "digits_mlp")
+    flags = ("--workers", "2", "--model-repository", str(models), *flags)
+    pixels = np.zeros((1, 64), np.float32)
+    with started(*flags, temporary=temporary) as (server, log):
+        wait_until_ready(server, log)
+        with opened_doors(server, 2, "digits_mlp", "pixels", pixels) as doors:
+            yield server, log, doors
+
+
+SLOW = {"inputs": [rest_tensor("data", np.ones(1, np.float32))]}
+
+
+def start_jobs(doors: list[Door]) -> list[str]:
+    """Have each worker run a slow inference."""
+    return [door.rest("POST", "/inferwire/v1/models/slow/jobs", SLOW).json["id"] for door in doors]
+
+
+def wait_for_running(door: Door, count: int) -> None:
+    request, answer = devices_pb2.ListDevicesRequest(), devices_pb2.ListDevicesResponse
+    while door.call("inferwire.v1.DeviceService.ListDevices", request, answer).devices[0].running < count:
+        pass
+
+
+def signal_first(server: ServerProcess, _log: IO[bytes]) -> None:
+    server.process.terminate()
+
+
+def signal_all(server: ServerProcess, log: IO[bytes]) -> None:
+    """Have the follower hear of it twice, from the first worker and by the signal."""
+    (follower,) = followers_of(server)
+    os.kill(follower, signal.SIGSTOP)
+    server.process.terminate()
+    wait_for_line(server, log, "stopping")
+    os.kill(follower, signal.SIGTERM)
+    os.kill(follower, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("to", [signal_first, signal_all])
+def test_after_a_signal_both_finish_what_runs_and_the_exit_code_is_0(temporary: Path, to: Any) -> None:
+    with slow_workers(temporary, 100) as (server, log, doors), ThreadPoolExecutor(2) as threads:
+        calls = [threads.submit(door.rest, "POST", "/v2/models/slow/infer", SLOW) for door in doors]
+        wait_for_running(doors[0], 2)
+        to(server, log)
+        assert [call.result(END_S).status for call in calls] == [200, 200]
+        assert server.process.wait(END_S) == 0
+        ends = [line for line in log_lines(log) if line["event"] == "stopped"]
+        assert {(line["worker"], line["cancelled"]) for line in ends} == {(1, 0), (2, 0)}
+        assert_no_process_is_left(server)
+        assert_nothing_is_left(server, temporary)
+
+
+def begun(door: Door, path: str) -> HTTPResponse:
+    """Make an HTTP call that is sure to have begun: it came together with one that is answered."""
+    connection: Any = door.http
+    connection.sock.sendall(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" * 2 % (b"/v2/health/live", path.encode()))
+    live = HTTPResponse(connection.sock, method="GET")
+    live.begin()
+    assert live.status == 200
+    return HTTPResponse(connection.sock, method="GET")
+
+
+def test_after_a_signal_who_waits_for_another_worker_s_job_still_hears_of_its_end(temporary: Path) -> None:
+    with slow_workers(temporary, 100) as (server, _, doors):
+        jobs = start_jobs(doors)[::-1]
+        wait_for_running(doors[0], 2)
+        waits = [begun(door, f"/inferwire/v1/jobs/{job}?wait_s=60") for door, job in zip(doors, jobs, strict=True)]
+        for door, job in zip(doors, jobs, strict=True):
+            # Workers call each other on one connection: once this is answered, what went before it is there.
+            door.call(f"{V1}.Wait", inference_pb2.WaitRequest(job_id=job), inference_pb2.WaitResponse)
+        server.process.terminate()
+        for wait in waits:
+            wait.begin()
+            assert json.loads(wait.read())["state"] == "finished"
+        assert server.process.wait(END_S) == 0
+
+
+def test_work_that_outlasts_the_grace_is_cancelled_in_both(temporary: Path) -> None:
+    with slow_workers(temporary, 300, "--grace-s", "0.1") as (server, log, doors):
+        start_jobs(doors)
+        wait_for_running(doors[0], 2)
+        server.process.terminate()
+        assert server.process.wait(END_S) == 0
+        ends = [line for line in log_lines(log) if line["event"] == "stopped"]
+        assert {(line["worker"], line["cancelled"]) for line in ends} == {(1, 1), (2, 1)}
+        assert_no_process_is_left(server)
+        assert_nothing_is_left(server, temporary)
+
+
+def test_a_second_signal_ends_both_at_once(temporary: Path) -> None:
+    with slow_workers(temporary, 300, "--grace-s", "600") as (server, log, doors):
+        start_jobs(doors)
+        (follower,) = followers_of(server)
+        with watched(follower) as has_ended:
+            server.process.terminate()
+            wait_for_line(server, log, "stopping")
+            server.process.terminate()
+            assert server.process.wait(END_S) == 128 + signal.SIGTERM
+            assert has_ended()
+        assert_nothing_is_left(server, temporary)
+
+
+def test_a_worker_that_dies_takes_the_server_with_it(temporary: Path) -> None:
+    with started("--workers", "3", *DIGITS, temporary=temporary) as (server, log):
+        wait_until_ready(server, log)
+        os.kill(followers_of(server, 2)[1], signal.SIGKILL)
+        assert server.process.wait(END_S) == 1
+        assert errors(log) == ["worker 3 has ended with exit code -9; its last lines in the log say why"]
+        assert_no_process_is_left(server)
+        assert_nothing_is_left(server, temporary)
+
+
+def test_a_first_worker_that_dies_takes_the_others_with_it(temporary: Path) -> None:
+    with started("--workers", "2", *DIGITS, temporary=temporary) as (server, log):
+        wait_until_ready(server, log)
+        with watched(followers_of(server)[0]) as has_ended:
+            server.process.kill()
+            server.process.wait(END_S)
+            assert has_ended()
+        assert errors(log) == ["the first worker has gone, and the server with it"]
+        assert_nothing_is_left(server, temporary)
+
+
+def health(server: ServerProcess) -> tuple[str, int]:
+    """Ask a worker whether it is ready: which one, and its answer."""
+    with closing(HTTPConnection(server.host, server.http_port, timeout=END_S)) as http:
+        answer = rest(http, "GET", "/v2/health/ready")
+    return dict(answer.headers)["x-request-id"][:8], answer.status
+
+
+def test_none_is_ready_before_all_are(temporary: Path) -> None:
+    with started("--workers", "3", *DIGITS, temporary=temporary) as (server, log):
+        late = followers_of(server, 2)[1]
+        os.kill(late, signal.SIGSTOP)
+        wait_for_line(server, log, "listening")
+        said: set[tuple[str, int]] = set()
+        while len(said) < 2:
+            said.add(health(server))
+        assert {status for _, status in said} == {503}
+        os.kill(late, signal.SIGCONT)
+        wait_until_ready(server, log)
+        said.clear()
+        while len(said) < 3:
+            said.add(health(server))
+        assert {status for _, status in said} == {200}
+        server.process.terminate()
+        assert server.process.wait(END_S) == 0
+
+
+def test_a_signal_before_all_have_begun_is_no_error(temporary: Path) -> None:
+    with started("--workers", "2", *DIGITS, temporary=temporary) as (server, log):
+        (late,) = followers_of(server)
+        os.kill(late, signal.SIGSTOP)
+        wait_for_line(server, log, "listening")
+        server.process.terminate()
+        wait_for_line(server, log, "stopped")
+        os.kill(late, signal.SIGCONT)
+        assert server.process.wait(END_S) == 0
+        assert {line["level"] for line in log_lines(log)} == {"info"}
+        assert_no_process_is_left(server)
+        assert_nothing_is_left(server, temporary)
+
+
+def test_what_cannot_be_served_is_one_line(temporary: Path) -> None:
+    with started("--workers", "2", "--model-repository", "nowhere", temporary=temporary) as (server, log):
+        assert server.process.wait(END_S) == 1
+        assert errors(log) == ["the model repository 'nowhere' is no folder and no model file"]
+        assert len(tail(log).splitlines()) == 1
+        assert_no_process_is_left(server)
+        assert_nothing_is_left(server, temporary)
+
+
+@pytest.mark.parametrize(
+    ("first", "others"),
+    [("2", [("1", "grpc"), ("1", "http"), ("2", "grpc")]), ("1", [("2", "http")])],
+    ids=["with several", "with one"],
+)
+def test_workers_share_their_ports_with_nobody_else(temporary: Path, first: str, others: list[tuple[str, str]]) -> None:
+    with running_server(MODELS / "digits_mlp", "--workers", first) as running:
+        ports = {"grpc": running.grpc_port, "http": running.http_port}
+        for workers, way in others:
+            taken = {f"{way}_port": ports[way]}
+            with started("--workers", workers, *DIGITS, temporary=temporary, **taken) as (server, log):
+                assert server.process.wait(END_S) == 1
+                (reason,) = errors(log)
+                assert f"{server.host}:{ports[way]}: another process uses the port" in reason
+                assert_no_process_is_left(server)
+        assert not list(temporary.iterdir())

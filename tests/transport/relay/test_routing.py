@@ -1,0 +1,165 @@
+"""Who is asked for an answer, in which order, and whose failure is the call's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from inferwire_server.transport.relay.colleagues import Colleagues
+from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.relay.routing import Routing
+from inferwire_server.transport.relay.scopes import Reach, Scope, Summed
+from inferwire_server.transport.relay.sums import Sum
+
+COUNT = 3
+STATEFUL = frozenset({"stateful"})
+SUMMED = Summed(b"+".join)
+
+
+@dataclass
+class Asked:
+    """A call that writes down who is asked, "-alone" as the only one, and fails where it is to."""
+
+    index: int
+    subject: str = ""
+    failing: frozenset[int] = frozenset()
+    order: list[str] = field(default_factory=list[str])
+    has_begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def here(self) -> bytes:
+        self.order.append("here")
+        self.has_begun.set()
+        return self._answer(self.index)
+
+    async def at(self, worker: int, *, alone: bool) -> bytes:
+        self.order.append(f"{worker}-alone" if alone else f"{worker}")
+        await asyncio.sleep(0)
+        self.order.append(f"{worker} answers")
+        return self._answer(worker)
+
+    def added(self, add: Sum, answers: Sequence[bytes]) -> bytes:
+        return add(answers)
+
+    def _answer(self, worker: int) -> bytes:
+        if worker in self.failing:
+            raise ValueError(worker)
+        return b"%d" % worker
+
+
+def crew(index: int) -> Crew:
+    return Crew(index, COUNT, Path("/nowhere"), "token")
+
+
+@pytest.fixture
+async def colleagues() -> AsyncIterator[Colleagues]:
+    async with Colleagues(crew(0)) as opened:
+        opened.have_come()
+        yield opened
+
+
+def routing(index: int, colleagues: Colleagues, stateful: frozenset[str] = STATEFUL) -> Routing:
+    return Routing(crew(index), colleagues, lambda: stateful)
+
+
+async def test_the_lead_answers_first_then_every_follower_at_once_and_alone(colleagues: Colleagues) -> None:
+    asked = Asked(0)
+    assert await routing(0, colleagues).answer(Reach.EVERYWHERE, asked) == b"0"
+    assert asked.order == ["here", "1-alone", "2-alone", "1 answers", "2 answers"]
+
+
+async def test_a_sum_is_made_of_all_answers_the_lead_s_first(colleagues: Colleagues) -> None:
+    asked = Asked(0)
+    assert await routing(0, colleagues).answer(SUMMED, asked) == b"0+1+2"
+    assert asked.order[:3] == ["here", "1-alone", "2-alone"]
+
+
+@pytest.mark.parametrize("scope", [Reach.EVERYWHERE, SUMMED], ids=["everywhere", "summed"])
+@pytest.mark.parametrize("index", [1, 2])
+async def test_a_follower_leaves_it_to_the_lead(colleagues: Colleagues, scope: Scope, index: int) -> None:
+    asked = Asked(index)
+    assert await routing(index, colleagues).answer(scope, asked) == b"0"
+    assert asked.order == ["0", "0 answers"]
+
+
+@pytest.mark.parametrize("scope", [Reach.EVERYWHERE, SUMMED], ids=["everywhere", "summed"])
+async def test_where_the_lead_fails_nobody_else_is_asked(colleagues: Colleagues, scope: Scope) -> None:
+    asked = Asked(0, failing=frozenset({0, 1}))
+    with pytest.raises(ValueError, match="0"):
+        await routing(0, colleagues).answer(scope, asked)
+    assert asked.order == ["here"]
+
+
+@pytest.mark.parametrize("scope", [Reach.EVERYWHERE, SUMMED], ids=["everywhere", "summed"])
+@pytest.mark.parametrize(("failing", "told"), [({1}, "1"), ({2}, "2"), ({1, 2}, "1")])
+async def test_where_followers_fail_the_first_failure_is_the_answer_once_all_have_answered(
+    colleagues: Colleagues, scope: Scope, failing: set[int], told: str
+) -> None:
+    asked = Asked(0, failing=frozenset(failing))
+    with pytest.raises(ValueError, match=told):
+        await routing(0, colleagues).answer(scope, asked)
+    assert asked.order[-2:] == ["1 answers", "2 answers"]
+
+
+@pytest.mark.parametrize("index", range(COUNT))
+@pytest.mark.parametrize("owner", range(COUNT))
+async def test_a_job_is_asked_of_its_worker(colleagues: Colleagues, index: int, owner: int) -> None:
+    asked = Asked(index, crew(owner).new_id())
+    assert await routing(index, colleagues).answer(Reach.OWNER, asked) == b"%d" % owner
+    assert asked.order == (["here"] if owner == index else [f"{owner}-alone", f"{owner} answers"])
+
+
+@pytest.mark.parametrize("index", range(COUNT))
+async def test_a_job_of_nobody_is_looked_for_here(colleagues: Colleagues, index: int) -> None:
+    asked = Asked(index, "a-99")
+    assert await routing(index, colleagues).answer(Reach.OWNER, asked) == b"%d" % index
+    assert asked.order == ["here"]
+
+
+@pytest.mark.parametrize(
+    ("index", "model", "order"),
+    [
+        (0, "stateful", ["here"]),
+        (0, "other", ["here"]),
+        (1, "stateful", ["0", "0 answers"]),
+        (1, "other", ["here"]),
+    ],
+)
+async def test_states_are_with_the_lead_and_other_models_everywhere(
+    colleagues: Colleagues, index: int, model: str, order: list[str]
+) -> None:
+    asked = Asked(index, model)
+    await routing(index, colleagues).answer(Reach.STATES, asked)
+    assert asked.order == order
+
+
+@pytest.mark.parametrize(
+    ("scope", "index", "stateful", "stays"),
+    [
+        (Reach.STATES, 0, STATEFUL, True),
+        (Reach.STATES, 1, STATEFUL, False),
+        (Reach.STATES, 1, frozenset[str](), True),
+        (Reach.OWNER, 1, frozenset[str](), False),
+        (Reach.EVERYWHERE, 0, frozenset[str](), False),
+        (SUMMED, 0, frozenset[str](), False),
+    ],
+)
+def test_only_inferences_stay_whatever_they_name(
+    scope: Scope, index: int, stateful: frozenset[str], stays: bool
+) -> None:
+    colleagues = Colleagues(crew(index))
+    assert routing(index, colleagues, stateful).stays(scope) is stays
+
+
+async def test_followers_are_asked_when_they_are_there() -> None:
+    asked = Asked(0)
+    async with Colleagues(crew(0)) as colleagues:
+        answer = asyncio.ensure_future(routing(0, colleagues).answer(Reach.EVERYWHERE, asked))
+        await asked.has_begun.wait()
+        assert asked.order == ["here"]
+        colleagues.have_come()
+        await answer
+    assert len(asked.order) == 5

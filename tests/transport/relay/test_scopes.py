@@ -1,0 +1,192 @@
+"""Which calls concern more workers than one: every call of the server is in the tables, or stays by decision."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from starlette.routing import Route
+
+from inferwire_proto.inferwire.v1 import inference_pb2
+from inferwire_server.composition import Composition
+from inferwire_server.service import Services
+from inferwire_server.transport.oip_stubs import grpc_service_pb2
+from inferwire_server.transport.relay.scopes import HTTP, RPC, Reach, http_scope
+from inferwire_server.transport.rest.app import create_app
+from inferwire_server.transport.rest.options import RestOptions
+from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+from inferwire_server.transport.rpc.methods import RawCall
+
+PLACES = {"{model}": "echo", "{version}": "1", "{job}": "0123-1", "{region}": "in"}
+"""What callers write where a path has a parameter."""
+
+# It says what every worker has alike, because it was loaded or set in all of them; or refuses, as all of them would.
+ALIKE = {
+    "GET /v2",
+    "GET /v2/",
+    "GET /v2/health/live",
+    "GET /v2/health/ready",
+    "GET /v2/models/{model}",
+    "GET /v2/models/{model}/config",
+    "GET /v2/models/{model}/ready",
+    "GET /v2/models/{model}/versions/{version}",
+    "GET /v2/models/{model}/versions/{version}/config",
+    "GET /v2/models/{model}/versions/{version}/ready",
+    "POST /v2/repository/index",
+    "GET /inferwire/v1/models",
+    "GET /v1/config",
+    "GET /v2/logging",
+    "GET /v2/trace/setting",
+    "POST /v2/trace/setting",
+    "GET /v2/models/{model}/trace/setting",
+    "POST /v2/models/{model}/trace/setting",
+    "GET /v2/systemsharedmemory/status",
+    "GET /v2/systemsharedmemory/region/{region}/status",
+    "GET /v2/cudasharedmemory/status",
+    "GET /v2/cudasharedmemory/region/{region}/status",
+    "POST /v2/cudasharedmemory/region/{region}/register",
+    "POST /v2/cudasharedmemory/region/{region}/unregister",
+    "POST /v2/cudasharedmemory/unregister",
+    "GET /",
+    "GET /docs",
+    "GET /openapi.json",
+    "HEAD /openapi.json",
+    "GET /swagger/swagger-ui-bundle.js",
+    "GET /swagger/swagger-ui.css",
+    "GET /swagger/favicon-32x32.png",
+}
+
+RPC_ALIKE = {
+    "grpc.health.v1.Health.Check",
+    "inference.GRPCInferenceService.ServerLive",
+    "inference.GRPCInferenceService.ServerReady",
+    "inference.GRPCInferenceService.ModelReady",
+    "inference.GRPCInferenceService.ServerMetadata",
+    "inference.GRPCInferenceService.ModelMetadata",
+    "inference.GRPCInferenceService.ModelConfig",
+    "inference.GRPCInferenceService.RepositoryIndex",
+    "inference.GRPCInferenceService.SystemSharedMemoryStatus",
+    "inference.GRPCInferenceService.CudaSharedMemoryStatus",
+    "inference.GRPCInferenceService.CudaSharedMemoryRegister",
+    "inference.GRPCInferenceService.CudaSharedMemoryUnregister",
+    "inference.GRPCInferenceService.TraceSetting",
+    "inferwire.v1.DeviceService.GetProperty",
+    "inferwire.v1.DeviceService.GetVersions",
+    "inferwire.v1.DeviceService.CheckProperties",
+    "inferwire.v1.DeviceService.ListExtensions",
+    "inferwire.v1.ModelService.GetModel",
+    "inferwire.v1.ModelService.ListModels",
+    "inferwire.v1.ModelService.GetLabels",
+}
+
+# It belongs to a session, which is on one connection and so in one worker.
+RPC_OF_SESSIONS = {
+    "inferwire.v1.InferenceService.Infer",
+    "inferwire.v1.InferenceService.StartAsync",
+    "inferwire.v1.StateService.GetStates",
+    "inferwire.v1.StateService.SetStates",
+    "inferwire.v1.StateService.ResetStates",
+    "inferwire.v1.TensorService.CreateTensor",
+    "inferwire.v1.TensorService.PutTensor",
+    "inferwire.v1.TensorService.GetTensor",
+    "inferwire.v1.ModelService.HasBlobs",
+    "inferwire.v1.ModelService.Read",
+    "inferwire.v1.ModelService.Compile",
+    "inferwire.v1.ModelService.Query",
+    "inferwire.v1.ModelService.Import",
+    "inferwire.v1.ModelService.ListLayers",
+    "inferwire.v1.ModelService.GetRuntimeModel",
+    "inferwire.v1.ModelService.Release",
+}
+
+
+@pytest.fixture
+def routes(composition: Composition) -> list[tuple[str, str]]:
+    """List the methods and paths of the application."""
+    app = create_app(composition.services, RestOptions(), composition.metrics.text)
+    found = [route for route in app.router.routes if isinstance(route, Route)]
+    assert len(found) == len(app.router.routes)
+    return [(method, route.path) for route in found for method in route.methods or ()]
+
+
+def written(path: str) -> str:
+    for place, value in PLACES.items():
+        path = path.replace(place, value)
+    assert "{" not in path
+    return path
+
+
+def test_every_route_is_in_the_table_or_stays_by_decision(routes: list[tuple[str, str]]) -> None:
+    staying = {f"{method} {path}" for method, path in routes if http_scope(method, written(path)) is None}
+    assert staying == ALIKE
+
+
+def test_the_table_names_what_the_application_names(routes: list[tuple[str, str]]) -> None:
+    """A subject is a job's id or a model's name, whatever else the path says."""
+    for method, path in routes:
+        found = http_scope(method, written(path))
+        if found is not None and found.scope in (Reach.OWNER, Reach.STATES):
+            assert found.subject == written("{job}" if found.scope is Reach.OWNER else "{model}"), path
+
+
+def test_every_line_of_the_table_is_a_route(routes: list[tuple[str, str]]) -> None:
+    def nameless(path: str) -> str:
+        return re.sub(r"{\w+}", "{}", path)
+
+    named = [(method, nameless(path)) for method, path, _ in HTTP]
+    assert len(set(named)) == len(named)
+    assert set(named) <= {(method, nameless(path)) for method, path in routes}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("HEAD", "/metrics"),
+        ("get", "/metrics"),
+        ("GET", "/metrics/"),
+        ("GET", "/v2/models/a/b/stats"),
+        ("PUT", "/v2/logging"),
+        ("GET", ""),
+    ],
+)
+def test_what_is_no_route_stays(method: str, path: str) -> None:
+    assert http_scope(method, path) is None
+
+
+@pytest.fixture
+async def methods(services: Services) -> set[str]:
+    """List the calls with one message each way that the server offers, as it shows them to what is around them."""
+    found: set[str] = set()
+
+    def around(method: str, call: RawCall) -> RawCall:
+        found.add(method)
+        return call
+
+    async with GrpcServer(services, GrpcOptions(port=0), around):
+        return found
+
+
+def test_every_call_is_in_the_table_or_stays_by_decision(methods: set[str]) -> None:
+    assert RPC_ALIKE.isdisjoint(RPC_OF_SESSIONS)
+    assert methods - set(RPC) == RPC_ALIKE | RPC_OF_SESSIONS
+    assert methods >= set(RPC)
+
+
+@pytest.mark.parametrize(
+    ("method", "request_of"),
+    [
+        ("Wait", inference_pb2.WaitRequest),
+        ("GetResult", inference_pb2.GetResultRequest),
+        ("Cancel", inference_pb2.CancelRequest),
+    ],
+)
+def test_what_a_job_s_call_names_is_the_job(method: str, request_of: type[Any]) -> None:
+    scope, subject = RPC[f"inferwire.v1.InferenceService.{method}"]
+    assert (scope, subject(request_of(job_id="ab-1").SerializeToString())) == (Reach.OWNER, "ab-1")
+
+
+def test_what_an_inference_names_is_its_model() -> None:
+    scope, subject = RPC["inference.GRPCInferenceService.ModelInfer"]
+    request = grpc_service_pb2.ModelInferRequest(id="7", model_name="echo", raw_input_contents=[b"\xff" * 9])
+    assert (scope, subject(request.SerializeToString())) == (Reach.STATES, "echo")
