@@ -33,8 +33,7 @@ _DEFAULTS = Settings()
 
 def run(settings: Settings = _DEFAULTS) -> int:
     """Serve until a signal ends it, and give the process's exit code."""
-    with workers_of(settings) as workers:
-        return run_worker(settings, workers)
+    return run_worker(settings, workers_of(settings))
 
 
 async def _at_once() -> None:
@@ -49,6 +48,7 @@ def run_worker(
 ) -> int:
     """Serve as one of a server's processes, until a signal or what is `stopping` it sets the event it is given."""
     logs.configure(settings)
+    workers.name_in_logs()
     keep_big_blocks()
     workers.keep_to_share()
     # What was imported stays: to look through it for garbage, under load every second or two, stops everyone for 50 ms.
@@ -70,7 +70,6 @@ def run_worker(
         return 1
     if not has_stopped:
         log.warning("an inference did not stop, the process ends without it")
-        workers.leave_nothing()
         os._exit(0)
     return 0
 

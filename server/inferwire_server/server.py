@@ -14,6 +14,7 @@ from inferwire_server.composition import Composition, compose, configured
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.watch import changes_in, changes_in_any, follow
+from inferwire_server.errors import invalid_input
 from inferwire_server.settings import MEBIBYTE, Settings
 from inferwire_server.transport.listening import require_free
 from inferwire_server.transport.relay.colleagues import Colleagues
@@ -75,7 +76,7 @@ async def serve(
 
             lost = await _until(stop, (*_watch(settings, server), begin()), followers)
             followers.stop()
-            await _drain(server, sockets, settings.grace_s)
+            await _drain(server, sockets, followers, settings.grace_s)
     if lost is not None:
         raise lost
     return not server.engine.stuck
@@ -104,11 +105,11 @@ async def _until(
     return lost
 
 
-async def _drain(server: Composition, sockets: _Sockets, grace_s: float) -> None:
+async def _drain(server: Composition, sockets: _Sockets, followers: Followers, grace_s: float) -> None:
     server.services.health.end()
     cancelled, *_ = await asyncio.gather(
         server.services.inference.drain(grace_s),
-        sockets.grpc.drain(grace_s + _FLUSH_S),
+        sockets.grpc.drain(grace_s + _FLUSH_S, followers.have_ended()),
         sockets.http.drain(grace_s + _FLUSH_S),
     )
     log.info("stopped", cancelled=cancelled)
@@ -122,17 +123,16 @@ async def _listening(settings: Settings, server: Composition, crew: Crew) -> Asy
         CannotListen: If a port cannot be opened.
     """
     if crew.is_lead and crew.count > 1:
-        require_free("gRPC", settings.host, settings.grpc_port)
-        require_free("HTTP", settings.host, settings.http_port)
+        _check_shareable(settings)
     rest = RestOptions(settings.max_http_body_mb * MEBIBYTE)
     app = create_app(server.services, rest, server.metrics.text)
-    paths = [crew.socket, settings.grpc_socket if crew.is_lead else None]
     rpc = GrpcOptions(
         settings.host,
         settings.grpc_port,
         settings.max_grpc_message_mb * MEBIBYTE,
-        tuple(path for path in paths if path is not None),
+        settings.grpc_socket if crew.is_lead else None,
         shares_port=crew.count > 1,
+        address=crew.address,
     )
     async with Colleagues(crew) as colleagues:
         face = face_of(crew, app, colleagues, lambda: server.services.models.stateful, rest.max_body_bytes)
@@ -141,6 +141,17 @@ async def _listening(settings: Settings, server: Composition, crew: Crew) -> Asy
             http_server(face.app, settings.host, settings.http_port, shares_port=crew.count > 1) as http,
         ):
             yield _Sockets(grpc_server, http, colleagues)
+
+
+def _check_shareable(settings: Settings) -> None:
+    """Refuse what several workers cannot serve by."""
+    if settings.max_http_body_mb >= settings.max_grpc_message_mb:
+        raise invalid_input(
+            f"--max-http-body-mb is {settings.max_http_body_mb}, expected less than --max-grpc-message-mb, which is "
+            f"{settings.max_grpc_message_mb}: with --workers a body may have to go from one worker to another"
+        )
+    require_free("gRPC", settings.host, settings.grpc_port)
+    require_free("HTTP", settings.host, settings.http_port)
 
 
 def _greet(settings: Settings, sockets: _Sockets) -> None:

@@ -23,7 +23,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def serving(services: Services, path: Path) -> GrpcServer:
-    return GrpcServer(services, GrpcOptions(port=0, sockets=(path,)))
+    return GrpcServer(services, GrpcOptions(port=0, socket=path))
 
 
 def mode_of(path: Path) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,15 +29,16 @@ def test_where_cores_are_fewer_than_workers_each_may_use_all(found: set[int], da
 
 
 def test_one_process_is_a_crew_of_nobody_else() -> None:
-    with workers_of(Settings()) as workers:
-        assert workers == Workers()
-        workers.keep_to_share()
+    workers = workers_of(Settings())
+    assert workers == Workers()
+    assert workers.crew.address is None
+    workers.keep_to_share()
 
 
-def test_a_crew_has_a_folder_that_nobody_else_may_enter_and_that_goes_with_it() -> None:
-    with workers_of(Settings(workers=3)) as workers:
-        crew = workers.crew
-        assert (crew.index, crew.count, len(crew.token)) == (0, 3, 32)
-        assert crew.folder.stat().st_mode & 0o777 == 0o700
-        assert workers.cores
-    assert not crew.folder.exists()
+def test_crews_know_each_other_from_others() -> None:
+    one, another = (workers_of(Settings(workers=3)) for _ in range(2))
+    assert (one.crew.index, one.crew.count, one.cores) == (0, 3, frozenset(os.sched_getaffinity(0)))
+    addresses = {crew.address_of(index) for crew in (one.crew, another.crew) for index in range(3)}
+    assert len(addresses) == 6
+    assert one.crew.token != another.crew.token
+    assert not any(one.crew.token in address for address in addresses)

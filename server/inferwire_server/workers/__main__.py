@@ -10,11 +10,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import structlog
-from structlog.contextvars import bind_contextvars
 
 from inferwire_server.__main__ import run_worker
 from inferwire_server.workers import followers
-from inferwire_server.workers.crews import Workers
 from inferwire_server.workers.followers import READY, Orders
 
 log = structlog.stdlib.get_logger()
@@ -31,18 +29,16 @@ def main() -> int:
     # Whatever else is written to the standard output is not for the lead.
     report = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    bind_contextvars(worker=orders.workers.crew.index + 1)
-    lead = _Lead(sys.stdin.fileno(), report, orders.workers)
+    lead = _Lead(sys.stdin.fileno(), report)
     return run_worker(orders.settings, orders.workers, lead.lets_work, lead.stops)
 
 
 class _Lead:
     """The lead, as a follower knows it. Without it there is no server, and this process ends."""
 
-    def __init__(self, told: int, report: int, workers: Workers) -> None:
+    def __init__(self, told: int, report: int) -> None:
         self._told = told
         self._report = report
-        self._workers = workers
         self._works = asyncio.Event()
 
     async def lets_work(self) -> None:
@@ -68,7 +64,6 @@ class _Lead:
                 stop.set()
             case _:
                 log.error("the first worker has gone, and the server with it")
-                self._workers.leave_nothing()
                 os._exit(1)
 
 

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
-from secrets import token_hex
-from shutil import rmtree
-from tempfile import TemporaryDirectory
 
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars
 
 from inferwire_server.settings import Settings
 from inferwire_server.transport.relay.crew import ALONE, Crew
@@ -33,21 +28,15 @@ class Workers:
         if self.crew.count > 1:
             os.sched_setaffinity(0, share(self.cores, self.crew.index, self.crew.count))
 
-    def leave_nothing(self) -> None:
-        """Remove the folder of a lead that ends without doing so itself."""
+    def name_in_logs(self) -> None:
+        """Have this process say in its log lines which worker it is, if there are others."""
         if self.crew.count > 1:
-            rmtree(self.crew.folder, ignore_errors=True)
+            bind_contextvars(worker=self.crew.index + 1)
 
 
-@contextmanager
-def workers_of(settings: Settings) -> Generator[Workers]:
-    """Give the lead of as many workers as the settings ask for, with a folder for their sockets."""
-    if settings.workers == 1:
-        yield Workers()
-        return
-    cores = frozenset(os.sched_getaffinity(0))
-    with TemporaryDirectory(prefix="inferwire-") as folder, bound_contextvars(worker=1):
-        yield Workers(Crew(0, settings.workers, Path(folder), token_hex(16)), cores)
+def workers_of(settings: Settings) -> Workers:
+    """Give as many workers as the settings ask for, as their lead knows them."""
+    return Workers(Crew.of(settings.workers), frozenset(os.sched_getaffinity(0))) if settings.workers > 1 else Workers()
 
 
 def share(cores: Collection[int], index: int, count: int) -> frozenset[int]:

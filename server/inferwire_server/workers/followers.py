@@ -85,7 +85,7 @@ class Followers:
 
     async def __aexit__(self, *exc_info: object) -> None:
         self.stop()
-        await asyncio.gather(*map(self._ended, self._followers))
+        await self.have_ended()
 
     def begin(self, settings: Settings) -> None:
         """Have them listen, by these settings, and take no work yet."""
@@ -131,6 +131,10 @@ class Followers:
             return
         for follower in self._followers:
             follower.told.close()
+
+    async def have_ended(self) -> None:
+        """Wait for the end of those that were told to stop; what takes much longer than its grace is killed."""
+        await asyncio.gather(*map(self._ended, self._followers))
 
     def _tell(self, word: bytes) -> None:
         for follower in self._followers:

@@ -232,7 +232,7 @@ def test_a_signal_before_all_have_begun_is_no_error(temporary: Path) -> None:
         os.kill(late, signal.SIGSTOP)
         wait_for_line(server, log, "listening")
         server.process.terminate()
-        wait_for_line(server, log, "stopped")
+        wait_for_line(server, log, "stopping")
         os.kill(late, signal.SIGCONT)
         assert server.process.wait(END_S) == 0
         assert {line["level"] for line in log_lines(log)} == {"info"}
@@ -265,3 +265,12 @@ def test_workers_share_their_ports_with_nobody_else(temporary: Path, first: str,
                 assert f"{server.host}:{ports[way]}: another process uses the port" in reason
                 assert_no_process_is_left(server)
         assert not list(temporary.iterdir())
+
+
+def test_a_body_that_could_not_go_from_worker_to_worker_is_refused_at_the_start(temporary: Path) -> None:
+    limits = ("--max-http-body-mb", "8", "--max-grpc-message-mb", "8")
+    with started("--workers", "2", *DIGITS, *limits, temporary=temporary) as (server, log):
+        assert server.process.wait(END_S) == 1
+        (error,) = errors(log)
+        assert error.startswith("--max-http-body-mb is 8, expected less than --max-grpc-message-mb, which is 8:")
+        assert_no_process_is_left(server)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from inferwire_server.transport.relay.crew import ALONE, Crew
 
-CREW = [Crew(index, 3, Path("/crew"), "token") for index in range(3)]
+CREW = [Crew(index, 3, "crew", "token") for index in range(3)]
 
 
 @pytest.mark.parametrize("crew", CREW)
@@ -36,14 +34,14 @@ def test_the_last_part_of_a_name_says_whose_it_would_be(crew: Crew, name: str, o
     assert crew.owner_of(name) == owner
 
 
-def test_each_has_a_socket_and_the_first_is_the_lead() -> None:
+def test_each_has_an_address_and_the_first_is_the_lead() -> None:
     assert [crew.is_lead for crew in CREW] == [True, False, False]
     assert [crew.others for crew in CREW] == [(1, 2), (0, 2), (0, 1)]
-    assert [crew.socket for crew in CREW] == [CREW[0].socket_of(index) for index in range(3)]
-    assert len({crew.socket for crew in CREW}) == 3
+    assert [crew.address for crew in CREW] == [CREW[0].address_of(index) for index in range(3)]
+    assert len({crew.address for crew in CREW}) == 3
 
 
 def test_a_server_of_one_process_needs_no_others() -> None:
-    assert (ALONE.is_lead, ALONE.others, ALONE.socket) == (True, (), None)
+    assert (ALONE.is_lead, ALONE.others, ALONE.address) == (True, (), None)
     assert ALONE.owner_of("a-1") == 0
     assert "-" not in ALONE.new_id()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
@@ -51,7 +50,7 @@ class Asked:
 
 
 def crew(index: int) -> Crew:
-    return Crew(index, COUNT, Path("/nowhere"), "token")
+    return Crew(index, COUNT, "crew", "token")
 
 
 @pytest.fixture

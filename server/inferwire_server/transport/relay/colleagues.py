@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
+from inferwire_proto.errors import CODE_METADATA, Code
+from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.rpc.status import Context
 
@@ -40,8 +42,7 @@ class Colleagues:
 
     async def __aenter__(self) -> Colleagues:
         for index in self._crew.others:
-            address = f"unix:{self._crew.socket_of(index)}"
-            self._channels[index] = grpc.aio.insecure_channel(address, options=_OPTIONS)
+            self._channels[index] = grpc.aio.insecure_channel(self._crew.address_of(index), options=_OPTIONS)
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -56,14 +57,21 @@ class Colleagues:
         """Have a worker answer a call: with the metadata of the call that it comes from, and in the time that has left.
 
         Raises:
-            grpc.aio.AioRpcError: What became of it instead.
+            grpc.aio.AioRpcError: What it says instead.
+            ServingError: SHUTTING_DOWN if it says nothing any more.
         """
         given = () if context is None else context.invocation_metadata() or ()
         metadata: list[Any] = [(key, value) for key, value in given if _is_passed_on(key)]
         metadata.append((CREW_METADATA, self._mark(alone=alone)))
         timeout = None if context is None else context.time_remaining()
         channel: Any = self._channels[worker]
-        return await channel.unary_unary(method)(data, metadata=tuple(metadata), timeout=timeout)
+        try:
+            return await channel.unary_unary(method)(data, metadata=tuple(metadata), timeout=timeout)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE and CODE_METADATA not in dict(error.trailing_metadata()):
+                sentence = "the server is shutting down: the one of its workers that answers this has gone"
+                raise ServingError(Code.SHUTTING_DOWN, sentence) from error
+            raise
 
     async def each(self, ask: Callable[[int], Awaitable[T]]) -> list[T]:
         """Ask all of them at once, when they are there, and give their answers in their order.

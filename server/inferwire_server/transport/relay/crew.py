@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from secrets import token_hex
 
 
@@ -14,14 +13,19 @@ class Crew:
     Attributes:
         index: Which one this is. The first, 0, is the lead: it starts the others, and they end with it.
         count: How many there are.
-        folder: Where each has a socket for the others. Nobody else may enter.
-        token: What a worker shows when it asks another to answer by itself.
+        name: What tells it from other servers on this machine.
+        token: What a worker shows when it asks another for what it answers nobody else.
     """
 
     index: int = 0
     count: int = 1
-    folder: Path = Path()
+    name: str = ""
     token: str = ""
+
+    @staticmethod
+    def of(count: int) -> Crew:
+        """Make a crew of so many, as its lead knows it."""
+        return Crew(0, count, token_hex(8), token_hex(16))
 
     @property
     def is_lead(self) -> bool:
@@ -34,13 +38,13 @@ class Crew:
         return tuple(index for index in range(self.count) if index != self.index)
 
     @property
-    def socket(self) -> Path | None:
+    def address(self) -> str | None:
         """Where this one listens for the others, if there are any."""
-        return self.socket_of(self.index) if self.count > 1 else None
+        return self.address_of(self.index) if self.count > 1 else None
 
-    def socket_of(self, index: int) -> Path:
-        """Give the path at which a worker listens for the others."""
-        return self.folder / f"worker-{index}"
+    def address_of(self, index: int) -> str:
+        """Give where a worker listens for the others: at a name that is no file, and goes with its process."""
+        return f"unix-abstract:inferwire-{self.name}-{index}"
 
     def new_id(self) -> str:
         """Make a name nobody can guess, of something that lives in this worker."""

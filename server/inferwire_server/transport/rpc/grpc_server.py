@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,17 +40,19 @@ _HEALTH: Any = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 @dataclass(frozen=True, slots=True)
 class GrpcOptions:
-    """Where the server listens, on a port (0 picks a free one) and at paths if any are given, and how much it takes.
+    """Where the server listens, on a port (0 picks a free one) and at a path if one is given, and how much it takes.
 
     Attributes:
         shares_port: Whether other processes may listen there as well: the system then spreads connections over them.
+        address: Where it listens besides, for processes that are told.
     """
 
     host: str = "127.0.0.1"
     port: int = 8001
     max_message_bytes: int = 256 << 20
-    sockets: tuple[Path, ...] = ()
+    socket: Path | None = None
     shares_port: bool = False
+    address: str | None = None
 
 
 _NOTHING: Mapping[str, RawCall] = {}
@@ -84,8 +86,9 @@ class GrpcServer:
         server = self._build()
         with ExitStack() as opening:
             self.port = self._bind(server)
-            for path in self._options.sockets:
-                opening.enter_context(listening_at(server, path))
+            if self._options.address is not None:
+                server.add_insecure_port(self._options.address)
+            opening.enter_context(listening_at(server, self._options.socket))
             await server.start()
             self._socket = opening.pop_all()
         self._server = server
@@ -100,9 +103,14 @@ class GrpcServer:
         """Tell those who watch the health that it may have changed."""
         self._health.publish()
 
-    async def drain(self, grace_s: float) -> int:
-        """Send callers away, wait for the calls that run, close the port; give how many were cut off."""
+    async def drain(self, grace_s: float, others: Awaitable[None] | None = None) -> int:
+        """Send callers away, wait for the calls that run, and for others who may call still; close the port.
+
+        Give how many calls were cut off.
+        """
         left = await self._drain.drain(grace_s)
+        if others is not None:
+            await others
         if self._server is not None:
             await self._server.stop(None if left else _FLUSH_S)
         return left

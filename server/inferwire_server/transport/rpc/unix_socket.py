@@ -22,12 +22,15 @@ _LONGEST_PATH = 107
 
 
 @contextmanager
-def listening_at(server: grpc.aio.Server, path: Path) -> Generator[None]:
-    """Have a server that has not started listen at a path, too; remove the file at the end.
+def listening_at(server: grpc.aio.Server, path: Path | None) -> Generator[None]:
+    """Have a server that has not started listen at a path, too, if there is one; remove the file at the end.
 
     Raises:
         CannotListenAt: If it cannot.
     """
+    if path is None:
+        yield
+        return
     _make_way(path)
     identity = _bind(server, path)
     try:
