@@ -24,6 +24,7 @@ from inferwire_server.server import serve
 from inferwire_server.settings import ENV_PREFIX, Settings
 from inferwire_server.stop import stop_on_signals
 from inferwire_server.workers.crews import Workers, workers_of
+from inferwire_server.workers.followers import WorkerEnded
 
 log = structlog.stdlib.get_logger()
 
@@ -61,6 +62,8 @@ def run_worker(
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             has_stopped = runner.run(until_stopped())
+    except WorkerEnded:
+        return 1
     except Exception as error:
         refusals = tuple(_leaves(error))
         if not all(isinstance(refusal, ServingError | OSError) for refusal in refusals):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -60,7 +60,7 @@ async def serve(
     ):
         if not workers.crew.is_lead:
             # Callers find this worker on the ports only when it takes what they send.
-            await server.loader.sync()
+            await _unless(stop, server.loader.sync())
         async with _listening(settings, server, workers.crew) as sockets:
             followers.begin(replace(settings, grpc_port=sockets.grpc.port, http_port=sockets.http.port))
             server.catalogue.subscribe(sockets.grpc.publish_readiness)
@@ -82,6 +82,19 @@ async def serve(
     return not server.engine.stuck
 
 
+async def _unless(stop: asyncio.Event, call: Coroutine[Any, Any, Any]) -> None:
+    """Make a call to its end, or until it is time to stop."""
+    calling, stopping = asyncio.ensure_future(call), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((calling, stopping), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        if not calling.done():
+            calling.cancel()
+    if calling.done():
+        calling.result()
+
+
 async def _until(
     stop: asyncio.Event, at_work: Iterable[Coroutine[None, None, None]], followers: Followers
 ) -> WorkerEnded | None:
@@ -93,6 +106,7 @@ async def _until(
         try:
             await followers.until_one_ends()
         except WorkerEnded as ended:
+            log.error("cannot go on", reason=str(ended))
             lost = ended
             stop.set()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from dataclasses import dataclass, replace
@@ -119,10 +120,7 @@ class Followers:
             for task in waiting:
                 task.cancel()
         ended = waiting[done.pop()]
-        code = ended.process.returncode
-        raise WorkerEnded(
-            f"worker {ended.index + 1} has ended with exit code {code}; its last lines in the log say why"
-        )
+        raise WorkerEnded(f"worker {ended.index + 1} has {_end_of(ended.process)}")
 
     def stop(self) -> None:
         """Have them shut down, as this process does."""
@@ -141,8 +139,10 @@ class Followers:
             follower.hear(word)
 
     async def _start(self, index: int) -> _Follower:
-        command = (sys.executable, "-m", "inferwire_server.workers")
-        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+        # Nothing is imported from the folder that the operator happens to be in.
+        command = (sys.executable, "-P", "-m", "inferwire_server.workers")
+        # What a terminal sends is for the lead, who tells the others.
+        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, start_new_session=True)
         told, says = process.stdin, process.stdout
         if told is None or says is None:
             raise bug("a process was started without the pipes it was asked to have")
@@ -157,3 +157,9 @@ class Followers:
             follower.process.kill()
             await follower.process.wait()
         follower.told.close()
+
+
+def _end_of(process: Process) -> str:
+    """Say how a process has ended."""
+    code = process.returncode or 0
+    return f"ended with exit code {code}" if code >= 0 else f"been ended by {signal.Signals(-code).name}"

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.routing import Routing
@@ -153,12 +155,27 @@ def test_only_inferences_stay_whatever_they_name(
     assert routing(index, colleagues, stateful).stays(scope) is stays
 
 
-async def test_followers_are_asked_when_they_are_there() -> None:
-    asked = Asked(0)
+async def test_before_all_are_there_sums_are_the_leads_alone_and_changes_are_refused() -> None:
     async with Colleagues(crew(0)) as colleagues:
-        answer = asyncio.ensure_future(routing(0, colleagues).answer(Reach.EVERYWHERE, asked))
-        await asked.has_begun.wait()
-        assert asked.order == ["here"]
-        colleagues.have_come()
+        summed, changing = Asked(0), Asked(0)
+        assert await routing(0, colleagues).answer(SUMMED, summed) == b"0"
+        with pytest.raises(ServingError, match="the server is starting") as refused:
+            await routing(0, colleagues).answer(Reach.EVERYWHERE, changing)
+        assert (refused.value.code, changing.order) == (Code.MODEL_NOT_READY, [])
+
+
+async def test_one_change_is_made_after_the_other(colleagues: Colleagues) -> None:
+    lead, order = routing(0, colleagues), list[str]()
+    await asyncio.gather(*(lead.answer(Reach.EVERYWHERE, Asked(0, order=order)) for _ in range(3)))
+    assert order == ["here", "1-alone", "2-alone", "1 answers", "2 answers"] * 3
+
+
+async def test_a_change_is_made_everywhere_though_its_caller_leaves(colleagues: Colleagues) -> None:
+    lead, left, next_one = routing(0, colleagues), Asked(0), Asked(0)
+    answer = asyncio.ensure_future(lead.answer(Reach.EVERYWHERE, left))
+    await left.has_begun.wait()
+    answer.cancel()
+    with pytest.raises(asyncio.CancelledError):
         await answer
-    assert len(asked.order) == 5
+    await lead.answer(Reach.EVERYWHERE, next_one)
+    assert left.order == next_one.order == ["here", "1-alone", "2-alone", "1 answers", "2 answers"]

@@ -35,7 +35,7 @@ class Colleagues:
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
         self._channels: dict[int, grpc.aio.Channel] = {}
-        self._are_there = asyncio.Event()
+        self._are_there = False
 
     def __repr__(self) -> str:
         return f"<Colleagues of worker {self._crew.index} of {self._crew.count}>"
@@ -51,10 +51,20 @@ class Colleagues:
 
     def have_come(self) -> None:
         """Record that all of them listen."""
-        self._are_there.set()
+        self._are_there = True
+
+    def require_all(self) -> None:
+        """Check that all of them are there.
+
+        Raises:
+            ServingError: MODEL_NOT_READY if the server is still starting.
+        """
+        if not self._are_there:
+            sentence = "the server is starting: not all of its workers are there yet"
+            raise ServingError(Code.MODEL_NOT_READY, sentence, retry_after_s=1.0)
 
     async def ask(self, worker: int, method: str, data: bytes, context: Context | None, *, alone: bool) -> bytes:
-        """Have a worker answer a call: with the metadata of the call that it comes from, and in the time that has left.
+        """Have a worker answer a call, with the metadata of the call that it comes from.
 
         Raises:
             grpc.aio.AioRpcError: What it says instead.
@@ -63,10 +73,9 @@ class Colleagues:
         given = () if context is None else context.invocation_metadata() or ()
         metadata: list[Any] = [(key, value) for key, value in given if _is_passed_on(key)]
         metadata.append((CREW_METADATA, self._mark(alone=alone)))
-        timeout = None if context is None else context.time_remaining()
         channel: Any = self._channels[worker]
         try:
-            return await channel.unary_unary(method)(data, metadata=tuple(metadata), timeout=timeout)
+            return await channel.unary_unary(method)(data, metadata=tuple(metadata))
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE and CODE_METADATA not in dict(error.trailing_metadata()):
                 sentence = "the server is shutting down: the one of its workers that answers this has gone"
@@ -74,13 +83,13 @@ class Colleagues:
             raise
 
     async def each(self, ask: Callable[[int], Awaitable[T]]) -> list[T]:
-        """Ask all of them at once, when they are there, and give their answers in their order.
+        """Ask all of them at once, and give their answers in their order; none before they are there.
 
         Raises:
             Exception: What the first of those that failed has raised, once all have answered.
         """
-        await self._are_there.wait()
-        found = await asyncio.gather(*(ask(worker) for worker in self._crew.others), return_exceptions=True)
+        asked = self._crew.others if self._are_there else ()
+        found = await asyncio.gather(*(ask(worker) for worker in asked), return_exceptions=True)
         return list(_raising(found))
 
     def want_it_alone(self, context: Context) -> bool:

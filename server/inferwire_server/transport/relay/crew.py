@@ -47,7 +47,7 @@ class Crew:
         return f"unix-abstract:inferwire-{self.name}-{index}"
 
     def new_id(self) -> str:
-        """Make a name nobody can guess, of something that lives in this worker."""
+        """Make a name for a job of this worker, which nobody can guess."""
         return f"{token_hex(8)}-{self.index}" if self.count > 1 else token_hex(8)
 
     def owner_of(self, name: str) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
@@ -43,6 +44,8 @@ class Routing:
         self._crew = crew
         self._colleagues = colleagues
         self._stateful = stateful
+        self._turn = asyncio.Lock()
+        self._changes: set[asyncio.Future[Any]] = set()
 
     def __repr__(self) -> str:
         return f"<Routing of worker {self._crew.index} of {self._crew.count}>"
@@ -60,8 +63,31 @@ class Routing:
             return await call.here()
         if not self._crew.is_lead:
             return await call.at(LEAD, alone=False)
-        own = await call.here()
+        if isinstance(scope, Summed):
+            own = await call.here()
+            return call.added(
+                scope.add, [own, *await self._colleagues.each(lambda worker: call.at(worker, alone=True))]
+            )
         if scope is Reach.STATES:
+            return await call.here()
+        self._colleagues.require_all()
+        change = asyncio.ensure_future(self._change(call))
+        self._changes.add(change)
+        change.add_done_callback(self._changed)
+        return await asyncio.shield(change)
+
+    async def _change(self, call: RelayedCall[A]) -> A:
+        """Have a call answered everywhere: one change after the other, and to its end, though its caller may leave.
+
+        Else workers would be left apart.
+        """
+        async with self._turn:
+            own = await call.here()
+            await self._colleagues.each(lambda worker: call.at(worker, alone=True))
             return own
-        others = await self._colleagues.each(lambda worker: call.at(worker, alone=True))
-        return call.added(scope.add, [own, *others]) if isinstance(scope, Summed) else own
+
+    def _changed(self, change: asyncio.Future[Any]) -> None:
+        self._changes.discard(change)
+        if not change.cancelled():
+            # Whoever still waits hears of it; where nobody does, it was said all the same.
+            change.exception()

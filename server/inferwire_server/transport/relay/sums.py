@@ -117,9 +117,11 @@ def _sum_field(field: str, values: Sequence[Any]) -> Any:
             return _sum_records(values)
         case list():
             return _sum_alike(chain.from_iterable(values))
+        case bool():
+            return values[0]
         case int() if field == _LATEST:
             return max(values)
-        case int() if field not in _IDENTITY:
+        case int() | float() if field not in _IDENTITY:
             return sum(values)
         case first:
             return first
