@@ -64,12 +64,14 @@ class Routing:
         if not self._crew.is_lead:
             return await call.at(LEAD, alone=False)
         if isinstance(scope, Summed):
-            own = await call.here()
-            return call.added(
-                scope.add, [own, *await self._colleagues.each(lambda worker: call.at(worker, alone=True))]
-            )
-        if scope is Reach.STATES:
-            return await call.here()
+            return await self._sum(scope.add, call)
+        return await (call.here() if scope is Reach.STATES else self._everywhere(call))
+
+    async def _sum(self, add: Sum, call: RelayedCall[A]) -> A:
+        own = await call.here()
+        return call.added(add, [own, *await self._colleagues.each(lambda worker: call.at(worker, alone=True))])
+
+    async def _everywhere(self, call: RelayedCall[A]) -> A:
         self._colleagues.require_all()
         change = asyncio.ensure_future(self._change(call))
         self._changes.add(change)
