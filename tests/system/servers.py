@@ -33,19 +33,20 @@ def save_slow_model(repository: Path, products: int) -> None:
 
 @contextmanager
 def started(
-    *flags: str, grpc_port: int = 0, http_port: int = 0, temporary: Path | None = None
+    *flags: str, grpc_port: int = 0, http_port: int = 0, temporary: Path | None = None, folder: Path | None = None
 ) -> Generator[tuple[ServerProcess, IO[bytes]]]:
     """Start a server without waiting for it; whatever becomes of it, it is gone at the end.
 
-    It leads a group of processes, and has its temporary files in a folder if one is given.
+    It leads a group of processes, and has its temporary files in a folder if one is given. Started in another folder,
+    it imports nothing from there, as the installed command does not.
     """
     http_port, grpc_port = (given or free for given, free in zip((http_port, grpc_port), free_ports(2), strict=True))
     server_ports = ["--http-port", str(http_port), "--grpc-port", str(grpc_port)]
     environment = os.environ | ({} if temporary is None else {"TMPDIR": str(temporary)})
     with TemporaryFile() as log:
-        command = [sys.executable, "-m", "inferwire_cli", "serve", *server_ports, *flags]
+        command = [sys.executable, "-P", "-m", "inferwire_cli", "serve", *server_ports, *flags]
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, process_group=0
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, process_group=0, cwd=folder
         )
         try:
             yield ServerProcess(process, grpc_port, http_port), log

@@ -274,3 +274,11 @@ def test_a_body_that_could_not_go_from_worker_to_worker_is_refused_at_the_start(
         (error,) = errors(log)
         assert error.startswith("--max-http-body-mb is 8, expected less than --max-grpc-message-mb, which is 8:")
         assert_no_process_is_left(server)
+
+
+def test_workers_import_nothing_from_the_folder_they_are_started_in(tmp_path: Path) -> None:
+    (tmp_path / "structlog.py").write_text("raise SystemExit('this is somebody else's')")
+    with started("--workers", "2", *DIGITS, folder=tmp_path) as (server, log):
+        wait_until_ready(server, log)
+        server.process.terminate()
+        assert server.process.wait(END_S) == 0
