@@ -258,8 +258,9 @@ def test_workers_share_their_ports_with_nobody_else(temporary: Path, first: str,
     with running_server(MODELS / "digits_mlp", "--workers", first) as running:
         ports = {"grpc": running.grpc_port, "http": running.http_port}
         for workers, way in others:
-            taken = {f"{way}_port": ports[way]}
-            with started("--workers", workers, *DIGITS, temporary=temporary, **taken) as (server, log):
+            grpc_port, http_port = (ports[way] if way == which else 0 for which in ("grpc", "http"))
+            flags = ("--workers", workers, *DIGITS)
+            with started(*flags, grpc_port=grpc_port, http_port=http_port, temporary=temporary) as (server, log):
                 assert server.process.wait(END_S) == 1
                 (reason,) = errors(log)
                 assert f"{server.host}:{ports[way]}: another process uses the port" in reason
