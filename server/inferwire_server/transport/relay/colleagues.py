@@ -64,7 +64,7 @@ class Colleagues:
             raise ServingError(Code.MODEL_NOT_READY, sentence, retry_after_s=1.0)
 
     async def ask(self, worker: int, method: str, data: bytes, context: Context | None, *, alone: bool) -> bytes:
-        """Have a worker answer a call, with the metadata of the call that it comes from.
+        """Have a worker answer a call, named in full, with the metadata of the call that it comes from.
 
         Raises:
             grpc.aio.AioRpcError: What it says instead.
@@ -73,9 +73,10 @@ class Colleagues:
         given = () if context is None else context.invocation_metadata() or ()
         metadata: list[Any] = [(key, value) for key, value in given if _is_passed_on(key)]
         metadata.append((CREW_METADATA, self._mark(alone=alone)))
+        service, _, name = method.rpartition(".")
         channel: Any = self._channels[worker]
         try:
-            return await channel.unary_unary(method)(data, metadata=tuple(metadata))
+            return await channel.unary_unary(f"/{service}/{name}")(data, metadata=tuple(metadata))
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE and CODE_METADATA not in dict(error.trailing_metadata()):
                 sentence = "the server is shutting down: the one of its workers that answers this has gone"

@@ -27,7 +27,6 @@ from inferwire_server.transport.rpc.status import Context
 CREW_CALL = "inferwire.Crew.Http"
 """The gRPC call that carries one of HTTP from worker to worker, by its full name."""
 
-_PATH = "/{}/{}".format(*CREW_CALL.rsplit(".", 1))
 _BAD_REQUEST = 400
 
 
@@ -99,7 +98,7 @@ class _HttpCall:
 
     async def at(self, worker: int, *, alone: bool) -> HttpAnswer:
         """Have another worker answer it."""
-        data = await self._colleagues.ask(worker, _PATH, self._request.encode(), None, alone=alone)
+        data = await self._colleagues.ask(worker, CREW_CALL, self._request.encode(), None, alone=alone)
         return _checked(HttpAnswer.decode(data))
 
     def added(self, add: Sum, answers: Sequence[HttpAnswer]) -> HttpAnswer:

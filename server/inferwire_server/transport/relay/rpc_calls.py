@@ -28,12 +28,10 @@ class RpcRelay:
         return call if found is None else self._relaying(method, found, call)
 
     def _relaying(self, method: str, found: RpcScope, call: RawCall) -> RawCall:
-        path = "/{}/{}".format(*method.rsplit(".", 1))
-
         async def relayed(data: bytes, context: Context) -> bytes:
             if self._routing.stays(found.scope) or self._colleagues.want_it_alone(context):
                 return await call(data, context)
-            asked = _RpcCall(found.subject(data), path, data, context, call, self._colleagues)
+            asked = _RpcCall(found.subject(data), method, data, context, call, self._colleagues)
             try:
                 return await self._routing.answer(found.scope, asked)
             except grpc.aio.AioRpcError as error:
@@ -47,10 +45,10 @@ class _RpcCall:
     """One call, with what it takes to have another worker answer it."""
 
     def __init__(
-        self, subject: str, path: str, data: bytes, context: Context, call: RawCall, colleagues: Colleagues
+        self, subject: str, method: str, data: bytes, context: Context, call: RawCall, colleagues: Colleagues
     ) -> None:
         self.subject = subject
-        self._path = path
+        self._method = method
         self._data = data
         self._context = context
         self._call = call
@@ -62,7 +60,7 @@ class _RpcCall:
 
     async def at(self, worker: int, *, alone: bool) -> bytes:
         """Have another worker answer it."""
-        return await self._colleagues.ask(worker, self._path, self._data, self._context, alone=alone)
+        return await self._colleagues.ask(worker, self._method, self._data, self._context, alone=alone)
 
     def added(self, add: Sum, answers: Sequence[bytes]) -> bytes:
         """Make one answer of several."""
