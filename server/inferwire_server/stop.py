@@ -20,7 +20,6 @@ def stop_on_signals() -> Generator[asyncio.Event, None, None]:
     """Give an event that the first SIGTERM or SIGINT sets; a second one ends the process at once."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-
     asked = False
 
     def received(number: signal.Signals) -> None:

@@ -91,5 +91,5 @@ class Routing:
     def _changed(self, change: asyncio.Future[Any]) -> None:
         self._changes.discard(change)
         if not change.cancelled():
-            # Whoever still waits hears of it; where nobody does, it was said all the same.
+            # Whoever still waits hears of it. A caller that has left does not, and asyncio is not to complain of that.
             change.exception()
