@@ -43,10 +43,6 @@ class SlotRun:
 
     def steps(self) -> Iterator[None]:
         """Run an inference at each step. Jobs that were cancelled on the way here have nothing left to run."""
-        if len(self._works) == 1 and self._works[0].count == 1:
-            self.outcomes = [self._run_alone(0, 0, self._works[0])]
-            yield
-            return
         wanted = [index for index, job in enumerate(self._jobs) if job.error is None]
         if sum([self._works[index].count for index in wanted]) > 1 and not self._works[0].one_by_one:
             found = self._run_together(wanted)
