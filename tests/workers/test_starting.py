@@ -1,0 +1,47 @@
+"""A worker that is told to stop while it starts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
+from inferwire_server.server import serve
+from inferwire_server.settings import Settings
+from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.workers.crews import Workers
+
+END_S = 30
+
+
+class LoadsForLong(FakeBackend):
+    def __init__(self) -> None:
+        super().__init__({"m": FakeModel(echo_spec("m"))})
+        self.has_begun = threading.Event()
+        self.may_end = threading.Event()
+
+    def compile(self, source: Source, options: ModelOptions) -> FakeModel:
+        self.has_begun.set()
+        self.may_end.wait()
+        return super().compile(source, options)
+
+
+async def never() -> None:
+    raise AssertionError("a worker that is told to stop before it has loaded is never ready")
+
+
+async def test_a_follower_that_is_told_to_stop_does_not_load_to_the_end(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").touch()
+    backend, stop = LoadsForLong(), asyncio.Event()
+    settings = Settings(model_repository=tmp_path, http_port=0, grpc_port=0)
+    follower = Workers(Crew(1, 2, "starting", "token"), frozenset({0}))
+    try:
+        async with asyncio.timeout(END_S):
+            serving = asyncio.ensure_future(serve(settings, backend, stop, follower, never))
+            await asyncio.to_thread(backend.has_begun.wait)
+            stop.set()
+            assert await serving
+    finally:
+        backend.may_end.set()
