@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import traceback
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -71,8 +70,8 @@ class InferRequest(TensorAccess):
         self._callback: Callable[[Any], object] | None = None
         self._userdata: Any = None
         self._timings = Timings()
+        self._elapsed_ms = 0.0
         self._profile: Sequence[LayerTime] = ()
-        self._postpone_outputs = False
         # As `weakref.WeakMethod`, which would make the method anew for each answer.
         self._deliver = partial(_deliver, weakref.ref(self), self._take_answer.__func__)
 
@@ -107,7 +106,7 @@ class InferRequest(TensorAccess):
     @property
     def timings(self) -> Timings:
         """Where the time of the last execution went; not in openvino."""
-        return self._timings
+        return self._timings.seen_by_client(self._elapsed_ms)
 
     @property
     def results(self) -> OVDict:
@@ -328,11 +327,11 @@ class InferRequest(TensorAccess):
         Set it for models with outputs that are seldom looked at. Each is fetched by the first look at it, and sent
         with every answer from then on. Outputs that another request of the same server reads do so in any case.
         """
-        return self._postpone_outputs
+        return self._tensors.postpones
 
     @postpone_outputs.setter
     def postpone_outputs(self, postpone: bool) -> None:
-        self._postpone_outputs = postpone
+        self._tensors.postpones = postpone
 
     def start_in_pool(self, inputs: Any, share_inputs: bool, run: Run) -> None:
         """Start an execution that a pool has prepared; for the SDK's own use, not in openvino."""
@@ -342,15 +341,12 @@ class InferRequest(TensorAccess):
         """Make the request busy and bring the inputs in; what fails leaves it idle."""
         self._state.claim()
         try:
-            tensors, transport = self._tensors, self._model.transport
+            tensors = self._tensors
             bring_in(inputs, tensors, share=share_inputs)
             if userdata is not None:
                 self._take_userdata(userdata)
-            shapes = tensors.shapes_to_send()
-            mark = None if self._states is None else self._states.mark()
-            run.reads = reads = tensors.kept_inputs(transport)
-            run.keeps = keeps = tensors.reserve(transport, postpone=self._postpone_outputs)
-            return self._model.header(shapes, mark, reads, keeps)
+            run.freight = freight = tensors.freight(self._model.transport)
+            return self._model.header(freight, None if self._states is None else self._states.mark())
         except BaseException:
             self._state.abandon()
             raise
@@ -361,9 +357,9 @@ class InferRequest(TensorAccess):
 
     def _submit(self, header: ExecutionHeader, run: Run) -> None:
         """Hand an execution that has begun to the transport; what fails ends it."""
-        deliver = partial(self._deliver, run)
+        buffers = () if run.freight is None else run.freight.buffers
         try:
-            execution = self._model.transport.submit(header, self._tensors.bytes_to_send(run.reads), deliver)
+            execution = self._model.transport.submit(header, buffers, partial(self._deliver, run))
         except BaseException as error:
             self._state.end(run, error if isinstance(error, RuntimeError) else None)
             run.done.set()
@@ -393,12 +389,12 @@ class InferRequest(TensorAccess):
     def _conclude(self, run: Run) -> None:
         """Call back, and then let go of whoever waits for the end."""
         if run.error is None and run.callback is not None:
-            CALLBACK_THREADS.run(partial(self._call_back, run, run.callback))
+            CALLBACK_THREADS.run(run.call_back)
         else:
             run.conclude()
 
     def _store(self, run: Run, outcome: Outcome) -> RuntimeError | None:
-        outputs, timings, error, profile = outcome
+        forms, data, timings, elapsed_ms, error, profile = outcome
         if profile:
             self._profile = profile
         if error is not None:
@@ -407,24 +403,14 @@ class InferRequest(TensorAccess):
             return error if self._states is None else self._states.failed(error)
         if self._states is not None:
             self._states.succeeded()
-        self._timings = timings
+        self._timings, self._elapsed_ms = timings, elapsed_ms
         try:
-            self._tensors.store(outputs, run.keeps)
+            self._tensors.store(forms, data, run.freight)
         except RuntimeError as error:
             return error
         except ValueError as error:
             return InferwireError(f"the server at {self._model.transport.address} gave a bad output: {error}")
         return None
-
-    def _call_back(self, run: Run, callback: Callable[[], object]) -> None:
-        run.callback_thread = threading.get_ident()
-        try:
-            callback()
-        except BaseException as error:  # noqa: BLE001 - whatever a user's callback raises is its waiters' business
-            run.error = RuntimeError(_described(error))
-        finally:
-            run.callback_thread = None
-            run.conclude()
 
     def _await(self, run: Run, timeout_s: float | None) -> bool:
         if timeout_s is None and run.callback_thread == threading.get_ident():
@@ -467,10 +453,3 @@ def _deliver(
     request = weak_request()
     if request is not None:
         take(request, run, outcome)
-
-
-def _described(error: BaseException) -> str:
-    """Say what a callback raised and where, as openvino does."""
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    places = "\n".join(f"  {frame.filename}({frame.lineno}): {frame.name}" for frame in reversed(frames))
-    return f"{type(error).__name__}: {error}\n\nAt:\n{places}\n"

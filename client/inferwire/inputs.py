@@ -41,7 +41,7 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
     if inputs is None:
         return
     if _is_array(inputs) and not share:
-        _write(np.asarray(inputs), tensors, None)
+        _write(inputs, tensors, None)
         return
     inputs = as_tensor(inputs) or inputs
     items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
@@ -122,12 +122,11 @@ def _write(array: _Array, tensors: RequestTensors, key: Key) -> None:
     if array.ndim == 0:
         tensors.place(key, _tensor_of(array, tensors, key, share=False))
         return
-    tensor = tensors.tensor_at(key)
-    memory = tensor.memory
+    memory = tensors.memory_at(key)
     if memory.shape != array.shape:
         memory.set_shape(array.shape)
     if memory.row.is_string:
-        tensor.bytes_data = array
+        Tensor.over(memory).bytes_data = array
     else:
         memory.write(array)
 

@@ -26,13 +26,16 @@ class Memory(ABC):
     Attributes:
         row: What the elements are.
         shape: The current shape, in elements.
+        version: As long as it stays, so do shape, bytes in wire form, and what the server keeps; the values of the
+            elements may change. None where these have to be asked for each time.
     """
 
-    __slots__ = ("row", "shape")
+    __slots__ = ("row", "shape", "version")
 
-    def __init__(self, row: ElementType, shape: tuple[int, ...]) -> None:
+    def __init__(self, row: ElementType, shape: tuple[int, ...], version: int | None = None) -> None:
         self.row = row
         self.shape = shape
+        self.version = version
 
     @property
     @abstractmethod
@@ -150,7 +153,7 @@ class Dense(Memory):
     __slots__ = ("_array", "_buffer", "_bytes", "_capacity", "_kept", "_may_stay", "_names", "_wire")
 
     def __init__(self, row: ElementType, shape: tuple[int, ...], buffer: Array, *, own: bool) -> None:
-        super().__init__(row, shape)
+        super().__init__(row, shape, None if row.is_string else 0)
         self._array = shaped(row, shape, buffer)
         self._bytes: memoryview | None = None
         self._wire: memoryview | None = None
@@ -164,25 +167,26 @@ class Dense(Memory):
     @property
     def array(self) -> Array:
         """The elements, here from now on."""
-        return self.pin()
+        return self._array if self._may_stay is False and self._kept is None else self.pin()
 
     def pin(self) -> Array:
         """Have the elements here from now on."""
-        self._may_stay = False
+        self._stay(may=False)
         return self.read()
 
     def read(self) -> Array:
         """Give the elements, fetching them where only the server has them."""
         if self._kept is not None:
             elements = self._kept.fetch()
-            self._may_stay = False
+            self._stay(may=False)
             np.copyto(self._array, elements)
-            self._kept = None
+            self._have()
         return self._array
 
     def write(self, elements: Array) -> None:
         """Set all elements."""
-        self._kept = None
+        if self._kept is not None:
+            self._have()
         self._array[...] = elements
 
     @property
@@ -219,21 +223,22 @@ class Dense(Memory):
         if shape == self.shape and not self.row.is_string:
             view = self._view_bytes()
             if len(data) == len(view) and not view.readonly:
-                self._kept = None
+                if self._kept is not None:
+                    self._have()
                 view[:] = data
                 return
         super().load_wire(shape, data)
 
     def load(self, elements: Array, shape: tuple[int, ...]) -> None:
         """Take a shape and the elements; what there was before is not fetched for that."""
-        self._kept = None
+        self._have()
         self._reshape(shape)
         np.copyto(self._array, elements)
 
     def feed(self) -> None:
         """Let what comes next stay on the server, if nobody has ever read it here."""
         if self._may_stay is None:
-            self._may_stay = True
+            self._stay(may=True)
 
     def kept_by(self, transport: Transport) -> KeptPart | None:
         """Where the server has the elements that nobody has read here."""
@@ -246,7 +251,7 @@ class Dense(Memory):
         """Name the next output if it may stay; what this one had is given up for it."""
         if self._may_stay is False or not (self._may_stay or postpone):
             return None
-        self._kept = None
+        self._have()
         if self._names is None:
             self._names = KeptNames()
         return self._names.next(transport)
@@ -254,7 +259,7 @@ class Dense(Memory):
     def keep(self, elements: KeptElements) -> None:
         """Take elements that stay on the server."""
         self._reshape(elements.shape)
-        self._kept = elements
+        self._have(elements)
 
     def later(self, *, share: bool) -> Callable[[], Array] | None:
         """Fetch them when somebody looks; whatever the server keeps afterwards, a copy is of these."""
@@ -268,8 +273,24 @@ class Dense(Memory):
         return Region(self, begin, self._array[box] if box else self._array)
 
     def _copy(self, elements: KeptElements) -> Array:
-        self._may_stay = False
+        self._stay(may=False)
         return elements.fetch().copy()
+
+    def _have(self, kept: KeptElements | None = None) -> None:
+        """Have the elements here, or on the server."""
+        if kept is not self._kept:
+            self._kept = kept
+            self._change()
+
+    def _stay(self, *, may: bool) -> None:
+        """Let the next elements stay on the server, or not."""
+        if may is not self._may_stay:
+            self._may_stay = may
+            self._change()
+
+    def _change(self) -> None:
+        if self.version is not None:
+            self.version += 1
 
     def _reshape(self, shape: tuple[int, ...]) -> None:
         if shape == self.shape:
@@ -284,6 +305,7 @@ class Dense(Memory):
         self._array = shaped(self.row, shape, self._buffer)
         self._bytes = self._wire = None
         self.shape = shape
+        self._change()
 
     def _view_bytes(self) -> memoryview:
         """Show the elements, which are no strings, as bytes, until the shape changes."""

@@ -7,11 +7,11 @@ once nothing here uses it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
 from inferwire.model_ports import ModelPorts
-from inferwire.request_tensors import KeptInputs, KeptOutputs
+from inferwire.request_tensors import Freight
 from inferwire.transport.protocol import (
     ExecutionHeader,
     LayerTime,
@@ -34,7 +34,6 @@ MOST_STACKED = 64
 """How many executions of equal shapes travel as one where the server runs each by itself all the same."""
 
 _MOST_HEADERS = 64
-_NOTHING: Mapping[int, Any] = {}
 
 
 class RemoteModel:
@@ -73,29 +72,20 @@ class RemoteModel:
             self._layers = self.transport.layers(self.target)
         return self._layers
 
-    def header(
-        self,
-        shapes: Shapes,
-        sequence: SequenceMark | None = None,
-        kept_inputs: KeptInputs = _NOTHING,
-        kept_outputs: KeptOutputs = _NOTHING,
-    ) -> ExecutionHeader:
-        """Give the header of executions with inputs of these shapes.
-
-        Args:
-            shapes: The shape of each input.
-            sequence: The sequence that they belong to, if they do.
-            kept_inputs: The inputs that the server has already.
-            kept_outputs: Where it is to keep outputs.
-        """
-        boxes = tuple((at, part.box) for at, part in kept_inputs.items()) if kept_inputs else ()
-        keeps = tuple((at, name.id) for at, name in kept_outputs.items()) if kept_outputs else ()
-        key = (shapes, sequence, boxes, keeps)
+    def header(self, freight: Freight, sequence: SequenceMark | None = None) -> ExecutionHeader:
+        """Give the header of executions that take this along, and belong to this sequence if they do to one."""
+        if sequence is None and freight.header is not None:
+            return freight.header
+        boxes = tuple([(at, part.box) for at, part in freight.reads.items()])
+        keeps = tuple([(at, name.id) for at, name in freight.keeps.items()])
+        key = (freight.shapes, sequence, boxes, keeps)
         header = self._headers.get(key)
         if header is None:
             if len(self._headers) >= _MOST_HEADERS:
                 self._headers.clear()
             header = self._headers[key] = self._make_header(*key)
+        if sequence is None:
+            freight.header = header
         return header
 
     def _make_header(

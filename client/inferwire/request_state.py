@@ -8,15 +8,15 @@ then is the execution done. Knows nothing of tensors, transports or callbacks' t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from enum import Enum, auto
-from typing import Any
 
 from inferwire.errors import Cancelled
-from inferwire.kept_tensors import KeptTensor
 from inferwire.latch import Latch
 from inferwire.process import THIS
+from inferwire.request_tensors import Freight
 from inferwire.transport.protocol import Execution, Outcome
 
 BUSY = "Infer Request is busy"
@@ -25,8 +25,6 @@ FORKED = (
     "the inference was started by the process that forked this one, and only that process gets its answer; "
     "create requests and queues of your own after the fork"
 )
-
-_NONE: Mapping[int, Any] = {}
 
 
 class Phase(Enum):
@@ -52,8 +50,7 @@ class Run:
         done: Set at the very end, after the callback.
         callback_thread: The thread that runs the callback now.
         pid: The process that began it.
-        reads: What the server keeps and the execution reads, which must stay there until it has ended.
-        keeps: Where outputs stay on the server, by position.
+        freight: What it takes to the server and leaves there; what the server keeps of it must stay until the end.
     """
 
     # What most executions never have is the class's: an execution is made for every inference.
@@ -63,8 +60,7 @@ class Run:
     outcome: Outcome | None = None
     execution: Execution | None = None
     callback_thread: int | None = None
-    reads: Mapping[int, object] = _NONE
-    keeps: Mapping[int, KeptTensor] = _NONE
+    freight: Freight | None = None
 
     def __init__(
         self,
@@ -97,10 +93,21 @@ class Run:
         if self.pid != THIS.pid and not self.done.is_set():
             raise RuntimeError(FORKED)
 
+    def call_back(self) -> None:
+        """Call back, and then conclude. What the callback raises is the business of those who wait."""
+        self.callback_thread = threading.get_ident()
+        try:
+            if self.callback is not None:
+                self.callback()
+        except BaseException as error:  # noqa: BLE001 - raised again by every wait
+            self.error = RuntimeError(_described(error))
+        finally:
+            self.callback_thread = None
+            self.conclude()
+
     def conclude(self) -> None:
         """Let go of everybody who waits for the end, and of what the execution needed."""
-        if self.reads or self.keeps:
-            self.reads = self.keeps = _NONE
+        self.freight = None
         self.done.set()
         if self.ended is not None:
             self.ended(self)
@@ -230,3 +237,10 @@ class RequestState:
         if run.answered is not None:
             run.answered.set()
         return run
+
+
+def _described(error: BaseException) -> str:
+    """Say what a callback raised and where, as openvino does."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    places = "\n".join(f"  {frame.filename}({frame.lineno}): {frame.name}" for frame in reversed(frames))
+    return f"{type(error).__name__}: {error}\n\nAt:\n{places}\n"

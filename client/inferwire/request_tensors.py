@@ -6,7 +6,8 @@ has made sure that none is running.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -19,13 +20,32 @@ from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.ports import ConstOutput
 from inferwire.remote_memory import RemoteMemory
 from inferwire.tensor import Tensor
-from inferwire.transport.protocol import OutputValue, Transport, WireBytes
+from inferwire.transport.protocol import ExecutionHeader, OutputForm, Transport, WireBytes
 
 KeptInputs: TypeAlias = Mapping[int, KeptPart]
 KeptOutputs: TypeAlias = Mapping[int, KeptTensor]
 
-_NONE_KEPT: KeptInputs = {}
 _NOTHING_KEPT: KeptOutputs = {}
+
+
+@dataclass(slots=True, eq=False)
+class Freight:
+    """What an execution takes to the server and leaves there.
+
+    Attributes:
+        shapes: The inputs' shapes, all of which fit.
+        buffers: The bytes of the inputs that the server does not have, in wire form: views of the tensors' memory
+            wherever possible.
+        reads: The inputs that the server has already, by position.
+        keeps: What the server is to keep of the outputs, by position.
+        header: That of executions without a sequence that take this along, once one has.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    buffers: Sequence[WireBytes]
+    reads: KeptInputs
+    keeps: KeptOutputs
+    header: ExecutionHeader | None = None
 
 
 class RequestTensors:
@@ -36,7 +56,9 @@ class RequestTensors:
         self._inputs = [_first_tensor(each) for each in ports.inputs]
         self._outputs = [_first_tensor(each) for each in ports.outputs]
         self._sources: list[Memory | Batch] = [tensor.memory for tensor in self._inputs]
-        self._fitting: tuple[tuple[int, ...], ...] | None = None
+        self._freight: Freight | None = None
+        self._versions: list[tuple[Memory, int]] = []
+        self._postpones = False
 
     @property
     def inputs(self) -> Sequence[Tensor]:
@@ -51,6 +73,14 @@ class RequestTensors:
     def outputs(self) -> Sequence[Tensor]:
         """The tensors of the outputs in order."""
         return self._outputs
+
+    def memory_at(self, key: int | str | ConstOutput | None) -> Memory:
+        """Give the memory of the tensor that `tensor_at` gives."""
+        if key is None and len(self._sources) == 1:
+            source = self._sources[0]
+            if not isinstance(source, Batch):
+                return source
+        return self.tensor_at(key).memory
 
     def input_port(self, index: int | None) -> ModelPort:
         """Find an input to read its tensor; without a position, the only one."""
@@ -80,6 +110,7 @@ class RequestTensors:
             RuntimeError: If its type or shape does not fit.
         """
         tensor = _as_row_of_one(port, tensor)
+        self._forget()
         if port.is_input:
             _check_input(port, tensor)
             tensor.memory.feed()
@@ -101,6 +132,7 @@ class RequestTensors:
             self.set(port, tensors[0])
         else:
             self._sources[port.index] = Batch(port, tensors)
+            self._forget()
 
     def tensor_at(self, key: int | str | ConstOutput | None) -> Tensor:
         """Give the tensor that the inputs of a call name by `key`; without one, the only input's."""
@@ -125,72 +157,90 @@ class RequestTensors:
         """Make a tensor that of an output; without a position, of the only one."""
         self.set(_to_write("output", self.ports.outputs, index), tensor)
 
-    def shapes_to_send(self) -> tuple[tuple[int, ...], ...]:
-        """Give the inputs' shapes, all of which fit.
+    @property
+    def postpones(self) -> bool:
+        """Whether outputs that nobody has ever read stay on the server."""
+        return self._postpones
 
-        Raises:
-            RuntimeError: If one does not, after an array has reshaped it.
-        """
-        shapes = tuple([each.shape for each in self._sources])
-        if shapes != self._fitting:
-            for port, shape in zip(self.ports.inputs, shapes, strict=True):
-                if not port.fits(shape):
-                    _refuse_to_send(port, shape)
-            self._fitting = shapes
-        return shapes
+    @postpones.setter
+    def postpones(self, postpones: bool) -> None:
+        self._postpones = postpones
+        self._forget()
 
-    def kept_inputs(self, transport: Transport) -> KeptInputs:
-        """Give the inputs that the server of a transport has already, by position."""
-        kept = _NONE_KEPT
-        for at, source in enumerate(self._sources):
-            part = source.kept_by(transport)
-            if part is not None:
-                kept = {**kept, at: part}
-        return kept
-
-    def bytes_to_send(self, kept: Container[int] = ()) -> list[WireBytes]:
-        """Give the bytes of the inputs that the server does not have in wire form.
-
-        They are views of the tensors' memory wherever possible; batches are joined.
-        """
-        return [source.wire_data() for at, source in enumerate(self._sources) if at not in kept]
-
-    def reserve(self, transport: Transport, *, postpone: bool) -> KeptOutputs:
-        """Give what the server is to keep of the next execution's outputs, by position.
+    def freight(self, transport: Transport) -> Freight:
+        """Give what the next execution takes along; the same one again as long as no tensor has changed but in values.
 
         Args:
             transport: Calls the server.
-            postpone: Whether outputs that nobody has ever read are to stay there.
 
         Raises:
-            RuntimeError: If a remote tensor cannot be an output.
+            RuntimeError: If a shape does not fit, after an array has reshaped the tensor, or if a remote tensor
+                cannot be an output.
         """
-        reserved = _NOTHING_KEPT
-        for at, tensor in enumerate(self._outputs):
-            name = tensor.memory.reserve(transport, postpone=postpone)
-            if name is not None:
-                reserved = {**reserved, at: name}
-        return reserved
+        freight = self._freight
+        if freight is not None:
+            for memory, version in self._versions:
+                if memory.version != version:
+                    break
+            else:
+                return freight
+        freight = self._make_freight(transport)
+        self._keep(freight)
+        return freight
 
-    def store(self, outputs: Sequence[OutputValue], kept: KeptOutputs = _NOTHING_KEPT) -> None:
+    def _make_freight(self, transport: Transport) -> Freight:
+        shapes = tuple([each.shape for each in self._sources])
+        for port, shape in zip(self.ports.inputs, shapes, strict=True):
+            if not port.fits(shape):
+                _refuse_to_send(port, shape)
+        parts = [(at, source.kept_by(transport)) for at, source in enumerate(self._sources)]
+        reads = {at: part for at, part in parts if part is not None}
+        memories = [tensor.memory for tensor in self._outputs]
+        names = [(at, each.reserve(transport, postpone=self._postpones)) for at, each in enumerate(memories)]
+        keeps = {at: name for at, name in names if name is not None}
+        buffers = [source.wire_data() for at, source in enumerate(self._sources) if at not in reads]
+        return Freight(shapes, buffers, reads, keeps)
+
+    def _keep(self, freight: Freight) -> None:
+        """Keep what was made until a tensor changes, unless names of outputs are in it, which are used once."""
+        self._forget()
+        versions: list[tuple[Memory, int]] = []
+        for memory in (*self._sources, *[tensor.memory for tensor in self._outputs]):
+            if isinstance(memory, Batch) or memory.version is None:
+                return
+            versions.append((memory, memory.version))
+        if not freight.keeps:
+            self._freight, self._versions = freight, versions
+
+    def _forget(self) -> None:
+        self._freight, self._versions = None, []
+
+    def store(self, forms: Sequence[OutputForm], data: Sequence[WireBytes | None], freight: Freight | None) -> None:
         """Load the outputs of an execution into the tensors; those that the server kept stay there.
+
+        Args:
+            forms: What the outputs are.
+            data: Their bytes, but for those that the server kept.
+            freight: What the execution took along.
 
         Raises:
             RuntimeError: If a tensor is too small and not its own memory, or was made for a model
                 with other outputs.
         """
-        if len(outputs) != len(self._outputs):
-            raise RuntimeError(f"the server gave {len(outputs)} outputs, expected {len(self._outputs)}")
-        for position, element_type, shape, data in outputs:
+        kept = _NOTHING_KEPT if freight is None else freight.keeps
+        if len(forms) != len(self._outputs):
+            raise RuntimeError(f"the server gave {len(forms)} outputs, expected {len(self._outputs)}")
+        for position, (element_type, shape) in enumerate(forms):
             memory = self._outputs[position].memory
+            content = data[position]
             if memory.row is not element_type:
                 raise RuntimeError(
                     f"the server gave output {position} as {element_type.name}, expected {memory.row.name}"
                 )
-            if data is not None:
+            if content is not None:
                 if kept and isinstance(memory, RemoteMemory):
                     raise _not_kept(position, element_type.byte_size(shape))
-                memory.load_wire(shape, data)
+                memory.load_wire(shape, content)
             elif position in kept:
                 memory.keep(kept[position].take(memory.row, shape))
             else:

@@ -7,7 +7,7 @@ and nothing else, so both sides and every layer may use it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -26,6 +26,8 @@ class ElementType:
             show bytes, bf16 shows float16-typed bits, strings have none.
         oip: The Open Inference Protocol's name, or None where the protocol has no such type.
         unit_elements: How many elements share one indivisible storage unit of packed types.
+        is_packed: Whether several elements share a byte, so that a tensor's buffer is a flat run of bytes.
+        is_string: Whether elements are byte strings of any length.
     """
 
     name: str
@@ -34,16 +36,13 @@ class ElementType:
     storage: np.dtype[Any] | None
     oip: str | None = None
     unit_elements: int = 1
+    is_packed: bool = field(init=False)
+    is_string: bool = field(init=False)
 
-    @property
-    def is_packed(self) -> bool:
-        """Whether several elements share a byte, so that a tensor's buffer is a flat run of bytes."""
-        return self.unit_elements > 1
-
-    @property
-    def is_string(self) -> bool:
-        """Whether elements are byte strings of any length."""
-        return self.storage is None
+    def __post_init__(self) -> None:
+        # Asked for several times in every inference, so kept and not found out each time.
+        object.__setattr__(self, "is_packed", self.unit_elements > 1)
+        object.__setattr__(self, "is_string", self.storage is None)
 
     @property
     def storage_dtype(self) -> np.dtype[Any]:

@@ -10,8 +10,8 @@ import pytest
 
 import inferwire
 from inferwire.ports import PortDescription
-from inferwire.transport.fake_transport import FakeExecution, FakeTransport
-from inferwire.transport.protocol import ModelDescription, OutputValue, Timings
+from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
+from inferwire.transport.protocol import ModelDescription, Timings
 from inferwire_proto.element_types import BY_NAME
 
 
@@ -36,7 +36,7 @@ def double(execution: FakeExecution) -> None:
     """End an execution with its first input, doubled."""
     spec = execution.header.inputs[0]
     array = np.frombuffer(execution.inputs[0], np.float32) * 2
-    value = OutputValue(0, BY_NAME["f32"], spec.shape, array.tobytes())
+    value = FakeOutput(BY_NAME["f32"], spec.shape, array.tobytes())
     execution.finish(value, timings=Timings(1.0, 2.0, 4.0, 8.0))
 
 

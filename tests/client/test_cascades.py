@@ -13,8 +13,8 @@ import pytest
 
 import inferwire as ov
 from inferwire.ports import PortDescription
-from inferwire.transport.fake_transport import FakeExecution, FakeTransport
-from inferwire.transport.protocol import OutputValue, StoredBox
+from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
+from inferwire.transport.protocol import StoredBox
 from inferwire_proto.element_types import BY_NAME
 
 ONES: np.ndarray[Any, Any] = np.ones((1, 3), np.float32)
@@ -36,7 +36,7 @@ def doubling(transport: FakeTransport) -> Answer:
         for _, tensor_id in execution.header.keeps:
             transport.tensors.contents[tensor_id] = doubled
         data = None if execution.header.keeps else doubled
-        execution.finish(OutputValue(0, BY_NAME["f32"], spec.shape, data))
+        execution.finish(FakeOutput(BY_NAME["f32"], spec.shape, data))
 
     return answer
 
@@ -256,7 +256,7 @@ def test_what_an_execution_reads_stays_until_it_has_ended(
     del chain[:]
     gc.collect()
     assert transport.tensors.released == []
-    transport.executions[1].finish(OutputValue(0, BY_NAME["f32"], (1, 3), ONES.tobytes()))
+    transport.executions[1].finish(FakeOutput(BY_NAME["f32"], (1, 3), ONES.tobytes()))
     second.wait()
     second.set_input_tensor(ov.Tensor(ONES))
     assert transport.tensors.released == [1]
@@ -265,7 +265,7 @@ def test_what_an_execution_reads_stays_until_it_has_ended(
 def test_an_output_that_the_server_would_not_keep_is_taken_as_it_comes(
     transport: FakeTransport, chain: list[ov.InferRequest]
 ) -> None:
-    transport.answer = lambda execution: execution.finish(OutputValue(0, BY_NAME["f32"], (1, 3), ONES.tobytes()))
+    transport.answer = lambda execution: execution.finish(FakeOutput(BY_NAME["f32"], (1, 3), ONES.tobytes()))
     run(chain[0], ONES)
     run(chain[1])
     assert transport.executions[0].header.keeps
@@ -282,6 +282,6 @@ def test_what_is_lost_says_so_and_what_to_do(transport: FakeTransport, chain: li
 def test_an_answer_without_an_output_that_was_to_be_sent_is_refused(
     transport: FakeTransport, request_: ov.InferRequest
 ) -> None:
-    transport.answer = lambda execution: execution.finish(OutputValue(0, BY_NAME["f32"], (1, 3), None))
+    transport.answer = lambda execution: execution.finish(FakeOutput(BY_NAME["f32"], (1, 3), None))
     with pytest.raises(RuntimeError, match="the server kept output 0, which it was to send"):
         request_.infer(ONES)

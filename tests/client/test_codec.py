@@ -14,8 +14,9 @@ def header(element_type: str, *shape: int) -> TensorHeader:
     return TensorHeader(element_type=ElementType.ValueType(BY_NAME[element_type].wire), shape=shape)
 
 
-def outputs_of(outcome: Outcome) -> list[tuple[int, str, tuple[int, ...], bytes]]:
-    return [(each.position, each.element_type.name, each.shape, bytes(each.data or b"")) for each in outcome.outputs]
+def outputs_of(outcome: Outcome) -> list[tuple[str, tuple[int, ...], bytes]]:
+    pairs = zip(outcome.forms, outcome.data, strict=True)
+    return [(form.element_type.name, form.shape, bytes(data or b"")) for form, data in pairs]
 
 
 def test_a_stack_of_results_is_cut_by_what_each_output_is() -> None:
@@ -23,9 +24,10 @@ def test_a_stack_of_results_is_cut_by_what_each_output_is() -> None:
     result = ExecutionResult(ids=[1, 2], outputs=[header("u8", 3), header("string", 1)], timings=timings)
     stacks = [b"abcdef", strings.pack([b"one", b""])]
     first, second = codec.decode_results(result, stacks, [5.0, 7.0])
-    assert outputs_of(first) == [(0, "u8", (3,), b"abc"), (1, "string", (1,), strings.pack([b"one"]))]
-    assert outputs_of(second) == [(0, "u8", (3,), b"def"), (1, "string", (1,), strings.pack([b""]))]
-    assert (first.timings.inference_ms, first.timings.wire_ms, second.timings.wire_ms) == (2.0, 1.0, 3.0)
+    assert outputs_of(first) == [("u8", (3,), b"abc"), ("string", (1,), strings.pack([b"one"]))]
+    assert outputs_of(second) == [("u8", (3,), b"def"), ("string", (1,), strings.pack([b""]))]
+    assert (first.timings, first.elapsed_ms, second.elapsed_ms) == ((1.0, 2.0, 4.0, 0.0), 5.0, 7.0)
+    assert first.timings.seen_by_client(first.elapsed_ms).wire_ms == 1.0
 
 
 def test_an_error_of_a_stack_is_that_of_each() -> None:
@@ -35,4 +37,4 @@ def test_an_error_of_a_stack_is_that_of_each() -> None:
 
 def test_a_stack_without_outputs_is_as_many_empty_results() -> None:
     outcomes = codec.decode_results(ExecutionResult(ids=[1, 2, 3]), [], [1.0, 1.0, 1.0])
-    assert [(list(outcome.outputs), outcome.error) for outcome in outcomes] == [([], None)] * 3
+    assert [(list(outcome.forms), outcome.error) for outcome in outcomes] == [([], None)] * 3

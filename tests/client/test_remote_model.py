@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from inferwire.remote_model import MOST_STACKED, RemoteModel
+from inferwire.request_tensors import Freight
 from inferwire.transport.fake_transport import FakeTransport
 from inferwire.transport.protocol import ModelDescription, SequenceMark, Target
 from inferwire_proto.properties import PropertyValue
@@ -15,6 +16,10 @@ from inferwire_proto.properties import PropertyValue
 def model(description: ModelDescription, most_rows: int, **properties: PropertyValue) -> RemoteModel:
     batched = replace(description, max_batch_rows=most_rows)
     return RemoteModel(FakeTransport(batched), Target("double", is_served=True), batched, properties)
+
+
+def freight(*shapes: tuple[int, ...]) -> Freight:
+    return Freight(shapes, [], {}, {})
 
 
 @pytest.mark.parametrize(
@@ -32,14 +37,14 @@ def model(description: ModelDescription, most_rows: int, **properties: PropertyV
 def test_a_stack_has_no_more_rows_than_run_together_if_any_do(
     description: ModelDescription, most_rows: int, shape: tuple[int, ...], most_stacked: int
 ) -> None:
-    assert model(description, most_rows).header((shape,)).most_stacked == most_stacked
+    assert model(description, most_rows).header(freight(shape)).most_stacked == most_stacked
 
 
 def test_the_input_with_the_most_rows_counts(description: ModelDescription) -> None:
     two = replace(description, inputs=description.inputs * 2)
-    assert model(two, 16).header(((2, 3), (1, 3))).most_stacked == 8
+    assert model(two, 16).header(freight((2, 3), (1, 3))).most_stacked == 8
 
 
 def test_what_runs_on_states_or_is_timed_is_not_stacked(description: ModelDescription) -> None:
-    assert model(description, 16).header(((1, 3),), SequenceMark(1, is_start=True)).most_stacked == 1
-    assert model(description, 16, PERF_COUNT=True).header(((1, 3),)).most_stacked == 1
+    assert model(description, 16).header(freight((1, 3)), SequenceMark(1, is_start=True)).most_stacked == 1
+    assert model(description, 16, PERF_COUNT=True).header(freight((1, 3))).most_stacked == 1

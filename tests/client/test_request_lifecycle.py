@@ -13,8 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import inferwire as ov
-from inferwire.transport.fake_transport import FakeExecution, FakeTransport
-from inferwire.transport.protocol import OutputValue
+from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
 from inferwire_proto.element_types import BY_NAME
 
 TIMEOUT_S = 10
@@ -204,11 +203,11 @@ def test_an_output_that_is_not_the_models_is_an_error_of_that_execution(
     transport: FakeTransport, request_: ov.InferRequest
 ) -> None:
     request_.start_async(ONES)
-    transport.executions[0].finish(OutputValue(0, BY_NAME["i32"], (1, 3), bytes(12)))
+    transport.executions[0].finish(FakeOutput(BY_NAME["i32"], (1, 3), bytes(12)))
     with pytest.raises(RuntimeError, match="gave output 0 as i32, expected f32"):
         request_.wait()
     request_.start_async(ONES)
-    transport.executions[1].finish(OutputValue(0, BY_NAME["f32"], (1, 3), bytes(11)))
+    transport.executions[1].finish(FakeOutput(BY_NAME["f32"], (1, 3), bytes(11)))
     with pytest.raises(ov.InferwireError, match="11 bytes, expected 12"):
         request_.wait()
     request_.start_async(ONES)

@@ -13,15 +13,15 @@ import pytest
 
 import inferwire as ov
 from inferwire.errors import InferwireError, QueueFull, ServerUnavailable, SessionExpired, SessionLost
-from inferwire.transport.fake_transport import FakeExecution, FakeTransport
-from inferwire.transport.protocol import ModelDescription, OutputValue, SequenceMark
+from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
+from inferwire.transport.protocol import ModelDescription, SequenceMark
 from inferwire_proto.element_types import BY_NAME
 
 ONES = np.ones((1, 3), np.float32)
 
 
 def answer(execution: FakeExecution) -> None:
-    execution.finish(OutputValue(0, BY_NAME["f32"], (1, 3), bytes(12)))
+    execution.finish(FakeOutput(BY_NAME["f32"], (1, 3), bytes(12)))
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ def result(*ids: int, raw: bytes = DATA) -> pb.SessionResponse:
 
 
 def values_of(outcome: Outcome) -> list[float]:
-    return np.frombuffer(bytes(outcome.outputs[0].data or b""), np.float32).tolist()
+    return np.frombuffer(bytes(outcome.data[0] or b""), np.float32).tolist()
 
 
 def submit(transport: GrpcTransport, outcomes: SimpleQueue[Outcome]) -> Any:
@@ -111,7 +111,7 @@ def submit(transport: GrpcTransport, outcomes: SimpleQueue[Outcome]) -> Any:
 
 
 def content(outcome: Outcome) -> bytes:
-    data = outcome.outputs[0].data
+    data = outcome.data[0]
     assert data is not None
     return bytes(data)
 
@@ -136,7 +136,7 @@ def test_an_execution_goes_out_and_its_outputs_come_back(server: ScriptedServer,
     server.answers.put(result(*execution.ids))
     outcome = outcomes.get(timeout=TIMEOUT_S)
     assert content(outcome) == DATA
-    assert outcome.outputs[0].shape == (2,)
+    assert outcome.forms[0].shape == (2,)
     assert outcome.timings.inference_ms == 2.0
     assert outcome.timings.wire_ms >= 0
 

@@ -19,7 +19,7 @@ from inferwire.transport.protocol import (
     ModelDescription,
     ModelSource,
     Outcome,
-    OutputValue,
+    OutputForm,
     RuntimeModelDescription,
     RuntimeNode,
     SequenceMark,
@@ -102,22 +102,15 @@ def decode_states(headers: Iterable[types_pb2.TensorHeader], raw: Sequence[WireB
 
 def decode_result(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes], elapsed_ms: float) -> Outcome:
     """Read the result of one execution with its outputs' bytes."""
-    timings = _timings(result.timings, elapsed_ms)
+    timings = _timings(result.timings)
+    profile = decode_layers(result.profile) if result.profile else ()
     if result.HasField("error"):
-        return Outcome(timings=timings, error=decode_error(result.error), profile=decode_layers(result.profile))
+        return Outcome((), (), timings, elapsed_ms, decode_error(result.error), profile)
     if len(raw) != count_sent(result):
         raise ValueError(f"the result of {count_sent(result)} outputs has bytes of {len(raw)}")
     buffers = iter(raw)
-    outputs = [
-        OutputValue(
-            index,
-            element_types.BY_WIRE[header.element_type],
-            tuple(header.shape),
-            None if header.HasField("stored") else next(buffers),
-        )
-        for index, header in enumerate(result.outputs)
-    ]
-    return Outcome(outputs, timings, profile=decode_layers(result.profile) if result.profile else ())
+    data = [None if header.HasField("stored") else next(buffers) for header in result.outputs]
+    return Outcome(_forms(result), data, timings, elapsed_ms, None, profile)
 
 
 def decode_results(
@@ -129,16 +122,10 @@ def decode_results(
         raise ValueError("a result names no execution, expected one at least")
     if count == 1 or result.HasField("error"):
         return [decode_result(result, raw, each) for each in elapsed_ms]
-    columns = [
-        _column(index, header, data, count)
-        for index, (header, data) in enumerate(zip(result.outputs, raw, strict=True))
-    ]
+    forms, timings = _forms(result), _timings(result.timings)
+    columns = [_column(form, data, count) for form, data in zip(forms, raw, strict=True)]
     rows = zip(*columns, strict=True) if columns else [()] * count
-    queue_ms, inference_ms, server_ms, _ = _timings(result.timings, 0.0)
-    return [
-        Outcome(outputs, Timings(queue_ms, inference_ms, server_ms, max(0.0, each - server_ms)))
-        for outputs, each in zip(rows, elapsed_ms, strict=True)
-    ]
+    return [Outcome(forms, data, timings, each) for data, each in zip(rows, elapsed_ms, strict=True)]
 
 
 def decode_layers(layers: Iterable[types_pb2.LayerTime]) -> list[LayerTime]:
@@ -218,20 +205,20 @@ def _encode_input(spec: TensorSpec) -> types_pb2.TensorHeader:
     )
 
 
-def _column(index: int, header: types_pb2.TensorHeader, data: WireBytes, count: int) -> list[OutputValue]:
+def _forms(result: inference_pb2.ExecutionResult) -> list[OutputForm]:
+    return [OutputForm(element_types.BY_WIRE[each.element_type], tuple(each.shape)) for each in result.outputs]
+
+
+def _column(form: OutputForm, data: WireBytes, count: int) -> Sequence[WireBytes]:
     """Cut the bytes of one output of a stack into those of each execution."""
-    element_type, shape = element_types.BY_WIRE[header.element_type], tuple(header.shape)
-    if element_type.is_string:
-        parts = strings.cut(memoryview(data), prod(shape), count)
-    else:
-        size = len(data) // count
-        parts = [data[start : start + size] for start in range(0, size * count, size)] if size else [data] * count
-    return [OutputValue(index, element_type, shape, part) for part in parts]
+    if form.element_type.is_string:
+        return strings.cut(memoryview(data), prod(form.shape), count)
+    size = len(data) // count
+    return [data[start : start + size] for start in range(0, size * count, size)] if size else [data] * count
 
 
-def _timings(timings: types_pb2.Timings, elapsed_ms: float) -> Timings:
-    server_ms = timings.total_us / 1000
-    return Timings(timings.queue_us / 1000, timings.inference_us / 1000, server_ms, max(0.0, elapsed_ms - server_ms))
+def _timings(timings: types_pb2.Timings) -> Timings:
+    return Timings(timings.queue_us / 1000, timings.inference_us / 1000, timings.total_us / 1000)
 
 
 def _port(port: types_pb2.Port) -> PortDescription:

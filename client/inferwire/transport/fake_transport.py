@@ -18,7 +18,7 @@ from inferwire.transport.protocol import (
     ModelDescription,
     ModelSource,
     Outcome,
-    OutputValue,
+    OutputForm,
     PluginVersion,
     RuntimeModelDescription,
     SequenceMark,
@@ -30,6 +30,15 @@ from inferwire.transport.protocol import (
 )
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.properties import PropertyValue
+
+
+@dataclass(frozen=True, slots=True)
+class FakeOutput:
+    """An output of an execution; without bytes, the server keeps it."""
+
+    element_type: ElementType
+    shape: tuple[int, ...]
+    data: WireBytes | None
 
 
 @dataclass(slots=True, eq=False)
@@ -51,9 +60,11 @@ class FakeExecution:
         """Note that the client gave it up."""
         self.is_cancelled = True
 
-    def finish(self, *outputs: OutputValue, timings: Timings = Timings(), profile: Sequence[LayerTime] = ()) -> None:  # noqa: B008 - immutable
+    def finish(self, *outputs: FakeOutput, timings: Timings = Timings(), profile: Sequence[LayerTime] = ()) -> None:  # noqa: B008 - immutable
         """End it with outputs, even where it was cancelled: a late answer."""
-        self.deliver(Outcome(outputs, timings, profile=profile))
+        forms = [OutputForm(each.element_type, each.shape) for each in outputs]
+        elapsed_ms = timings.server_ms + timings.wire_ms
+        self.deliver(Outcome(forms, [each.data for each in outputs], timings, elapsed_ms, profile=profile))
 
     def fail(self, error: InferwireError, profile: Sequence[LayerTime] = ()) -> None:
         """End it with an error."""

@@ -117,17 +117,16 @@ class Timings(NamedTuple):
     server_ms: float = 0.0
     wire_ms: float = 0.0
 
+    def seen_by_client(self, elapsed_ms: float) -> Timings:
+        """Add what a client that waited so long knows besides."""
+        return self._replace(wire_ms=max(0.0, elapsed_ms - self.server_ms))
 
-class OutputValue(NamedTuple):
-    """An output as it came: bytes in wire form that stay valid as long as somebody holds them.
 
-    There are no bytes of one that the server keeps.
-    """
+class OutputForm(NamedTuple):
+    """An output without its bytes."""
 
-    position: int
     element_type: ElementType
     shape: tuple[int, ...]
-    data: WireBytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +151,21 @@ class LayerTime:
 
 
 class Outcome(NamedTuple):
-    """How an execution ended: with outputs, or with an error; the times of its layers where they were wanted."""
+    """How an execution ended: with outputs, or with an error.
 
-    outputs: Sequence[OutputValue] = ()
+    Attributes:
+        forms: What the outputs are, in the model's order; the same object for executions that ran together.
+        data: Their bytes in wire form, which stay valid as long as somebody holds them; None for what the server keeps.
+        timings: The times that the server tells.
+        elapsed_ms: How long this client waited for it.
+        error: What went wrong, if anything did.
+        profile: The times of its layers where they were wanted.
+    """
+
+    forms: Sequence[OutputForm] = ()
+    data: Sequence[WireBytes | None] = ()
     timings: Timings = Timings()
+    elapsed_ms: float = 0.0
     error: InferwireError | None = None
     profile: Sequence[LayerTime] = ()
 
