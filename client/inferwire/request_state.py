@@ -46,7 +46,7 @@ class Run:
         phase: How far it is.
         error: Why it has no outputs; raised by every wait.
         outcome: The answer, until it is stored.
-        execution: What it is on the transport, once it is sent.
+        execution: What it is on the transport while it is there.
         done: Set at the very end, after the callback.
         callback_thread: The thread that runs the callback now.
         pid: The process that began it.
@@ -190,9 +190,11 @@ class RequestState:
     def sent(self, run: Run, execution: Execution) -> None:
         """Note how to cancel the execution; cancel it now if that was asked for meanwhile."""
         run.execution = execution
-        # Whoever cancels sets the phase first and then looks for this, so that one of us sees the other.
-        if run.phase is Phase.CANCELLED:
-            execution.cancel()
+        # Whoever cancels or ends it sets the phase first and then looks for this, so that one of us sees the other.
+        if run.phase is not Phase.RUNNING:
+            run.execution = None
+            if run.phase is Phase.CANCELLED:
+                execution.cancel()
 
     def finish(self, run: Run, outcome: Outcome, store: Callable[[Run, Outcome], RuntimeError | None]) -> bool:
         """Have an answer stored and make the request idle again; false where it comes too late."""
@@ -201,6 +203,7 @@ class RequestState:
                 return False
             run.error = store(run, outcome)
             run.phase = Phase.ENDED
+            run.execution = None
             self._is_busy = False
             return True
 
@@ -210,6 +213,7 @@ class RequestState:
             if run.phase is not Phase.RUNNING:
                 return False
             run.phase = Phase.ANSWERED
+            run.execution = None
             run.outcome = outcome
             return True
 
@@ -232,8 +236,9 @@ class RequestState:
             run.phase = Phase.CANCELLED
             run.error = Cancelled(CANCELLED)
             self._is_busy = False
-        if run.execution is not None:
-            run.execution.cancel()
+        execution, run.execution = run.execution, None
+        if execution is not None:
+            execution.cancel()
         if run.answered is not None:
             run.answered.set()
         return run

@@ -13,12 +13,10 @@ from inferwire.transport.outgoing import (
     LONGEST_HOLD_S,
     MOST_EXECUTIONS,
     Batch,
-    EncodedHeader,
     Outgoing,
-    StreamExecution,
-    count_answers,
 )
 from inferwire.transport.protocol import Timings
+from inferwire.transport.stream_execution import EncodedHeader, StreamExecution, count_answers
 
 TIMEOUT_S = 30
 
@@ -33,7 +31,8 @@ class Rig:
         self._ids = count(1)
 
     def put(self, header: EncodedHeader, byte_size: int = 1) -> StreamExecution:
-        execution = StreamExecution(next(self._ids), header, [], lambda _: None, self.drop, byte_size)
+        execution = StreamExecution([], lambda _: None)
+        execution.id, execution.encoded, execution.byte_size = next(self._ids), header, byte_size
         self.wanted[execution.id] = execution
         self.outgoing.put(execution)
         return execution
@@ -150,10 +149,10 @@ def test_what_was_cancelled_under_way_is_waited_for_no_more(rig: Rig, pool: Thre
     one, two, _ = rig.under_way(header, 3)
     rig.put(header)
     batch = sleeping(rig, pool)
-    one.cancel()
+    rig.drop(one)
     cancelled = batch.result(TIMEOUT_S)
     assert (ids(cancelled), cancelled.cancels) == ([], [one.id])
-    two.cancel()
+    rig.drop(two)
     batch = rig.outgoing.take()
     assert (ids(batch), batch.cancels) == ([[5]], [two.id])
 
@@ -161,9 +160,9 @@ def test_what_was_cancelled_under_way_is_waited_for_no_more(rig: Rig, pool: Thre
 def test_what_is_cancelled_before_it_was_sent_is_not_sent(rig: Rig) -> None:
     header = stackable()
     rig.put(header)
-    rig.put(header).cancel()
+    rig.drop(rig.put(header))
     alone = rig.put(EncodedHeader(b""))
-    alone.cancel()
+    rig.drop(alone)
     batch = rig.outgoing.take()
     assert (ids(batch), batch.cancels) == ([[1]], [2, 3])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TypeAlias
 
-from inferwire.transport.protocol import Outcome, Timings, WireBytes
+from inferwire.transport.stream_execution import EncodedHeader, Flow, StreamExecution
 
 MOST_EXECUTIONS = 64
 """How many executions, or stacks of them, one message carries at the most, so that answers begin to come early."""
@@ -26,82 +26,8 @@ MOST_EXECUTIONS = 64
 MOST_BYTES = 1 << 20
 """How many bytes of inputs one message gathers; a single execution may have more."""
 
-_SMOOTHING = 1 / 8
-"""How much the latest answer counts in what is known of a flow."""
-
 LONGEST_HOLD_S = 0.005
 """How long an execution waits for others at the most, should what is under way take longer than it did."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class EncodedHeader:
-    """An execution as a message without its ids. Compared by identity.
-
-    Attributes:
-        most_stacked: How many executions of this header may travel as one; 1 for each by itself.
-    """
-
-    data: bytes
-    most_stacked: int = 1
-
-
-@dataclass(slots=True, eq=False)
-class Flow:
-    """The executions of one header that are under way, where they may be stacked.
-
-    The writing thread alone changes `sent`, the reading one all else: neither needs a lock.
-
-    Attributes:
-        sent: How many were sent, but for those that were withdrawn later.
-        answered: How many of these were answered.
-        spared_ms: By how much messages took longer than inferences of late: what is to be gained by fewer of them.
-    """
-
-    sent: int = 0
-    answered: int = 0
-    spared_ms: float = 0.0
-
-    def learn(self, count: int, wire_ms: float, inference_ms: float) -> None:
-        """Take note of so many answers: how long their message was under way, and the inference for which it was."""
-        self.answered += count
-        self.spared_ms += (wire_ms - inference_ms - self.spared_ms) * _SMOOTHING
-
-    @property
-    def worthwhile(self) -> int:
-        """How many that wait are worth a message. The server is not to wait for those that keep its device busy."""
-        return max(self.sent - self.answered, 1) if self.spared_ms > 0 else 1
-
-
-@dataclass(slots=True, eq=False)
-class StreamExecution:
-    """An execution on its way. Cancelling it drops its outcome at once.
-
-    Attributes:
-        byte_size: How many bytes its inputs have.
-        flow: What it is counted in once it is sent, if it may be stacked.
-        sent_at: When that was.
-    """
-
-    id: int
-    header: EncodedHeader
-    inputs: Sequence[WireBytes]
-    deliver: Callable[[Outcome], None]
-    drop: Callable[[StreamExecution], None]
-    byte_size: int
-    started: float = field(default_factory=perf_counter)
-    flow: Flow | None = None
-    sent_at: float = 0.0
-
-    def cancel(self) -> None:
-        """Drop the outcome and tell the server. Safe to call from a destructor."""
-        self.drop(self)
-
-
-def count_answers(executions: Sequence[StreamExecution], timings: Timings, now: float) -> None:
-    """Count the answers to executions that ran together, which came now."""
-    if executions and executions[0].flow is not None:
-        wire_ms = (now - executions[0].sent_at) * 1000 - timings.server_ms
-        executions[0].flow.learn(len(executions), wire_ms, timings.inference_ms)
 
 
 Stack: TypeAlias = list[StreamExecution]
@@ -218,13 +144,13 @@ class Outgoing:
         return batch
 
     def _sort_in(self, execution: StreamExecution, batch: Batch) -> None:
-        if execution.header.most_stacked == 1:
+        if execution.encoded.most_stacked == 1:
             if execution.id in self._wanted:
                 batch.stacks.append([execution])
             return
         if not self._held:
             self._held_until = self._clock() + self._longest_hold_s
-        self._held.setdefault(execution.header, []).append(execution)
+        self._held.setdefault(execution.encoded, []).append(execution)
 
     def _cancel(self, execution: StreamExecution, batch: Batch) -> None:
         batch.cancels.append(execution.id)
@@ -267,7 +193,7 @@ class Outgoing:
     def _is_quiet(self, execution: StreamExecution) -> bool:
         """Whether one that comes while others are held wakes nobody: that would cost more than it is about."""
         is_small = execution.byte_size * MOST_EXECUTIONS <= self.most_bytes
-        return execution.header is self._quiet and is_small and len(self._new) <= self._quiet_up_to
+        return execution.encoded is self._quiet and is_small and len(self._new) <= self._quiet_up_to
 
     def _wake(self) -> None:
         self.is_asleep = False

@@ -6,7 +6,6 @@ Owns what an execution's header is on the wire, made once for as long as the mod
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from inferwire.errors import SessionLost, TooLarge
@@ -14,8 +13,9 @@ from inferwire.transport import codec
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Link
 from inferwire.transport.large_execution import LargeExecution
-from inferwire.transport.outgoing import EncodedHeader
-from inferwire.transport.protocol import Execution, ExecutionHeader, Outcome, SequenceMark, Target, WireBytes
+from inferwire.transport.protocol import ExecutionHeader, SequenceMark, Target
+from inferwire.transport.stream_execution import EncodedHeader
+from inferwire.transport.submission import Submission, Undo
 
 
 class Sender:
@@ -27,28 +27,26 @@ class Sender:
         self._headers: weakref.WeakKeyDictionary[ExecutionHeader, tuple[str, EncodedHeader]] = (
             weakref.WeakKeyDictionary()
         )
-        self._latest: tuple[ExecutionHeader | None, str, EncodedHeader] = (None, "", EncodedHeader(b""))
+        self._latest: tuple[Link | None, ExecutionHeader | None, EncodedHeader] = (None, None, EncodedHeader(b""))
 
     def __repr__(self) -> str:
         return f"<Sender to {self._address}: {len(self._headers)} headers>"
 
-    def send(
-        self,
-        link: Link,
-        header: ExecutionHeader,
-        inputs: Sequence[WireBytes],
-        deliver: Callable[[Outcome], None],
-    ) -> Execution:
-        """Send an execution on one link."""
-        encoded = self._encoded(link, header)
-        byte_size = sum(map(len, inputs))
+    def send(self, link: Link, submission: Submission) -> Undo:
+        """Send an execution on one link; give what takes it back."""
+        latest_link, latest_header, encoded = self._latest
+        if latest_link is not link or latest_header is not submission.header:
+            encoded = self._encoded(link, submission.header)
+            self._latest = (link, submission.header, encoded)
+        byte_size = sum(map(len, submission.inputs))
         if byte_size < link.stream.large_bytes:
-            return link.stream.submit(encoded, inputs, byte_size, deliver)
+            link.stream.submit(submission, encoded, byte_size)
+            return link.stream.cancel
         if byte_size > link.stream.most_bytes:
             raise too_large(byte_size, link.stream.most_bytes, self._address)
-        execution = LargeExecution(link.channel, self._address, link.metadata, deliver)
-        execution.start(encoded.data, inputs)
-        return execution
+        large = LargeExecution(link.channel, self._address, link.metadata, submission.take)
+        large.start(encoded.data, submission.inputs)
+        return lambda _: large.cancel()
 
     def target_on(self, link: Link, target: Target, sequence: SequenceMark | None = None) -> Target:
         """Name a model as the link's session knows it, compiling it there where it does not.
@@ -67,14 +65,10 @@ class Sender:
 
     def _encoded(self, link: Link, header: ExecutionHeader) -> EncodedHeader:
         target = self.target_on(link, header.target, header.sequence)
-        latest, name, encoded = self._latest
-        if latest is header and name == target.name:
-            return encoded
         known = self._headers.get(header)
         if known is None or known[0] != target.name:
             known = target.name, EncodedHeader(codec.encode_header(replace(header, target=target)), header.most_stacked)
             self._headers[header] = known
-        self._latest = (header, *known)
         return known[1]
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from time import perf_counter
 
 import grpc
 
 from inferwire.errors import Cancelled, InferwireError, ServerUnavailable
 from inferwire.transport import codec, rpc
-from inferwire.transport.outgoing import MOST_BYTES, Batch, EncodedHeader, Outgoing, StreamExecution, count_answers
+from inferwire.transport.outgoing import MOST_BYTES, Batch, Outgoing
 from inferwire.transport.protocol import Outcome, WireBytes
+from inferwire.transport.stream_execution import EncodedHeader, StreamExecution, count_answers
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1.inference_pb2 import (
     Execution,
@@ -41,6 +42,7 @@ class SessionStream:
         welcome: What the server said first.
         most_bytes: The largest message the server takes.
         large_bytes: From what size on an execution is better a call of its own.
+        is_open: Whether executions can be sent on it.
     """
 
     def __init__(self, channel: grpc.Channel, address: str, hello: SessionHello, timeout_s: float) -> None:
@@ -49,6 +51,7 @@ class SessionStream:
         self._ids = itertools.count(1)
         self._pending: dict[int, StreamExecution] = {}
         self._outgoing = Outgoing(self._pending)
+        self.is_open = True
         self._ended: InferwireError | None = None
         self._welcomed = threading.Event()
         self._is_closing = False
@@ -62,21 +65,17 @@ class SessionStream:
         state = "open" if self.is_open else "ended"
         return f"<SessionStream {self._address}: {state}, {len(self._pending)} in flight>"
 
-    @property
-    def is_open(self) -> bool:
-        """Whether executions can be sent on it."""
-        return self._ended is None
-
-    def submit(
-        self, header: EncodedHeader, inputs: Sequence[WireBytes], byte_size: int, deliver: Callable[[Outcome], None]
-    ) -> StreamExecution:
-        """Send an execution with so many bytes; where the stream ends first, it is delivered the stream's error."""
-        execution = StreamExecution(next(self._ids), header, inputs, deliver, self.cancel, byte_size)
-        self._pending[execution.id] = execution
+    def submit(self, execution: StreamExecution, encoded: EncodedHeader, byte_size: int) -> None:
+        """Send an execution with so many bytes; where the stream ends first, it fails with the stream's error."""
+        execution.id = id_ = next(self._ids)
+        execution.encoded = encoded
+        execution.byte_size = byte_size
+        execution.flow = None
+        execution.started = perf_counter()
+        self._pending[id_] = execution
         self._outgoing.put(execution)
-        if self._ended is not None and self._pending.pop(execution.id, None):
-            deliver(Outcome(error=self._ended))
-        return execution
+        if self._ended is not None and self._pending.pop(id_, None):
+            execution.fail(Outcome(error=self._ended))
 
     def cancel(self, execution: StreamExecution) -> None:
         """Drop an execution's outcome and tell the server; nothing where it has ended.
@@ -160,11 +159,15 @@ class SessionStream:
         for execution, outcome in zip(executions, outcomes, strict=True):
             if execution is not None and pending.pop(execution.id, None):
                 delivered.append(execution)
-                execution.deliver(outcome)
+                if outcome.error is None:
+                    execution.deliver(outcome)
+                else:
+                    execution.fail(outcome)
         count_answers(delivered, outcomes[0].timings, now)
 
     def _end(self, error: InferwireError) -> None:
         self._ended = error
+        self.is_open = False
         self.finish()
         self._welcomed.set()
         while self._pending:
@@ -172,7 +175,7 @@ class SessionStream:
                 _, execution = self._pending.popitem()
             except KeyError:
                 break
-            execution.deliver(Outcome(error=error))
+            execution.fail(Outcome(error=error))
 
 
 def _join(batch: Batch) -> bytes:
@@ -182,6 +185,6 @@ def _join(batch: Batch) -> bytes:
     for stack in batch.stacks:
         # Fields may stand in any order: the ids, which alone are new, go behind the header as it is.
         ids = Execution(ids=[each.id for each in stack]).SerializeToString()
-        parts.append(framing.field(SessionRequest.EXECUTIONS_FIELD_NUMBER, stack[0].header.data + ids))
+        parts.append(framing.field(SessionRequest.EXECUTIONS_FIELD_NUMBER, stack[0].encoded.data + ids))
         buffers += stack[0].inputs if len(stack) == 1 else zip(*[each.inputs for each in stack], strict=True)
     return framing.join(b"".join(parts), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)

@@ -9,19 +9,29 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from inferwire.errors import InferwireError
 from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
-from inferwire.transport.protocol import Execution, ExecutionHeader, Outcome, WireBytes
+from inferwire.transport.protocol import ExecutionHeader, Outcome, WireBytes
+from inferwire.transport.stream_execution import StreamExecution
 
-Send = Callable[[Link, ExecutionHeader, Sequence[WireBytes], Callable[[Outcome], None]], Execution]
+Undo: TypeAlias = Callable[[StreamExecution], None]
+"""Takes an execution back that was sent; nothing where it has ended."""
 
 
-class Submission:
-    """One execution, however often it is sent. Cancelling it drops its outcome at once."""
+class Submission(StreamExecution):
+    """One execution, however often it is sent. Cancelling it drops its outcome at once.
 
-    __slots__ = ("_deliver", "_execution", "_inputs", "_link", "_retries", "header")
+    Attributes:
+        header: All of it that stays the same while shapes do.
+        link: The connection that it was last sent on.
+    """
+
+    link: Link | None = None
+    _undo: Undo | None = None
+    _is_given_up = False
 
     def __init__(
         self,
@@ -31,63 +41,45 @@ class Submission:
         retries: Retries,
     ) -> None:
         self.header = header
-        self._inputs = inputs
-        self._deliver: Callable[[Outcome], None] | None = deliver
-        self._retries: Retries | None = retries if header.is_retryable else None
-        self._execution: Execution | None = None
-        self._link: Link | None = None
+        self.inputs = inputs
+        self.deliver = deliver
+        self._retries: Retries | None = retries
 
     def __repr__(self) -> str:
-        return f"<Submission of {self.header.target.name!r}: {'in flight' if self._deliver else 'ended'}>"
+        return f"<Submission of {self.header.target.name!r}: {'given up' if self._is_given_up else 'wanted'}>"
 
-    @property
-    def link(self) -> Link | None:
-        """The connection it was last sent on."""
-        return self._link
-
-    def send(self, send: Send, link: Link) -> None:
+    def send(self, send: Callable[[Link, Submission], Undo], link: Link) -> None:
         """Send it on a connection, unless it was cancelled."""
-        self._link, inputs = link, self._inputs
-        if self._deliver is None:
+        self.link = link
+        if self._is_given_up:
             return
-        execution = send(link, self.header, inputs, self._take)
-        # Whoever cancels clears the outcome's receiver first and then looks for this, so that one of us sees the other.
-        self._execution = execution
-        if self._deliver is None:
-            self._forget()
-            execution.cancel()
+        self._undo = undo = send(link, self)
+        # Whoever cancels sets the flag first and then looks for this, so that one of us sees the other.
+        if self._is_given_up:
+            undo(self)
 
-    def fail(self, error: InferwireError) -> None:
-        """End it with an error."""
-        self._end(Outcome(error=error))
+    def take(self, outcome: Outcome) -> None:
+        """Take what one sending has come to."""
+        if outcome.error is None:
+            self.deliver(outcome)
+        else:
+            self.fail(outcome)
+
+    def fail(self, outcome: Outcome) -> None:
+        """Send it once more where a connection was lost, or end it with the error."""
+        retries, self._retries = self._retries, None
+        if self._is_given_up:
+            return
+        if retries is not None and self.header.is_retryable and isinstance(outcome.error, LOST):
+            retries.put(self)
+        else:
+            self.deliver(outcome)
 
     def cancel(self) -> None:
         """Drop the outcome and tell the server. Safe to call from a destructor."""
-        self._deliver = None
-        execution = self._execution
-        self._forget()
-        if execution is not None:
-            execution.cancel()
-
-    def _take(self, outcome: Outcome) -> None:
-        """Take what one sending has come to."""
-        retries = self._retries
-        if outcome.error is None or retries is None or self._deliver is None or not isinstance(outcome.error, LOST):
-            self._end(outcome)
-        else:
-            self._retries = None
-            retries.put(self)
-
-    def _end(self, outcome: Outcome) -> None:
-        deliver, self._deliver = self._deliver, None
-        self._forget()
-        if deliver is not None:
-            deliver(outcome)
-
-    def _forget(self) -> None:
-        """Let go of the tensors, and of what leads back here."""
-        self._inputs = ()
-        self._execution = None
+        self._is_given_up = True
+        if self._undo is not None:
+            self._undo(self)
 
 
 class Retries:
@@ -97,7 +89,7 @@ class Retries:
     each of them, and none of gRPC's threads waits for it.
     """
 
-    def __init__(self, send: Send, replace: Callable[[Link], Link]) -> None:
+    def __init__(self, send: Callable[[Link, Submission], Undo], replace: Callable[[Link], Link]) -> None:
         self._send = send
         self._replace = replace
         self._lock = threading.Lock()
@@ -143,11 +135,12 @@ class Retries:
 
     def _send_again(self, submission: Submission, link: Link | InferwireError) -> None:
         if isinstance(link, InferwireError):
-            submission.fail(link)
+            submission.fail(Outcome(error=link))
             return
         try:
             submission.send(self._send, link)
         except InferwireError as error:
-            submission.fail(error)
+            submission.fail(Outcome(error=error))
         except Exception as error:  # noqa: BLE001 - whoever waits for the execution must hear of it
-            submission.fail(InferwireError(f"sending the execution again failed: {error!r}; this is a bug"))
+            bug = InferwireError(f"sending the execution again failed: {error!r}; this is a bug")
+            submission.fail(Outcome(error=bug))

@@ -1,0 +1,94 @@
+"""An execution as a stream sees it, and what the stream counts of those that are alike.
+
+Knows neither messages nor the wire, and nothing of how often an execution may be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from inferwire.transport.protocol import Outcome, Timings, WireBytes
+
+_SMOOTHING = 1 / 8
+"""How much the latest answer counts in what is known of a flow."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class EncodedHeader:
+    """An execution as a message without its ids. Compared by identity.
+
+    Attributes:
+        most_stacked: How many executions of this header may travel as one; 1 for each by itself.
+    """
+
+    data: bytes
+    most_stacked: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Flow:
+    """The executions of one header that are under way, where they may be stacked.
+
+    The writing thread alone changes `sent`, the reading one all else: neither needs a lock.
+
+    Attributes:
+        sent: How many were sent, but for those that were withdrawn later.
+        answered: How many of these were answered.
+        spared_ms: By how much messages took longer than inferences of late: what is to be gained by fewer of them.
+    """
+
+    sent: int = 0
+    answered: int = 0
+    spared_ms: float = 0.0
+
+    def learn(self, count: int, wire_ms: float, inference_ms: float) -> None:
+        """Take note of so many answers: how long their message was under way, and the inference for which it was."""
+        self.answered += count
+        self.spared_ms += (wire_ms - inference_ms - self.spared_ms) * _SMOOTHING
+
+    @property
+    def worthwhile(self) -> int:
+        """How many that wait are worth a message. The server is not to wait for those that keep its device busy."""
+        return max(self.sent - self.answered, 1) if self.spared_ms > 0 else 1
+
+
+class StreamExecution:
+    """An execution that may be sent on a stream, and on another one if that is lost.
+
+    Attributes:
+        inputs: The bytes of its inputs.
+        deliver: What is told of its outcome.
+        id: What it is called on the stream, and all that follows as well is of its latest sending.
+        encoded: Its header there.
+        byte_size: How many bytes its inputs have.
+        started: When it was submitted to the stream.
+        flow: What it is counted in once it is sent, if it may be stacked.
+        sent_at: When that was.
+    """
+
+    # One is made for every inference: what is set later is the class's until then.
+    id = 0
+    encoded = EncodedHeader(b"")
+    byte_size = 0
+    started = 0.0
+    flow: Flow | None = None
+    sent_at = 0.0
+
+    def __init__(self, inputs: Sequence[WireBytes], deliver: Callable[[Outcome], None]) -> None:
+        self.inputs = inputs
+        self.deliver = deliver
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}: {self.byte_size} bytes>"
+
+    def fail(self, outcome: Outcome) -> None:
+        """Hear that it has come to an error."""
+        self.deliver(outcome)
+
+
+def count_answers(executions: Sequence[StreamExecution], timings: Timings, now: float) -> None:
+    """Count the answers to executions that ran together, which came now."""
+    if executions and executions[0].flow is not None:
+        wire_ms = (now - executions[0].sent_at) * 1000 - timings.server_ms
+        executions[0].flow.learn(len(executions), wire_ms, timings.inference_ms)
