@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -104,10 +105,7 @@ class AsyncInferQueue:
         Raises:
             BaseException: What went wrong since somebody last asked, as `wait_all`.
         """
-        with CALLBACK_THREADS.blocking(), self._changed:
-            self._wait_for(lambda: bool(self._idle))
-            self._raise_error()
-            return self._idle[0]
+        return self._wait_for_idle(lambda: self._idle[0])
 
     def set_callback(self, callback: Callable[[InferRequest, Any], object]) -> None:
         """Have `callback(request, userdata)` called after each inference that succeeded.
@@ -153,12 +151,12 @@ class AsyncInferQueue:
         at = self._take_idle()
         previous = self._userdata[at]
         self._userdata[at] = userdata
-        run = Run(callback=None if self._callback is None else self._call_backs[at], ended=self._ends[at])
+        run = Run(None if self._callback is None else self._call_backs[at], self._ends[at])
         try:
             self._requests[at].start_in_pool(inputs, share, run)
         except BaseException:
             self._userdata[at] = previous
-            self._give_back(at, None)
+            self._give_back(at)
             raise
 
     async def infer_async(self, inputs: Any = None, share_inputs: bool = False) -> OVDict:
@@ -181,7 +179,7 @@ class AsyncInferQueue:
         try:
             return await self._requests[at].infer_async(inputs, share_inputs)
         finally:
-            self._give_back(at, None)
+            self._give_back(at)
 
     async def map_async(self, inputs: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[OVDict]:
         """Run an inference on each of the inputs and yield the results in their order; not in openvino.
@@ -227,13 +225,21 @@ class AsyncInferQueue:
             self._raise_error()
 
     def _take_idle(self) -> int:
-        with self._lock:
-            if self._idle and self._error is None:
+        # Several may take one at once, and the lock is only for those that have to wait for it.
+        if self._error is None and self._idle:
+            try:
                 return self._idle.popleft()
+            except IndexError:
+                pass
+        return self._wait_for_idle(self._idle.popleft)
+
+    def _wait_for_idle(self, take: Callable[[], int]) -> int:
         with CALLBACK_THREADS.blocking(), self._changed:
-            self._wait_for(lambda: bool(self._idle))
-            self._raise_error()
-            return self._idle.popleft()
+            while True:
+                self._wait_for(lambda: bool(self._idle))
+                self._raise_error()
+                with suppress(IndexError):
+                    return take()
 
     def _wait_for(self, condition: Callable[[], bool]) -> None:
         """Wait until something is so, unless only the process that forked this one would see it."""
@@ -247,26 +253,38 @@ class AsyncInferQueue:
 
     async def _await_idle(self) -> int:
         """Take an idle request once there is one; whoever asked first is first."""
-        with self._changed:
-            if self._idle:
-                return self._idle.popleft()
-            turn = Handover[int](lambda at: self._give_back(at, None))
+        turn = Handover[int](self._give_back)
+        with self._lock:
             self._turns.append(turn)
+            self._waiting += 1
+        self._hand_out()
         return await turn.wait()
 
-    def _give_back(self, at: int, error: BaseException | None) -> None:
-        with self._lock:
-            if error is not None:
-                self._error = self._error or error
-            while self._turns:
-                if self._turns.popleft().give(at):
-                    return
-            self._idle.append(at)
-            if self._waiting:
-                self._changed.notify_all()
+    def _give_back(self, at: int) -> None:
+        self._idle.append(at)
+        # Whoever waits counts itself first and then looks at what is idle, so that one of us sees the other.
+        if self._waiting:
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        """Give what is idle to the tasks that wait for it, and wake the threads that do."""
+        with self._changed:
+            while self._turns and self._idle:
+                at = self._idle.popleft()
+                self._waiting -= 1
+                if not self._turns.popleft().give(at):
+                    self._idle.append(at)
+            self._changed.notify_all()
 
     def _ended(self, at: int, run: Run) -> None:
-        self._give_back(at, run.error)
+        if run.error is not None:
+            self._note(run.error)
+        self._give_back(at)
+
+    def _note(self, error: BaseException) -> None:
+        """Keep what went wrong first for whoever asks next."""
+        with self._lock:
+            self._error = self._error or error
 
     def _call_back(self, at: int) -> None:
         """Run the user's callback; what it raises is kept for whoever asks next, with its type."""
@@ -274,8 +292,7 @@ class AsyncInferQueue:
             if self._callback is not None:
                 self._callback(self._requests[at], self._userdata[at])
         except BaseException as error:  # noqa: BLE001 - raised again by the next call that asks
-            with self._changed:
-                self._error = self._error or error
+            self._note(error)
 
     def _raise_error(self) -> None:
         error, self._error = self._error, None

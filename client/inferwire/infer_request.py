@@ -145,7 +145,7 @@ class InferRequest(TensorAccess):
                 the connection fails; `inferwire.InferwireError` where the server or network says so.
         """
         run = Run(is_awaited=True)
-        self._send(self._prepare(inputs, shares_inputs(share_inputs, shared_memory), None, run), run)
+        self._submit(self._prepare(inputs, shares_inputs(share_inputs, shared_memory), None, run), run)
         self._receive(run)
         run.raise_error()
         return self._collect(share=share_outputs, decode_strings=decode_strings)
@@ -172,7 +172,6 @@ class InferRequest(TensorAccess):
         ended = Ending()
         run = Run(ended=ended.tell)
         header = self._prepare(inputs, share_inputs, None, run)
-        self._state.begin(run)
         try:
             if self._model.transport.is_ready(header):
                 self._submit(header, run)
@@ -208,7 +207,7 @@ class InferRequest(TensorAccess):
         run = Run()
         header = self._prepare(inputs, shares_inputs(share_inputs, shared_memory), userdata, run)
         run.callback = self._bound_callback()
-        self._send(header, run)
+        self._submit(header, run)
 
     def wait(self) -> None:
         """Wait until the execution that runs has ended and its callback returned.
@@ -335,10 +334,10 @@ class InferRequest(TensorAccess):
 
     def start_in_pool(self, inputs: Any, share_inputs: bool, run: Run) -> None:
         """Start an execution that a pool has prepared; for the SDK's own use, not in openvino."""
-        self._send(self._prepare(inputs, share_inputs, None, run), run)
+        self._submit(self._prepare(inputs, share_inputs, None, run), run)
 
     def _prepare(self, inputs: Any, share_inputs: bool, userdata: Any, run: Run) -> ExecutionHeader:
-        """Make the request busy and bring the inputs in; what fails leaves it idle."""
+        """Make the request busy, bring the inputs in and begin the execution; what fails leaves it idle."""
         self._state.claim()
         try:
             tensors = self._tensors
@@ -346,17 +345,17 @@ class InferRequest(TensorAccess):
             if userdata is not None:
                 self._take_userdata(userdata)
             run.freight = freight = tensors.freight(self._model.transport)
-            return self._model.header(freight, None if self._states is None else self._states.mark())
+            header = freight.header
+            if header is None:
+                header = self._model.header(freight, None if self._states is None else self._states.mark())
         except BaseException:
             self._state.abandon()
             raise
-
-    def _send(self, header: ExecutionHeader, run: Run) -> None:
         self._state.begin(run)
-        self._submit(header, run)
+        return header
 
     def _submit(self, header: ExecutionHeader, run: Run) -> None:
-        """Hand an execution that has begun to the transport; what fails ends it."""
+        """Hand an execution to the transport; what fails ends it."""
         buffers = () if run.freight is None else run.freight.buffers
         try:
             execution = self._model.transport.submit(header, buffers, partial(self._deliver, run))

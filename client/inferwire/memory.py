@@ -221,7 +221,7 @@ class Dense(Memory):
     def load_wire(self, shape: tuple[int, ...], data: Buffer) -> None:
         """Take the shape and the elements of a message; where only the elements are new, as bytes."""
         if shape == self.shape and not self.row.is_string:
-            view = self._view_bytes()
+            view = self._bytes or self._view_bytes()
             if len(data) == len(view) and not view.readonly:
                 if self._kept is not None:
                     self._have()

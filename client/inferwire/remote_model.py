@@ -74,8 +74,6 @@ class RemoteModel:
 
     def header(self, freight: Freight, sequence: SequenceMark | None = None) -> ExecutionHeader:
         """Give the header of executions that take this along, and belong to this sequence if they do to one."""
-        if sequence is None and freight.header is not None:
-            return freight.header
         boxes = tuple([(at, part.box) for at, part in freight.reads.items()])
         keeps = tuple([(at, name.id) for at, name in freight.keeps.items()])
         key = (freight.shapes, sequence, boxes, keeps)

@@ -64,9 +64,9 @@ class Run:
 
     def __init__(
         self,
-        *,
         callback: Callable[[], object] | None = None,
         ended: Callable[[Run], None] | None = None,
+        *,
         is_awaited: bool = False,
     ) -> None:
         self.callback = callback

@@ -56,6 +56,7 @@ class RequestTensors:
         self._inputs = [_first_tensor(each) for each in ports.inputs]
         self._outputs = [_first_tensor(each) for each in ports.outputs]
         self._sources: list[Memory | Batch] = [tensor.memory for tensor in self._inputs]
+        self._targets: list[Memory] = [tensor.memory for tensor in self._outputs]
         self._freight: Freight | None = None
         self._versions: list[tuple[Memory, int]] = []
         self._postpones = False
@@ -86,9 +87,9 @@ class RequestTensors:
         """Find an input to read its tensor; without a position, the only one."""
         return _to_read("input", self.ports.inputs, index)
 
-    def output_port(self, index: int | None) -> ModelPort:
-        """Find an output to read its tensor; without a position, the only one."""
-        return _to_read("output", self.ports.outputs, index)
+    def output_at(self, index: int | None) -> Tensor:
+        """Give the tensor of an output; without a position, of the only one."""
+        return self._outputs[_to_read("output", self.ports.outputs, index).index]
 
     def get(self, port: ModelPort) -> Tensor:
         """Give the tensor of a port.
@@ -119,6 +120,7 @@ class RequestTensors:
         else:
             _check_output(port, tensor)
             self._outputs[port.index] = tensor
+            self._targets[port.index] = tensor.memory
 
     def set_batch(self, port: ModelPort, tensors: Sequence[Tensor]) -> None:
         """Make several tensors, one item of the batch each, those of an input.
@@ -195,8 +197,7 @@ class RequestTensors:
                 _refuse_to_send(port, shape)
         parts = [(at, source.kept_by(transport)) for at, source in enumerate(self._sources)]
         reads = {at: part for at, part in parts if part is not None}
-        memories = [tensor.memory for tensor in self._outputs]
-        names = [(at, each.reserve(transport, postpone=self._postpones)) for at, each in enumerate(memories)]
+        names = [(at, each.reserve(transport, postpone=self._postpones)) for at, each in enumerate(self._targets)]
         keeps = {at: name for at, name in names if name is not None}
         buffers = [source.wire_data() for at, source in enumerate(self._sources) if at not in reads]
         return Freight(shapes, buffers, reads, keeps)
@@ -205,7 +206,7 @@ class RequestTensors:
         """Keep what was made until a tensor changes, unless names of outputs are in it, which are used once."""
         self._forget()
         versions: list[tuple[Memory, int]] = []
-        for memory in (*self._sources, *[tensor.memory for tensor in self._outputs]):
+        for memory in (*self._sources, *self._targets):
             if isinstance(memory, Batch) or memory.version is None:
                 return
             versions.append((memory, memory.version))
@@ -228,10 +229,10 @@ class RequestTensors:
                 with other outputs.
         """
         kept = _NOTHING_KEPT if freight is None else freight.keeps
-        if len(forms) != len(self._outputs):
-            raise RuntimeError(f"the server gave {len(forms)} outputs, expected {len(self._outputs)}")
+        if len(forms) != len(self._targets):
+            raise RuntimeError(f"the server gave {len(forms)} outputs, expected {len(self._targets)}")
         for position, (element_type, shape) in enumerate(forms):
-            memory = self._outputs[position].memory
+            memory = self._targets[position]
             content = data[position]
             if memory.row is not element_type:
                 raise RuntimeError(

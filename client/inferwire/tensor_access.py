@@ -106,7 +106,7 @@ class TensorAccess:
         """
         index = self._index("get_output_tensor", args, kwargs)
         self._state.check_idle()
-        return Tensor.over(self._tensors.get(self._tensors.output_port(index)).memory)
+        return Tensor.over(self._tensors.output_at(index).memory)
 
     def set_tensor(self, port: str | ConstOutput, tensor: Tensor | RemoteTensor) -> None:
         """Make a tensor that of an input or output: its memory is read and written from now on.
@@ -283,6 +283,8 @@ class TensorAccess:
 
     def _index(self, function: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> int | None:
         """Read the overloads `(index)` and `()`."""
+        if len(args) == 1 and type(args[0]) is int and args[0] >= 0 and not kwargs:
+            return args[0]
         given = (*args, *kwargs.values()) if kwargs else args
         index = as_size(given[0]) if len(given) == 1 and kwargs.keys() <= {"index"} else None
         if given and index is None:
