@@ -15,9 +15,9 @@ from prometheus_client.metrics_core import (
 )
 
 from inferwire_server.core.batching import rows_of
+from inferwire_server.core.effects import Load
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.lane import ModelKey
-from inferwire_server.core.scheduler import Load
 from inferwire_server.core.tally import REFUSED, Histogram, Tally
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.models import Model

@@ -12,9 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
+from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop
 from inferwire_server.core.job import Apart, Job, JobState, Outcome, Work
 from inferwire_server.core.lane import LONGEST_TURN_S, Terms
-from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop
+from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 

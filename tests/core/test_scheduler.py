@@ -11,10 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.bindings import BindingTerms
+from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop
 from inferwire_server.core.fairness import CREDIT_S
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import Terms
-from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop
+from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.errors import ServingError
 
 CANCELLED = ServingError(Code.CANCELLED, "cancelled by the test")

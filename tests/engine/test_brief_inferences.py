@@ -14,9 +14,10 @@ import pytest
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
+from inferwire_server.core.effects import Load
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, Terms
-from inferwire_server.core.scheduler import Load, Scheduler
+from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.stacks import results
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source

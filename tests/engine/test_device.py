@@ -14,9 +14,10 @@ from structlog.testing import capture_logs
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.effects import Load
 from inferwire_server.core.job import Job, JobState, Timings, Work
 from inferwire_server.core.lane import ModelKey
-from inferwire_server.core.scheduler import Load, Scheduler
+from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec

@@ -11,8 +11,8 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.effects import Load
 from inferwire_server.core.job import Job, JobState, Work
-from inferwire_server.core.scheduler import Load
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Slot, Source
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec

@@ -15,9 +15,9 @@ from PIL import Image
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.effects import Load
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.model_states import ModelState
-from inferwire_server.core.scheduler import Load
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.catalogue import Served

@@ -8,75 +8,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Group
 from inferwire_server.core.bindings import Binding, Bindings
+from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop, Unbound
 from inferwire_server.core.fairness import FairShares
 from inferwire_server.core.job import Job, JobState, Outcome, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
 from inferwire_server.core.stacks import executions
 from inferwire_server.errors import ServingError, bug
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Run the jobs, all of one model, as one inference in this slot of it."""
-
-    jobs: tuple[Job, ...]
-    slot: int
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Cancel what this slot is running. It stays busy until it reports."""
-
-    model: ModelKey
-    slot: int
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The job has ended: tell whoever waits for it."""
-
-    job: Job
-
-
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """Nothing of a removed model runs any more: its slots may go."""
-
-    model: ModelKey
-
-
-@dataclass(frozen=True, slots=True)
-class Unbound:
-    """A binding has ended: forget what its slot holds, and tell its caller."""
-
-    binding: Binding
-    slot: int | None
-
-
-Effect: TypeAlias = Start | Stop | End | Drained | Unbound
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """How busy a device or one of its models is.
-
-    Attributes:
-        queued: How many executions wait: a stack counts as so many.
-        bound: How many callers are bound to slots of their own, or wait to be.
-    """
-
-    running: int
-    slots: int
-    queued: int
-    bound: int = 0
 
 
 class Scheduler:

@@ -14,9 +14,10 @@ import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.bindings import Binding
+from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop, Unbound
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
-from inferwire_server.core.scheduler import Drained, Effect, End, Load, Scheduler, Start, Stop, Unbound
+from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.engine.backend import Slot
 from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
 from inferwire_server.engine.quick_slot import Place

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.scheduler import Load
+from inferwire_server.core.effects import Load
 from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.engine.models import Engine
 from inferwire_server.errors import ServingError

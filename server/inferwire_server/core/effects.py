@@ -1,0 +1,66 @@
+"""What a scheduler has its engine do, and what it says of how busy it is: values, and nothing that decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from inferwire_server.core.bindings import Binding
+from inferwire_server.core.job import Job
+from inferwire_server.core.lane import ModelKey
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Run the jobs, all of one model, as one inference in this slot of it."""
+
+    jobs: tuple[Job, ...]
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Cancel what this slot is running. It stays busy until it reports."""
+
+    model: ModelKey
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The job has ended: tell whoever waits for it."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Nothing of a removed model runs any more: its slots may go."""
+
+    model: ModelKey
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """A binding has ended: forget what its slot holds, and tell its caller."""
+
+    binding: Binding
+    slot: int | None
+
+
+Effect: TypeAlias = Start | Stop | End | Drained | Unbound
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy a device or one of its models is.
+
+    Attributes:
+        queued: How many executions wait: a stack counts as so many.
+        bound: How many callers are bound to slots of their own, or wait to be.
+    """
+
+    running: int
+    slots: int
+    queued: int
+    bound: int = 0
