@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -19,6 +19,7 @@ from inferwire_server.core.job import Job, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.engine.backend import Slot
+from inferwire_server.engine.device_observer import Observer
 from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
 from inferwire_server.engine.quick_slot import Place
 from inferwire_server.engine.slot_runs import SlotRun
@@ -31,41 +32,6 @@ log = structlog.stdlib.get_logger()
 
 TURN_S = 0.0005
 """How long the inferences of one stack may keep the loop, before others have their turn."""
-
-
-class Observer(Protocol):
-    """Who is told of what happens on a device; the metrics.
-
-    A stack is one job that counts as its executions; `core.stacks.ends` says how they ended.
-    """
-
-    def job_submitted(self, device: str, model: ModelKey, count: int) -> None:
-        """A job of so many executions asks to be admitted: it is to be refused, or to end."""
-        ...
-
-    def job_refused(self, device: str, model: ModelKey, count: int) -> None:
-        """A job of so many executions was not admitted."""
-        ...
-
-    def inference_started(self, device: str, model: ModelKey, count: int) -> None:
-        """So many executions start to run as one inference."""
-        ...
-
-    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
-        """An inference that took so long has given the outputs of these works."""
-        ...
-
-    def job_ended(self, device: str, job: Job) -> None:
-        """A job has ended, in whatever way."""
-        ...
-
-    def job_answered(self, device: str, job: Job, wire_s: float, count: int) -> None:
-        """So many of an ended job's executions are answered; reading the request and writing the answer took that."""
-        ...
-
-    def model_gone(self, model: ModelKey) -> None:
-        """A model has run its last job."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

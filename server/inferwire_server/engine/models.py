@@ -19,7 +19,8 @@ from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
 from inferwire_server.engine.batch_properties import read_batching
-from inferwire_server.engine.device import Device, Observer
+from inferwire_server.engine.device import Device
+from inferwire_server.engine.device_observer import Observer
 from inferwire_server.engine.idle import Idleness
 from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
 from inferwire_server.errors import ServingError
