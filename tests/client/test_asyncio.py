@@ -211,3 +211,20 @@ def test_a_loop_that_has_gone_is_not_told(transport: FakeTransport, request_: ov
     request_.wait()
     assert request_.results["out"].tolist() == [[2, 2, 2]]
     task.cancel  # noqa: B018 - kept until here: a task that is dropped while it is pending complains
+
+
+def test_a_job_that_was_promised_to_a_loop_which_has_gone_is_idle_again(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    queue.start_async(ONES)
+
+    async def leave_while_waiting() -> None:
+        waiting = asyncio.create_task(queue.infer_async(ONES))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+
+    asyncio.run(leave_while_waiting())
+    finish(transport.executions[0])
+    assert queue.is_ready()
+    queue.wait_all()
