@@ -20,7 +20,8 @@ from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.protocol import ExecutionHeader, Outcome, SequenceMark, Target, TensorSpec
-from inferwire.transport.session_stream import LARGE_BYTES
+from inferwire.transport.session_stream import LARGE_BYTES, SessionStream
+from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
@@ -421,6 +422,39 @@ def test_a_large_execution_that_fails_says_why(server: ScriptedServer, transport
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.put)
     assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.Cancelled)
+
+
+def test_a_large_execution_that_is_cancelled_is_cancelled_on_the_server(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    def infer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        del request
+        context.add_callback(ended.set)
+        started.set()
+        ended.wait(TIMEOUT_S)
+        return b""
+
+    server.unary["Infer"] = infer
+    execution = transport.submit(HEADER, [bytes(LARGE_BYTES)], fail_if_called)
+    assert started.wait(TIMEOUT_S)
+    execution.cancel()
+    assert ended.wait(TIMEOUT_S)
+
+
+def fail_if_called(outcome: Outcome) -> None:
+    raise AssertionError(f"nobody wants {outcome}")
+
+
+def test_what_is_submitted_to_a_stream_that_has_ended_fails_as_the_stream_did(server: ScriptedServer) -> None:
+    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        stream = SessionStream(channel, "server", pb.SessionHello(), TIMEOUT_S)
+        stream.close(TIMEOUT_S)
+        assert not stream.is_open
+        outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        stream.submit(StreamExecution([DATA], outcomes.put), EncodedHeader(b""), len(DATA))
+        assert isinstance(outcomes.get_nowait().error, ov.Cancelled)
 
 
 def test_an_answer_that_cannot_be_read_ends_the_session(server: ScriptedServer, transport: GrpcTransport) -> None:
