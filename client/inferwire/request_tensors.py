@@ -203,15 +203,14 @@ class RequestTensors:
         return Freight(shapes, buffers, reads, keeps)
 
     def _keep(self, freight: Freight) -> None:
-        """Keep what was made until a tensor changes, unless names of outputs are in it, which are used once."""
+        """Keep what was made until a tensor changes, as it also does when the server keeps an output of it."""
         self._forget()
         versions: list[tuple[Memory, int]] = []
         for memory in (*self._sources, *self._targets):
             if isinstance(memory, Batch) or memory.version is None:
                 return
             versions.append((memory, memory.version))
-        if not freight.keeps:
-            self._freight, self._versions = freight, versions
+        self._freight, self._versions = freight, versions
 
     def _forget(self) -> None:
         self._freight, self._versions = None, []
