@@ -72,7 +72,7 @@ def test_an_execution_of_a_sequence_is_no_stack() -> None:
     wanted.sequence.id = 1
     plan = Plan.of(wanted, SESSION)
     assert plan.stack([b"abcd"], 2) is None
-    with pytest.raises(ServingError, match="a stack of 2 executions names a sequence or kept tensors"):
+    with pytest.raises(ServingError, match="a stack of 2 executions names a sequence, kept tensors or lent memory"):
         plan.each([b"abcd"], 2)
 
 

@@ -17,7 +17,7 @@ from inferwire_server.core.specs import PortKey
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.shared_segments import Segment, SharedSegments
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.service.values import Region, SharedPlace, SharedTensor, StoredTensor
+from inferwire_server.service.values import LentTensor, Region, SharedPlace, SharedTensor, StoredTensor
 
 MOST_REGIONS = 512
 """Each takes an open file, of which a process has about a thousand."""
@@ -90,8 +90,8 @@ class SharedMemoryService:
         self._mapped.clear()
 
     def bring_in(
-        self, inputs: Iterable[tuple[PortKey, Tensor | StoredTensor | SharedTensor]]
-    ) -> list[tuple[PortKey, Tensor | StoredTensor]]:
+        self, inputs: Iterable[tuple[PortKey, Tensor | StoredTensor | LentTensor | SharedTensor]]
+    ) -> list[tuple[PortKey, Tensor | StoredTensor | LentTensor]]:
         """Give inputs with those that lie in shared memory as tensors over it.
 
         Raises:

@@ -18,7 +18,8 @@ from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import PortKey, check_content
 from inferwire_server.core.tensors import Tensor, describe, zero_tensor
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.service.values import StoredTensor
+from inferwire_server.service.lent_memory import LentMemory
+from inferwire_server.service.values import LentTensor, StoredTensor
 
 
 @dataclass(eq=False, slots=True)
@@ -30,9 +31,14 @@ class _Shelf:
 
 
 class TensorService:
-    """Keeps tensors for sessions, each of which may keep so many bytes."""
+    """Keeps tensors for sessions, each of which may keep so many bytes.
 
-    def __init__(self, most_bytes: int) -> None:
+    Attributes:
+        lent: The memory that sessions' clients lend.
+    """
+
+    def __init__(self, most_bytes: int, lent: LentMemory | None = None) -> None:
+        self.lent = LentMemory() if lent is None else lent
         self._most_bytes = most_bytes
         self._shelves: dict[Session, _Shelf] = {}
 
@@ -81,13 +87,15 @@ class TensorService:
         kept = self._kept(stored)
         return kept if stored.box is None else cut(kept, stored.box)
 
-    def bring_in(self, inputs: Iterable[tuple[PortKey, Tensor | StoredTensor]]) -> list[tuple[PortKey, Tensor]]:
-        """Give inputs with those that are kept in their places.
+    def bring_in(
+        self, inputs: Iterable[tuple[PortKey, Tensor | StoredTensor | LentTensor]]
+    ) -> list[tuple[PortKey, Tensor]]:
+        """Give inputs with those that are kept or lent in their places.
 
         Raises:
-            ServingError: TENSOR_NOT_FOUND if one is not there.
+            ServingError: TENSOR_NOT_FOUND if one is not there; INVALID_INPUT for one that does not fit lent memory.
         """
-        return [(key, self.get(given) if isinstance(given, StoredTensor) else given) for key, given in inputs]
+        return [(key, given if isinstance(given, Tensor) else self._found(given)) for key, given in inputs]
 
     def keep_outputs(self, job: Job, keeps: Mapping[int, StoredTensor]) -> None:
         """Keep outputs of an ended job, as far as their sessions may keep more; the job then has them no more."""
@@ -105,8 +113,12 @@ class TensorService:
                 shelf.byte_size -= tensor.byte_size
 
     def end(self, session: Session) -> None:
-        """Free all that a session keeps."""
+        """Free all that a session keeps, and give back what it has lent."""
         self._shelves.pop(session, None)
+        self.lent.end(session)
+
+    def _found(self, given: StoredTensor | LentTensor) -> Tensor:
+        return self.get(given) if isinstance(given, StoredTensor) else self.lent.tensor(given)
 
     def _shelved(self, tensor: Tensor, stored: StoredTensor | None) -> Tensor:
         if stored is None or stored.session.has_ended or not self._has_room(stored, tensor.byte_size):

@@ -42,6 +42,16 @@ class StoredTensor:
 
 
 @dataclass(frozen=True, slots=True)
+class LentTensor:
+    """An input that lies at the beginning of memory that a session's client has lent."""
+
+    session: Session
+    memory_id: int
+    element_type: ElementType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Region:
     """A part of the shared memory of a key, under a name that callers use for it."""
 
@@ -97,7 +107,7 @@ class SequenceCall:
     is_end: bool = False
 
 
-Inputs: TypeAlias = tuple[tuple[PortKey, Tensor | StoredTensor | SharedTensor], ...]
+Inputs: TypeAlias = tuple[tuple[PortKey, Tensor | StoredTensor | LentTensor | SharedTensor], ...]
 """The inputs of an inference, each with a name or a position."""
 
 

@@ -90,6 +90,7 @@ RPC_OF_SESSIONS = {
     "inferwire.v1.TensorService.CreateTensor",
     "inferwire.v1.TensorService.PutTensor",
     "inferwire.v1.TensorService.GetTensor",
+    "inferwire.v1.TensorService.LendMemory",
     "inferwire.v1.ModelService.HasBlobs",
     "inferwire.v1.ModelService.Read",
     "inferwire.v1.ModelService.Compile",

@@ -190,7 +190,7 @@ class Execution(_message.Message):
 
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.TensorHeader]:
-        """The inputs, each with one entry in the message's `raw` unless it is stored."""
+        """The inputs, each with one entry in the message's `raw` unless it is stored or lent."""
 
     @_builtins.property
     def outputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:

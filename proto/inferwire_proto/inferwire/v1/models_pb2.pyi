@@ -1256,6 +1256,7 @@ class ReleaseRequest(_message.Message):
     SHA256_FIELD_NUMBER: _builtins.int
     SEQUENCES_FIELD_NUMBER: _builtins.int
     TENSORS_FIELD_NUMBER: _builtins.int
+    LENT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def compiled_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Compiled models to free."""
@@ -1272,6 +1273,10 @@ class ReleaseRequest(_message.Message):
     def tensors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Kept tensors to free."""
 
+    @_builtins.property
+    def lent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Lent memory that is to be lent no more. Executions that read it go on reading."""
+
     def __init__(
         self,
         *,
@@ -1279,10 +1284,11 @@ class ReleaseRequest(_message.Message):
         sha256: _abc.Iterable[_builtins.bytes] | None = ...,
         sequences: _abc.Iterable[_builtins.int] | None = ...,
         tensors: _abc.Iterable[_builtins.int] | None = ...,
+        lent: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compiled_ids", b"compiled_ids", "sequences", b"sequences", "sha256", b"sha256", "tensors", b"tensors"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compiled_ids", b"compiled_ids", "lent", b"lent", "sequences", b"sequences", "sha256", b"sha256", "tensors", b"tensors"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ _sym_db = _symbol_database.Default()
 from inferwire_proto.inferwire.v1 import types_pb2 as inferwire_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ainferwire/v1/tensors.proto\x12\x0cinferwire.v1\x1a\x18inferwire/v1/types.proto\"A\n\x13\x43reateTensorRequest\x12*\n\x06tensor\x18\x01 \x01(\x0b\x32\x1a.inferwire.v1.TensorHeader\"\x16\n\x14\x43reateTensorResponse\"\\\n\x10PutTensorRequest\x12*\n\x06tensor\x18\x01 \x01(\x0b\x32\x1a.inferwire.v1.TensorHeader\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"\x13\n\x11PutTensorResponse\">\n\x10GetTensorRequest\x12*\n\x06tensor\x18\x01 \x01(\x0b\x32\x1a.inferwire.v1.StoredTensor\"]\n\x11GetTensorResponse\x12*\n\x06tensor\x18\x01 \x01(\x0b\x32\x1a.inferwire.v1.TensorHeader\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\x32\x82\x02\n\rTensorService\x12U\n\x0c\x43reateTensor\x12!.inferwire.v1.CreateTensorRequest\x1a\".inferwire.v1.CreateTensorResponse\x12L\n\tPutTensor\x12\x1e.inferwire.v1.PutTensorRequest\x1a\x1f.inferwire.v1.PutTensorResponse\x12L\n\tGetTensor\x12\x1e.inferwire.v1.GetTensorRequest\x1a\x1f.inferwire.v1.GetTensorResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ainferwire/v1/tensors.proto\x12\x0cinferwire.v1\x1a\x18inferwire/v1/types.proto\"A\n\x13\x43reateTensorRequest\x12*\n\x06tensor\x18\x01 \x01(\x0b\x32\x1a.inferwire.v1.TensorHeader\"\x16\n\x14\x43reateTensorResponse\"\\\n\x10PutTensorRequest\x12*\n\x06tensor\x18\x01 \x01(\x0b\x32\x1a.inferwire.v1.TensorHeader\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"\x13\n\x11PutTensorResponse\">\n\x10GetTensorRequest\x12*\n\x06tensor\x18\x01 \x01(\x0b\x32\x1a.inferwire.v1.StoredTensor\"]\n\x11GetTensorResponse\x12*\n\x06tensor\x18\x01 \x01(\x0b\x32\x1a.inferwire.v1.TensorHeader\x12\x0f\n\x07padding\x18\x0e \x01(\x0c\x12\x0b\n\x03raw\x18\x0f \x03(\x0c\"b\n\x11LendMemoryRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0b\n\x03pid\x18\x02 \x01(\r\x12\x12\n\ndescriptor\x18\x03 \x01(\r\x12\x11\n\tbyte_size\x18\x04 \x01(\x04\x12\r\n\x05nonce\x18\x05 \x01(\x0c\"\x14\n\x12LendMemoryResponse2\xd3\x02\n\rTensorService\x12U\n\x0c\x43reateTensor\x12!.inferwire.v1.CreateTensorRequest\x1a\".inferwire.v1.CreateTensorResponse\x12L\n\tPutTensor\x12\x1e.inferwire.v1.PutTensorRequest\x1a\x1f.inferwire.v1.PutTensorResponse\x12L\n\tGetTensor\x12\x1e.inferwire.v1.GetTensorRequest\x1a\x1f.inferwire.v1.GetTensorResponse\x12O\n\nLendMemory\x12\x1f.inferwire.v1.LendMemoryRequest\x1a .inferwire.v1.LendMemoryResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,6 +45,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETTENSORREQUEST']._serialized_end=338
   _globals['_GETTENSORRESPONSE']._serialized_start=340
   _globals['_GETTENSORRESPONSE']._serialized_end=433
-  _globals['_TENSORSERVICE']._serialized_start=436
-  _globals['_TENSORSERVICE']._serialized_end=694
+  _globals['_LENDMEMORYREQUEST']._serialized_start=435
+  _globals['_LENDMEMORYREQUEST']._serialized_end=533
+  _globals['_LENDMEMORYRESPONSE']._serialized_start=535
+  _globals['_LENDMEMORYRESPONSE']._serialized_end=555
+  _globals['_TENSORSERVICE']._serialized_start=558
+  _globals['_TENSORSERVICE']._serialized_end=897
 # @@protoc_insertion_point(module_scope)

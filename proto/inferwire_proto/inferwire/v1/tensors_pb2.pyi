@@ -171,3 +171,58 @@ class GetTensorResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetTensorResponse: _TypeAlias = GetTensorResponse  # noqa: Y015
+
+@_typing.final
+class LendMemoryRequest(_message.Message):
+    """A call of LendMemory."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    PID_FIELD_NUMBER: _builtins.int
+    DESCRIPTOR_FIELD_NUMBER: _builtins.int
+    BYTE_SIZE_FIELD_NUMBER: _builtins.int
+    NONCE_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """The client's name for it in `TensorHeader.lent`, unique in its session, from 1 up."""
+    pid: _builtins.int
+    """The client's process, as it numbers itself."""
+    descriptor: _builtins.int
+    """The number under which that process has the memory's file open."""
+    byte_size: _builtins.int
+    """The file's size, which is sealed."""
+    nonce: _builtins.bytes
+    """What the client wrote at the file's very end: a file that was opened by a number is its file only if it has this."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        pid: _builtins.int = ...,
+        descriptor: _builtins.int = ...,
+        byte_size: _builtins.int = ...,
+        nonce: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["byte_size", b"byte_size", "descriptor", b"descriptor", "id", b"id", "nonce", b"nonce", "pid", b"pid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LendMemoryRequest: _TypeAlias = LendMemoryRequest  # noqa: Y015
+
+@_typing.final
+class LendMemoryResponse(_message.Message):
+    """The answer of LendMemory."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LendMemoryResponse: _TypeAlias = LendMemoryResponse  # noqa: Y015

@@ -272,12 +272,18 @@ class TensorHeader(_message.Message):
     ELEMENT_TYPE_FIELD_NUMBER: _builtins.int
     SHAPE_FIELD_NUMBER: _builtins.int
     STORED_FIELD_NUMBER: _builtins.int
+    LENT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Which port: a tensor name, as the model's metadata lists it."""
     index: _builtins.int
     """Which port where `name` is empty: its position among the model's inputs or outputs."""
     element_type: Global___ElementType.ValueType
     """How the elements look in memory."""
+    lent: _builtins.int
+    """The memory, lent by `TensorService.LendMemory`, at whose beginning an execution's input lies; 0 for none. Its bytes
+    then have no entry in the message's `raw`, and must not change before the execution has ended. Not for strings,
+    types whose elements share bytes, and stacks.
+    """
     @_builtins.property
     def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The dimensions of one tensor, all known, none negative. Empty for a scalar."""
@@ -294,10 +300,11 @@ class TensorHeader(_message.Message):
         element_type: Global___ElementType.ValueType = ...,
         shape: _abc.Iterable[_builtins.int] | None = ...,
         stored: Global___StoredTensor | None = ...,
+        lent: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["stored", b"stored"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["element_type", b"element_type", "index", b"index", "name", b"name", "shape", b"shape", "stored", b"stored"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["element_type", b"element_type", "index", b"index", "lent", b"lent", "name", b"name", "shape", b"shape", "stored", b"stored"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,14 +1,18 @@
-"""Who calls: the session that a call's metadata names."""
+"""Who calls: the session that a call's metadata names, and whether it is on this host."""
 
 from __future__ import annotations
 
+from inferwire_proto.errors import Code
 from inferwire_server.core.sessions import Session
-from inferwire_server.errors import invalid_input
+from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import SessionService
 from inferwire_server.transport.rpc.status import Context
 
 SESSION_METADATA = "inferwire-session"
 """The metadata entry that names the session a call belongs to."""
+
+_SAME_HOST = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D", "ipv6:[::ffff:127.", "ipv6:%5B::ffff:127.")
+"""What a peer on this host is called like, as gRPC writes it."""
 
 
 def session_of(sessions: SessionService, context: Context) -> Session:
@@ -36,3 +40,16 @@ def named_session(sessions: SessionService, context: Context) -> Session | None:
         if key == SESSION_METADATA:
             return sessions.get(str(value))
     return None
+
+
+def require_same_host(context: Context) -> None:
+    """Refuse a caller on another host.
+
+    Raises:
+        ServingError: PERMISSION_DENIED.
+    """
+    peer = str(context.peer())
+    if not peer.startswith(_SAME_HOST):
+        raise ServingError(
+            Code.PERMISSION_DENIED, f"the caller is at {peer}, expected one on this host, by loopback or a Unix socket"
+        )

@@ -129,10 +129,11 @@ class ModelCalls:
         return pb.ListLayersResponse(layers=encode_layers(layers))
 
     async def release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
-        """Free compiled models, blobs, the states of sequences and kept tensors."""
+        """Free compiled models, blobs, the states of sequences, kept tensors and lent memory."""
         session = self._session(context)
         self._services.inference.release_sequences(session, request.sequences)
         self._services.tensors.release(session, request.tensors)
+        self._services.tensors.lent.release(session, request.lent)
         await self._services.uploads.release(session, request.compiled_ids, request.sha256)
         return pb.ReleaseResponse()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from inferwire_proto import framing
+from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import tensors_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
-from inferwire_server.errors import invalid_input
+from inferwire_server.core.loans import Loan
+from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import StoredTensor
-from inferwire_server.transport.rpc.caller import session_of
+from inferwire_server.transport.rpc.caller import require_same_host, session_of
 from inferwire_server.transport.rpc.status import Context, too_large
 from inferwire_server.transport.rpc.v1_codec import decode_stored, decode_tensor
 
@@ -51,6 +53,22 @@ class TensorCalls:
         if len(message) > self._max_message_bytes:
             raise too_large(len(message), self._max_message_bytes)
         return message
+
+    async def lend_memory(self, request: pb.LendMemoryRequest, context: Context) -> pb.LendMemoryResponse:
+        """Read a client's memory in place from now on."""
+        session = session_of(self._services.sessions, context)
+        require_same_host(context)
+        if not request.id:
+            raise invalid_input("the call lends memory 0, expected an id from 1 up")
+        if request.byte_size > self._max_message_bytes:
+            raise ServingError(
+                Code.TOO_LARGE,
+                f"the lent memory has {request.byte_size} bytes, at most {self._max_message_bytes} are taken, as many "
+                "as of a message; start the server with a larger --max-grpc-message-mb",
+            )
+        loan = Loan(request.pid, request.descriptor, request.byte_size, request.nonce)
+        self._services.tensors.lent.lend(session, request.id, loan)
+        return pb.LendMemoryResponse()
 
     def _stored(self, stored: types_pb2.StoredTensor, context: Context) -> StoredTensor:
         return decode_stored(stored, session_of(self._services.sessions, context))

@@ -19,7 +19,7 @@ from inferwire_server.core.layers import LayerStatus, LayerTime
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.service.values import SequenceCall, ServedModel, StoredTensor, Target, UploadedModel
+from inferwire_server.service.values import LentTensor, SequenceCall, ServedModel, StoredTensor, Target, UploadedModel
 
 _MOST_HEADS = 512
 """How many ways that results' outputs look are kept."""
@@ -43,6 +43,17 @@ def decode_stored(stored: types_pb2.StoredTensor, session: Session | None) -> St
     whole = _stored(stored.id, session)
     box = Box(tuple(stored.begin), tuple(stored.end)) if stored.begin or stored.end else None
     return replace(whole, box=box)
+
+
+def decode_lent(header: types_pb2.TensorHeader, session: Session | None) -> LentTensor:
+    """Read which of a session's lent memory an input lies in.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    if session is None:
+        raise invalid_input("the call names lent memory but no session, expected the session that has lent it")
+    return LentTensor(session, header.lent, decode_element_type(header), tuple(header.shape))
 
 
 def decode_sequence(sequence: pb.Sequence, session: Session | None) -> SequenceCall:

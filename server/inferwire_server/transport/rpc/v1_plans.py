@@ -20,10 +20,11 @@ from inferwire_server.core.sessions import Session
 from inferwire_server.core.specs import PortKey
 from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.errors import invalid_input
-from inferwire_server.service.values import Inference, StoredTensor
+from inferwire_server.service.values import Inference, LentTensor, StoredTensor
 from inferwire_server.transport.rpc.v1_codec import (
     decode_element_type,
     decode_keeps,
+    decode_lent,
     decode_sequence,
     decode_stored,
     decode_target,
@@ -68,7 +69,7 @@ class RawInput:
 class Plan:
     """What the head of an execution says: the inputs, each as far as the head has it, and all else."""
 
-    inputs: tuple[tuple[PortKey, RawInput | StoredTensor], ...]
+    inputs: tuple[tuple[PortKey, RawInput | StoredTensor | LentTensor], ...]
     _wanted: Inference
 
     @classmethod
@@ -117,7 +118,8 @@ class Plan:
         """
         if self.is_one_at_a_time:
             raise invalid_input(
-                f"a stack of {count} executions names a sequence or kept tensors, expected one execution at a time"
+                f"a stack of {count} executions names a sequence, kept tensors or lent memory, "
+                "expected one execution at a time"
             )
         columns = [
             given.cut(memoryview(data), count)
@@ -126,7 +128,7 @@ class Plan:
         ]
         return [self.inference([column[index] for column in columns]) for index in range(count)]
 
-    def _filled(self, raw: Raw, count: int) -> tuple[tuple[PortKey, Tensor | StoredTensor], ...]:
+    def _filled(self, raw: Raw, count: int) -> tuple[tuple[PortKey, Tensor | StoredTensor | LentTensor], ...]:
         data = iter(raw)
         return tuple(
             [
@@ -169,14 +171,16 @@ def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None)
 
 def count_sent(headers: Collection[types_pb2.TensorHeader]) -> int:
     """Say how many tensors have their bytes in the message."""
-    return len(headers) - sum([header.HasField("stored") for header in headers])
+    return len(headers) - sum([header.HasField("stored") or header.lent != 0 for header in headers])
 
 
 def _plan_of(session: Session | None, head: bytes) -> Plan:
     return Plan.of(pb.Execution.FromString(head), session)
 
 
-def _input(header: types_pb2.TensorHeader, session: Session | None) -> RawInput | StoredTensor:
+def _input(header: types_pb2.TensorHeader, session: Session | None) -> RawInput | StoredTensor | LentTensor:
     if header.HasField("stored"):
         return decode_stored(header.stored, session)
+    if header.lent:
+        return decode_lent(header, session)
     return RawInput(decode_element_type(header), tuple(header.shape))

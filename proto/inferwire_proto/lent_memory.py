@@ -1,0 +1,93 @@
+"""Memory that a client lends to a server on the same host: what file is behind it, and how each side maps it.
+
+The file is a `memfd` of the name and with the seals below, so that nobody can cut it: to read where a file has ended
+ends the process that does. Tensors lie at its beginning; its last bytes are a nonce. Knows neither calls nor tensors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+NAME = "inferwire"
+"""What the file is called."""
+
+SEALS = 0x1 | 0x2 | 0x4
+"""F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW of Linux: the file keeps its size, and these seals."""
+
+NONCE_BYTES = 16
+"""How long the nonce is."""
+
+Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
+
+_MAP_FIXED = 0x10
+_FAILED = ctypes.c_void_p(-1).value
+
+
+class Mapping:
+    """A file in memory, until nobody holds an array of it. Unlike `mmap.mmap` it needs no open file for that.
+
+    Raises:
+        OSError: If there is no room for it.
+    """
+
+    def __init__(self, descriptor: int, byte_size: int, *, is_writeable: bool) -> None:
+        protection = mmap.PROT_READ | (mmap.PROT_WRITE if is_writeable else 0)
+        self._byte_size = byte_size
+        self._unmap = _libc().munmap
+        self._address = _map(None, byte_size, protection, mmap.MAP_SHARED, descriptor)
+        self._is_writeable = is_writeable
+
+    def __repr__(self) -> str:
+        return f"<Mapping of {self._byte_size} bytes at {self._address:#x}>"
+
+    def __del__(self) -> None:
+        if hasattr(self, "_address"):
+            self._unmap(self._address, self._byte_size)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """Tell numpy where it is; arrays made of it keep it."""
+        data = self._address, not self._is_writeable
+        return {"version": 3, "typestr": "|u1", "shape": (self._byte_size,), "data": data}
+
+    @property
+    def bytes(self) -> Bytes:
+        """All of it."""
+        return np.asarray(self)
+
+    def become_private(self, content: Bytes) -> None:
+        """Be memory of this process alone from now on, at the same place, with this content."""
+        protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
+        _map(self._address, self._byte_size, protection, flags, -1)
+        self.bytes[:] = content
+
+
+def _map(address: int | None, byte_size: int, protection: int, flags: int, descriptor: int) -> int:
+    found: int | None = _libc().mmap(address, byte_size, protection, flags, descriptor, 0)
+    if found is None or found == _FAILED:
+        number = ctypes.get_errno() or errno.ENOMEM
+        raise OSError(number, os.strerror(number))
+    return found
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    ]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    return libc

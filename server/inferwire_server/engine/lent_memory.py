@@ -1,0 +1,106 @@
+"""Memory that a client on this host lends: whether the file it names is what it says, and its mapping.
+
+The number of a process and that of one of its files may mean something else here than to the client, as where they
+are numbered apart, or something that is none of its business. So nothing is opened before it is known to be a file
+for this purpose, and nothing is read of it beyond a nonce until that proves it to be the client's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from hmac import compare_digest
+from mmap import PAGESIZE
+from pathlib import Path
+
+from inferwire_proto.errors import Code
+from inferwire_proto.lent_memory import NAME, NONCE_BYTES, SEALS, Bytes, Mapping
+from inferwire_server.core.loans import Loan
+from inferwire_server.errors import ServingError, invalid_input
+
+_SHOWN_AS = f"/memfd:{NAME} (deleted)"
+
+
+def open_loan(loan: Loan, user: int | None = None) -> Bytes:
+    """Map what is lent, to read; it stays mapped as long as somebody holds a view of this. The nonce is left out.
+
+    It has to be this process's `user`'s, if no other is named: what changes while it is read can do harm.
+
+    Raises:
+        ServingError: PERMISSION_DENIED for a file that cannot be opened from here, or is another user's; INVALID_INPUT
+            for one that is no lent memory, can be cut, has another size or not the nonce; TOO_LARGE if there is no
+            room for it.
+    """
+    if len(loan.nonce) != NONCE_BYTES or loan.byte_size <= NONCE_BYTES:
+        raise invalid_input(
+            f"the lent memory has {loan.byte_size} bytes and a nonce of {len(loan.nonce)}, "
+            f"expected a nonce of {NONCE_BYTES} and more bytes than that"
+        )
+    with _opened(loan) as descriptor:
+        _check(descriptor, loan, os.geteuid() if user is None else user)
+        content = _mapped(descriptor, loan)
+    if content is None:
+        raise invalid_input(
+            f"{loan} does not end with the nonce, expected the file of the client that lends it: "
+            "processes are numbered otherwise where it runs"
+        )
+    return content
+
+
+@contextmanager
+def _opened(loan: Loan) -> Generator[int]:
+    """Have the file open."""
+    try:
+        descriptor = _open(loan)
+    except OSError as error:
+        raise ServingError(
+            Code.PERMISSION_DENIED,
+            f"{loan} cannot be opened here: {error.strerror}, expected a client of this host, in the same PID "
+            "namespace and of the server's user",
+        ) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open(loan: Loan) -> int:
+    """Open the file, once it is known that to open it does nothing."""
+    found = os.open(f"/proc/{loan.pid}/fd/{loan.descriptor}", os.O_PATH | os.O_CLOEXEC)
+    try:
+        itself = Path(f"/proc/self/fd/{found}")
+        if str(itself.readlink()) != _SHOWN_AS:
+            raise invalid_input(f"{loan} is something else, expected a memfd named '{NAME}'")
+        return os.open(itself, os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(found)
+
+
+def _check(descriptor: int, loan: Loan, user: int) -> None:
+    seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
+    if seals & SEALS != SEALS:
+        raise invalid_input(f"{loan} has the seals {seals:#x}, expected {SEALS:#x}: it must keep its size")
+    status = os.fstat(descriptor)
+    if status.st_uid != user:
+        raise ServingError(
+            Code.PERMISSION_DENIED, f"{loan} belongs to user {status.st_uid}, expected the server's own, {user}"
+        )
+    if status.st_size != loan.byte_size:
+        raise invalid_input(f"{loan} has {status.st_size} bytes, expected the {loan.byte_size} that the call says")
+    if os.fstatvfs(descriptor).f_bsize != PAGESIZE:
+        # Of huge pages there may be none left for one that was given back: to read there would end this process.
+        raise invalid_input(f"{loan} is made of huge pages, expected ordinary ones")
+
+
+def _mapped(descriptor: int, loan: Loan) -> Bytes | None:
+    """Map the file; nothing where its nonce is another."""
+    try:
+        content = Mapping(descriptor, loan.byte_size, is_writeable=False).bytes
+    except OSError as error:
+        raise ServingError(
+            Code.TOO_LARGE, f"there is no room for the {loan.byte_size} bytes of {loan}: {error.strerror}"
+        ) from error
+    is_the_clients = compare_digest(content[-NONCE_BYTES:].tobytes(), loan.nonce)
+    return content[:-NONCE_BYTES] if is_the_clients else None

@@ -1,0 +1,90 @@
+"""Memory that sessions' clients lend to the server, which reads inputs of their executions where they lie.
+
+It costs the server addresses and no memory, so what bounds it is how many there are. What is lent no more stays
+mapped while a job reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from inferwire_proto.element_types import ElementType
+from inferwire_proto.errors import Code
+from inferwire_proto.lent_memory import Bytes
+from inferwire_server.core.loans import Loan
+from inferwire_server.core.sessions import Session, session_expired
+from inferwire_server.core.tensors import Tensor, describe
+from inferwire_server.engine.lent_memory import open_loan
+from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.service.values import LentTensor
+
+MOST_LOANS = 1024
+"""How many one session may have: a process may have some ten thousand mappings."""
+
+
+class LentMemory:
+    """What each session has lent, by its names."""
+
+    def __init__(self, most_loans: int = MOST_LOANS, open_: Callable[[Loan], Bytes] = open_loan) -> None:
+        self._most_loans = most_loans
+        self._open = open_
+        self._lent: dict[Session, dict[int, memoryview]] = {}
+
+    def __repr__(self) -> str:
+        return f"<LentMemory: {sum(map(len, self._lent.values()))} of {len(self._lent)} sessions>"
+
+    def lend(self, session: Session, memory_id: int, loan: Loan) -> None:
+        """Take memory of a session's client, in place of what has its name.
+
+        Raises:
+            ServingError: TOO_LARGE if the session has lent too much; what opening it raises.
+        """
+        if session.has_ended:
+            raise session_expired(session.id)
+        if len(self._lent.get(session, ())) >= self._most_loans:
+            raise ServingError(
+                Code.TOO_LARGE, f"the session has lent {self._most_loans} pieces of memory, which is the most it may"
+            )
+        opened = self._open(loan).data
+        self._lent.setdefault(session, {})[memory_id] = opened
+
+    def tensor(self, lent: LentTensor) -> Tensor:
+        """Give an input that lies at the beginning of lent memory.
+
+        Raises:
+            ServingError: TENSOR_NOT_FOUND; INVALID_INPUT for what cannot lie there.
+        """
+        memory = self._lent.get(lent.session, {}).get(lent.memory_id)
+        if memory is None:
+            raise ServingError(
+                Code.TENSOR_NOT_FOUND,
+                f"memory {lent.memory_id} is not lent in this session: it never was, or is no more",
+            )
+        return Tensor(lent.element_type, lent.shape, memory[: _byte_size(lent, len(memory))])
+
+    def release(self, session: Session, ids: Sequence[int]) -> None:
+        """Give memory of a session back; pass over what it has not lent."""
+        lent = self._lent.get(session, {})
+        for memory_id in ids:
+            lent.pop(memory_id, None)
+
+    def end(self, session: Session) -> None:
+        """Give all of a session's memory back."""
+        self._lent.pop(session, None)
+
+
+def _byte_size(lent: LentTensor, most: int) -> int:
+    what = describe(lent.element_type, lent.shape)
+    if not can_lie_there(lent.element_type):
+        raise invalid_input(f"{what} cannot lie in lent memory, expected a type of whole bytes and fixed size")
+    if min(lent.shape, default=0) < 0:
+        raise invalid_input(f"a tensor cannot be {what}, expected lengths from 0 up")
+    byte_size = lent.element_type.byte_size(lent.shape)
+    if byte_size > most:
+        raise invalid_input(f"{what} has {byte_size} bytes, but the lent memory {lent.memory_id} has {most}")
+    return byte_size
+
+
+def can_lie_there(element_type: ElementType) -> bool:
+    """Whether tensors of a type can lie in memory that changes: lengths of strings must be the same at each look."""
+    return not element_type.is_string and not element_type.is_packed

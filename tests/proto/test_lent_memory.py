@@ -1,0 +1,59 @@
+"""A file in memory: seen by all that map it, read-only where that is asked for, and made private at its place."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inferwire_proto.lent_memory import Mapping
+
+SIZE = 10_000
+
+
+@pytest.fixture
+def descriptor() -> Iterator[int]:
+    made = os.memfd_create("test_mapping")
+    os.ftruncate(made, SIZE)
+    yield made
+    os.close(made)
+
+
+def is_mapped() -> bool:
+    return "/memfd:test_mapping" in Path("/proc/self/maps").read_text()
+
+
+def test_what_one_writes_the_other_reads_until_nobody_does(descriptor: int) -> None:
+    writing, reading = (Mapping(descriptor, SIZE, is_writeable=each).bytes for each in (True, False))
+    writing[:] = 7
+    assert (reading.size, reading.min(), reading.max()) == (SIZE, 7, 7)
+    assert (writing.flags.writeable, reading.flags.writeable) == (True, False)
+    part = reading[10:20]
+    del writing, reading
+    assert is_mapped()
+    assert bytes(part) == bytes([7] * 10)
+    del part
+    assert not is_mapped()
+
+
+def test_it_becomes_private_where_it_is(descriptor: int) -> None:
+    mapping = Mapping(descriptor, SIZE, is_writeable=True)
+    shown = mapping.bytes
+    before = shown.copy() + 1
+    mapping.become_private(before)
+    assert shown.min() == shown.max() == 1
+    assert os.pread(descriptor, SIZE, 0) == bytes(SIZE)
+    assert not is_mapped()
+
+
+def test_it_says_how_large_it_is_and_where(descriptor: int) -> None:
+    assert re.fullmatch(r"<Mapping of 10000 bytes at 0x[0-9a-f]+>", repr(Mapping(descriptor, SIZE, is_writeable=True)))
+
+
+@pytest.mark.parametrize(("byte_size", "reason"), [(0, "Invalid argument"), (1 << 62, "Cannot allocate memory")])
+def test_what_cannot_be_mapped_is_an_error_of_the_system(descriptor: int, byte_size: int, reason: str) -> None:
+    with pytest.raises(OSError, match=reason):
+        Mapping(descriptor, byte_size, is_writeable=False)

@@ -1,0 +1,172 @@
+"""Memory that a client lends, as the wire says it."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from inferwire_proto.errors import CODE_METADATA, Code
+from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, tensors_pb2, types_pb2
+from inferwire_proto.lent_memory import NAME, NONCE_BYTES, SEALS
+from inferwire_server.errors import ServingError
+from inferwire_server.service import Services
+from inferwire_server.transport.rpc.caller import require_same_host
+from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+
+ARRAY = np.arange(8, dtype=np.float32).reshape(2, 4)
+NONCE = bytes(range(NONCE_BYTES))
+BYTE_SIZE = ARRAY.nbytes + NONCE_BYTES
+TENSORS = tensors_pb2.DESCRIPTOR.services_by_name["TensorService"]
+MODELS = models_pb2.DESCRIPTOR.services_by_name["ModelService"]
+
+
+class Session:
+    """An open session, and calls within it."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._channel = channel
+        self.stream: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")()
+        self._metadata: tuple[tuple[str, str], ...] = ()
+
+    async def open(self) -> None:
+        hello = inference_pb2.SessionRequest(hello=inference_pb2.SessionHello(client="test"))
+        await self.stream.write(hello.SerializeToString())
+        welcome = inference_pb2.SessionResponse.FromString(await self.stream.read()).welcome
+        self._metadata = (("inferwire-session", welcome.session_id),)
+
+    async def call(self, service: Any, name: str, request: Any) -> None:
+        call: Any = self._channel.unary_unary(f"/{service.full_name}/{name}")
+        await call(request.SerializeToString(), metadata=self._metadata)
+
+    async def infer(self, *ids: int, **lent: Any) -> tuple[inference_pb2.ExecutionResult, list[bytes]]:
+        header = types_pb2.TensorHeader(element_type=types_pb2.ELEMENT_TYPE_F32, shape=ARRAY.shape, **lent)
+        target = inference_pb2.Target(served="echo")
+        execution = inference_pb2.Execution(ids=ids or [1], target=target, inputs=[header])
+        await self.stream.write(inference_pb2.SessionRequest(executions=[execution]).SerializeToString())
+        answer = inference_pb2.SessionResponse.FromString(await self.stream.read())
+        return answer.results[0], list(answer.raw)
+
+
+@pytest_asyncio.fixture
+async def session(channel: grpc.aio.Channel) -> AsyncIterator[Session]:
+    opened = Session(channel)
+    await opened.open()
+    yield opened
+    await opened.stream.done_writing()
+
+
+@pytest.fixture
+def descriptor() -> Iterator[int]:
+    """A file as a client makes it."""
+    made = os.memfd_create(NAME, os.MFD_ALLOW_SEALING)
+    os.write(made, ARRAY.tobytes() + NONCE)
+    fcntl.fcntl(made, fcntl.F_ADD_SEALS, SEALS)
+    yield made
+    os.close(made)
+
+
+def lending(descriptor: int, **changes: Any) -> tensors_pb2.LendMemoryRequest:
+    said: dict[str, Any] = {
+        "id": 3,
+        "pid": os.getpid(),
+        "descriptor": descriptor,
+        "byte_size": BYTE_SIZE,
+        "nonce": NONCE,
+    }
+    return tensors_pb2.LendMemoryRequest(**{**said, **changes})
+
+
+async def test_an_input_is_read_where_it_lies(session: Session, descriptor: int) -> None:
+    await session.call(TENSORS, "LendMemory", lending(descriptor))
+    for factor in (1, 2):
+        os.pwrite(descriptor, (ARRAY * factor).tobytes(), 0)
+        result, raw = await session.infer(lent=3)
+        assert not result.error.message
+        np.testing.assert_array_equal(np.frombuffer(raw[0], np.float32).reshape(2, 4), ARRAY * factor)
+    await session.call(MODELS, "Release", models_pb2.ReleaseRequest(lent=[3]))
+    result, _ = await session.infer(lent=3)
+    assert result.error.code == types_pb2.ERROR_CODE_TENSOR_NOT_FOUND
+    assert "memory 3 is not lent in this session" in result.error.message
+
+
+async def test_a_stack_has_no_lent_inputs(session: Session, descriptor: int) -> None:
+    await session.call(TENSORS, "LendMemory", lending(descriptor))
+    result, _ = await session.infer(1, 2, lent=3)
+    assert "a stack of 2 executions names a sequence, kept tensors or lent memory" in result.error.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "sentence"),
+    [
+        ({"id": 0}, "INVALID_INPUT", "the call lends memory 0, expected an id from 1 up"),
+        ({"pid": 2**31}, "PERMISSION_DENIED", "cannot be opened here"),
+        ({"nonce": bytes(NONCE_BYTES)}, "INVALID_INPUT", "does not end with the nonce"),
+        ({"byte_size": BYTE_SIZE + 1}, "INVALID_INPUT", f"has {BYTE_SIZE} bytes, expected the {BYTE_SIZE + 1}"),
+        ({"byte_size": 1 << 40}, "TOO_LARGE", "--max-grpc-message-mb"),
+    ],
+)
+async def test_what_is_refused_has_a_code_and_a_sentence(
+    session: Session, descriptor: int, changes: dict[str, Any], code: str, sentence: str
+) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await session.call(TENSORS, "LendMemory", lending(descriptor, **changes))
+    assert sentence in (caught.value.details() or "")
+    assert dict(caught.value.trailing_metadata() or ())[CODE_METADATA] == code
+
+
+async def test_lent_memory_needs_a_session(channel: grpc.aio.Channel, descriptor: int) -> None:
+    with pytest.raises(grpc.aio.AioRpcError, match="expected the session_id that a stream"):
+        await Session(channel).call(TENSORS, "LendMemory", lending(descriptor))
+    header = types_pb2.TensorHeader(element_type=types_pb2.ELEMENT_TYPE_F32, shape=ARRAY.shape, lent=3)
+    execution = inference_pb2.Execution(target=inference_pb2.Target(served="echo"), inputs=[header])
+    call: Any = channel.unary_unary("/inferwire.v1.InferenceService/Infer")
+    with pytest.raises(grpc.aio.AioRpcError, match="names lent memory but no session"):
+        await call(inference_pb2.InferRequest(execution=execution).SerializeToString())
+
+
+async def test_callers_at_a_unix_socket_lend_as_well(services: Services, tmp_path: Path, descriptor: int) -> None:
+    path = tmp_path / "grpc.sock"
+    async with GrpcServer(services, GrpcOptions(port=0, socket=path)), grpc.aio.insecure_channel(f"unix:{path}") as way:
+        session = Session(way)
+        await session.open()
+        await session.call(TENSORS, "LendMemory", lending(descriptor))
+        result, raw = await session.infer(lent=3)
+        assert not result.error.message
+        assert raw == [ARRAY.tobytes()]
+        await session.stream.done_writing()
+
+
+async def test_what_a_session_lent_goes_with_it(session: Session, services: Services, descriptor: int) -> None:
+    await session.call(TENSORS, "LendMemory", lending(descriptor))
+    assert repr(services.tensors.lent) == "<LentMemory: 1 of 1 sessions>"
+    await session.stream.done_writing()
+    assert await session.stream.read() is grpc.aio.EOF
+    async with asyncio.timeout(10):
+        while repr(services.tensors.lent) != "<LentMemory: 0 of 0 sessions>":
+            await asyncio.to_thread(int)
+
+
+@pytest.mark.parametrize("peer", ["ipv4:127.0.0.1:5", "ipv4:127.8.8.8:5", "ipv6:%5B::1%5D:5", "ipv6:[::1]:5", "unix:"])
+def test_a_caller_on_this_host_may_lend(peer: str) -> None:
+    context: Any = SimpleNamespace(peer=lambda: peer)
+    require_same_host(context)
+
+
+@pytest.mark.parametrize(
+    "peer", ["ipv4:10.0.0.7:5", "ipv4:1.127.0.1:5", "ipv6:%5B2001:db8::1%5D:5", "ipv6:%5B::11%5D:5", ""]
+)
+def test_a_caller_elsewhere_may_not(peer: str) -> None:
+    context: Any = SimpleNamespace(peer=lambda: peer)
+    with pytest.raises(ServingError, match="expected one on this host, by loopback or a Unix socket") as caught:
+        require_same_host(context)
+    assert caught.value.code is Code.PERMISSION_DENIED
