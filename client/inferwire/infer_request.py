@@ -63,7 +63,7 @@ class InferRequest(TensorAccess):
     """
 
     def __init__(self, model: RemoteModel, compiled_model: CompiledModel, *, keeps_states: bool = True) -> None:
-        super().__init__(model.ports)
+        super().__init__(model.ports, model.transport.lend)
         self._states = RequestStates(model) if keeps_states and model.description.states else None
         self._model = model
         self._compiled_model = compiled_model

@@ -215,7 +215,7 @@ class Dense(Memory):
         if self._kept is not None or self.row.is_string:
             return super().wire_data()
         if self._wire is None:
-            self._wire = self._view_bytes().toreadonly()
+            self._wire = self._show_wire()
         return self._wire
 
     def load_wire(self, shape: tuple[int, ...], data: Buffer) -> None:
@@ -301,11 +301,19 @@ class Dense(Memory):
                 f"Could set new shape: {shape_text(shape)}: the tensor shares memory of {self._capacity} elements"
             )
         if units_of(self.row, shape) > self._buffer.size:
-            self._buffer = new_buffer(self.row, shape)
+            self._buffer = self._make_room(shape)
         self._array = shaped(self.row, shape, self._buffer)
         self._bytes = self._wire = None
         self.shape = shape
         self._change()
+
+    def _make_room(self, shape: tuple[int, ...]) -> Array:
+        """Make a buffer for a shape."""
+        return new_buffer(self.row, shape)
+
+    def _show_wire(self) -> memoryview:
+        """Show the elements, which are no strings, as what is to be sent."""
+        return self._view_bytes().toreadonly()
 
     def _view_bytes(self) -> memoryview:
         """Show the elements, which are no strings, as bytes, until the shape changes."""

@@ -15,11 +15,13 @@ import numpy as np
 
 from inferwire.batches import Batch
 from inferwire.kept_tensors import KeptPart, KeptTensor
+from inferwire.lendable_memory import Lendable
 from inferwire.memory import Dense, Memory, allocate
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.ports import ConstOutput
 from inferwire.remote_memory import RemoteMemory
 from inferwire.tensor import Tensor
+from inferwire.transport.lent_memory import Lend
 from inferwire.transport.protocol import ExecutionHeader, OutputForm, Transport, WireBytes
 
 KeptInputs: TypeAlias = Mapping[int, KeptPart]
@@ -51,9 +53,9 @@ class Freight:
 class RequestTensors:
     """A tensor for each input and output of a model."""
 
-    def __init__(self, ports: ModelPorts) -> None:
+    def __init__(self, ports: ModelPorts, lend: Lend) -> None:
         self.ports = ports
-        self._inputs = [_first_tensor(each) for each in ports.inputs]
+        self._inputs = [Tensor.over(Lendable(each.row, each.first_shape, lend)) for each in ports.inputs]
         self._outputs = [_first_tensor(each) for each in ports.outputs]
         self._sources: list[Memory | Batch] = [tensor.memory for tensor in self._inputs]
         self._targets: list[Memory] = [tensor.memory for tensor in self._outputs]

@@ -18,6 +18,7 @@ from inferwire.request_state import RequestState
 from inferwire.request_tensors import RequestTensors
 from inferwire.tensor import Tensor, as_tensor
 from inferwire.tensor_vector import TensorVector
+from inferwire.transport.lent_memory import Lend
 
 _BATCHES = (
     "(self: InferRequest, inputs: dict) -> None",
@@ -29,9 +30,9 @@ _BATCHES = (
 class TensorAccess:
     """The part of a request that gives and takes tensors. All of it needs an idle request."""
 
-    def __init__(self, ports: ModelPorts) -> None:
+    def __init__(self, ports: ModelPorts, lend: Lend) -> None:
         self._state = RequestState()
-        self._tensors = RequestTensors(ports)
+        self._tensors = RequestTensors(ports, lend)
 
     @property
     def input_tensors(self) -> list[Tensor]:

@@ -202,6 +202,7 @@ def _encode_input(spec: TensorSpec) -> types_pb2.TensorHeader:
         element_type=types_pb2.ElementType.ValueType(spec.element_type.wire),
         shape=spec.shape,
         stored=None if spec.stored is None else encode_box(spec.stored),
+        lent=spec.lent,
     )
 
 

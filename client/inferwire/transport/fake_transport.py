@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from inferwire.errors import InferwireError
+from inferwire.transport.lent_memory import Lend
 from inferwire.transport.protocol import (
     Blobs,
     CompiledDescription,
@@ -156,6 +157,11 @@ class FakeTransport:
     def address(self) -> str:
         """Nowhere."""
         return "fake"
+
+    @property
+    def lend(self) -> Lend:
+        """Gives no memory: what is submitted is copied."""
+        return lambda _: None
 
     def submit(
         self,

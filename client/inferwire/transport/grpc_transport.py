@@ -20,6 +20,8 @@ from inferwire.transport.caller import Caller
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Connection, Link, Patience
 from inferwire.transport.grpc_tensors import GrpcTensors
+from inferwire.transport.lending import Lending
+from inferwire.transport.lent_memory import Lend
 from inferwire.transport.protocol import (
     Blobs,
     CompiledDescription,
@@ -57,11 +59,12 @@ class GrpcTransport:
         self._sequence_ids = itertools.count(1)
         self._caller = Caller(self._connection, self._address)
         self._compiled = CompiledModels()
-        self._sender = Sender(self._address, self._compiled)
         # None of what is made here leads back to the transport: without it, the connection ends at once.
-        self._retries = Retries(self._sender.send, self._connection.replace)
         connection, compiled, text = self._connection, self._compiled, self._address
         self._releases = Releases(lambda names: _release(connection, compiled, text, names))
+        self._lending = Lending(address, self._releases)
+        self._sender = Sender(self._address, self._compiled, self._lending)
+        self._retries = Retries(self._sender.send, self._connection.replace)
         self._tensors = GrpcTensors(self._caller, self._releases)
         weakref.finalize(self, self._connection.finish)
         weakref.finalize(self, self._releases.stop)
@@ -78,6 +81,11 @@ class GrpcTransport:
     def tensors(self) -> GrpcTensors:
         """The tensors that the server keeps."""
         return self._tensors
+
+    @property
+    def lend(self) -> Lend:
+        """Gives memory in which the server may read inputs in place."""
+        return self._lending.memory
 
     def submit(
         self,
@@ -302,6 +310,7 @@ def _release(connection: Connection, compiled: CompiledModels, address: str, rel
         compiled_ids=[entry[1] for entry in found if entry is not None and entry[0] == link.session_id],
         sequences=[each.sequence for each in released if each.sequence],
         tensors=[each.tensor for each in released if each.tensor],
+        lent=[each.lent for each in released if each.lent],
     )
     try:
         rpc.call(link.channel, "ModelService.Release", request, models_pb2.ReleaseResponse, link.metadata)

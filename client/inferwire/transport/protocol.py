@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from inferwire.errors import InferwireError
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import PortDescription
+from inferwire.transport.lent_memory import Lend
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import PropertyValue
@@ -58,12 +59,21 @@ class StoredBox:
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """A tensor without its bytes, by its port's position; they are sent unless the server keeps them."""
+    """A tensor without its bytes, by its port's position.
+
+    Attributes:
+        index: The position.
+        element_type: What its elements are.
+        shape: How many there are.
+        stored: Where the server keeps them; they are not sent then.
+        lent: The memory in which the server reads them; they are not sent then either. 0 for none.
+    """
 
     index: int
     element_type: ElementType
     shape: tuple[int, ...]
     stored: StoredBox | None = None
+    lent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +341,14 @@ class Transport(Protocol):
     @property
     def tensors(self) -> TensorStore:
         """The tensors that the server keeps. It does not keep the transport alive: whoever has tensors holds both."""
+        ...
+
+    @property
+    def lend(self) -> Lend:
+        """Gives memory in which the server can read inputs in place; None where it cannot, and they are sent.
+
+        It does not keep the transport alive.
+        """
         ...
 
     def submit(

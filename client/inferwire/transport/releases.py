@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 
 class Released(NamedTuple):
-    """One thing that nobody uses any more: a compiled model, a sequence or a kept tensor, by its id."""
+    """One thing that nobody uses any more: a compiled model, a sequence, a kept tensor or lent memory, by its id."""
 
     compiled_id: str = ""
     sequence: int = 0
     tensor: int = 0
+    lent: int = 0
 
 
 class Releases:

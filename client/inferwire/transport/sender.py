@@ -13,21 +13,27 @@ from inferwire.transport import codec
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Link
 from inferwire.transport.large_execution import LargeExecution
+from inferwire.transport.lending import LEAST_BYTES, Lending
 from inferwire.transport.protocol import ExecutionHeader, SequenceMark, Target
 from inferwire.transport.stream_execution import EncodedHeader
 from inferwire.transport.submission import Submission, Undo
+
+_MOST_NAMING = 256
+"""How many headers that name lent memory are kept."""
 
 
 class Sender:
     """Sends executions to one server; knows under which names its models are known there."""
 
-    def __init__(self, address: str, compiled: CompiledModels) -> None:
+    def __init__(self, address: str, compiled: CompiledModels, lending: Lending) -> None:
         self._address = address
         self._compiled = compiled
+        self._lending = lending
         self._headers: weakref.WeakKeyDictionary[ExecutionHeader, tuple[str, EncodedHeader]] = (
             weakref.WeakKeyDictionary()
         )
         self._latest: tuple[Link | None, ExecutionHeader | None, EncodedHeader] = (None, None, EncodedHeader(b""))
+        self._lent: dict[tuple[EncodedHeader, tuple[int, ...]], EncodedHeader] = {}
 
     def __repr__(self) -> str:
         return f"<Sender to {self._address}: {len(self._headers)} headers>"
@@ -39,13 +45,16 @@ class Sender:
             encoded = self._encoded(link, submission.header)
             self._latest = (link, submission.header, encoded)
         byte_size = sum(map(len, submission.inputs))
+        if byte_size >= LEAST_BYTES and (names := self._lending.names(link, submission.inputs)) is not None:
+            encoded = self._naming(link, submission.header, encoded, names)
+            byte_size = sum(map(len, encoded.sent_of(submission.inputs)))
         if byte_size < link.stream.large_bytes:
             link.stream.submit(submission, encoded, byte_size)
             return link.stream.cancel
         if byte_size > link.stream.most_bytes:
             raise too_large(byte_size, link.stream.most_bytes, self._address)
         large = LargeExecution(link.channel, self._address, link.metadata, submission.take)
-        large.start(encoded.data, submission.inputs)
+        large.start(encoded.data, encoded.sent_of(submission.inputs))
         return lambda _: large.cancel()
 
     def target_on(self, link: Link, target: Target, sequence: SequenceMark | None = None) -> Target:
@@ -70,6 +79,22 @@ class Sender:
             known = target.name, EncodedHeader(codec.encode_header(replace(header, target=target)), header.most_stacked)
             self._headers[header] = known
         return known[1]
+
+    def _naming(
+        self, link: Link, header: ExecutionHeader, sending: EncodedHeader, names: tuple[int, ...]
+    ) -> EncodedHeader:
+        """Give a header that names lent memory for inputs that would be sent; 0 for one that is all the same."""
+        encoded = self._lent.get((sending, names))
+        if encoded is None:
+            if len(self._lent) >= _MOST_NAMING:
+                self._lent.clear()
+            lent = iter(names)
+            inputs = tuple([each if each.stored else replace(each, lent=next(lent)) for each in header.inputs])
+            target = self.target_on(link, header.target, header.sequence)
+            sends = tuple([at for at, name in enumerate(names) if not name])
+            encoded = EncodedHeader(codec.encode_header(replace(header, target=target, inputs=inputs)), 1, sends)
+            self._lent[sending, names] = encoded
+        return encoded
 
 
 def too_large(byte_size: int, limit: int, address: str) -> TooLarge:

@@ -119,6 +119,8 @@ class SessionStream:
                 yield _join(batch)
             if batch.is_last:
                 return
+            # While there is nothing to send, what was sent last is not to be kept.
+            del batch
 
     def _read(self) -> None:
         """Deliver what comes until the stream ends, then fail what is left."""
@@ -183,8 +185,11 @@ def _join(batch: Batch) -> bytes:
     parts = [SessionRequest(cancels=batch.cancels).SerializeToString()] if batch.cancels else []
     buffers: list[framing.Content] = []
     for stack in batch.stacks:
+        encoded = stack[0].encoded
         # Fields may stand in any order: the ids, which alone are new, go behind the header as it is.
         ids = Execution(ids=[each.id for each in stack]).SerializeToString()
-        parts.append(framing.field(SessionRequest.EXECUTIONS_FIELD_NUMBER, stack[0].encoded.data + ids))
-        buffers += stack[0].inputs if len(stack) == 1 else zip(*[each.inputs for each in stack], strict=True)
+        parts.append(framing.field(SessionRequest.EXECUTIONS_FIELD_NUMBER, encoded.data + ids))
+        buffers += (
+            encoded.sent_of(stack[0].inputs) if len(stack) == 1 else zip(*[each.inputs for each in stack], strict=True)
+        )
     return framing.join(b"".join(parts), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)

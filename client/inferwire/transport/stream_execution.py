@@ -20,10 +20,16 @@ class EncodedHeader:
 
     Attributes:
         most_stacked: How many executions of this header may travel as one; 1 for each by itself.
+        sends: The places of those inputs whose bytes are sent; None for all.
     """
 
     data: bytes
     most_stacked: int = 1
+    sends: tuple[int, ...] | None = None
+
+    def sent_of(self, inputs: Sequence[WireBytes]) -> Sequence[WireBytes]:
+        """Give those inputs of an execution whose bytes are sent."""
+        return inputs if self.sends is None else [inputs[at] for at in self.sends]
 
 
 @dataclass(slots=True, eq=False)
