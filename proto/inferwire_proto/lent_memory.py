@@ -33,16 +33,17 @@ _FAILED = ctypes.c_void_p(-1).value
 class Mapping:
     """A file in memory, until nobody holds an array of it. Unlike `mmap.mmap` it needs no open file for that.
 
+    Both sides may write, as whatever reads tensors may in openvino's own process: if an inference ever changed its
+    input, that would be the client's to see, and not the end of the server.
+
     Raises:
         OSError: If there is no room for it.
     """
 
-    def __init__(self, descriptor: int, byte_size: int, *, is_writeable: bool) -> None:
-        protection = mmap.PROT_READ | (mmap.PROT_WRITE if is_writeable else 0)
+    def __init__(self, descriptor: int, byte_size: int) -> None:
         self._byte_size = byte_size
         self._unmap = _libc().munmap
-        self._address = _map(None, byte_size, protection, mmap.MAP_SHARED, descriptor)
-        self._is_writeable = is_writeable
+        self._address = _map(None, byte_size, mmap.MAP_SHARED, descriptor)
 
     def __repr__(self) -> str:
         return f"<Mapping of {self._byte_size} bytes at {self._address:#x}>"
@@ -54,8 +55,7 @@ class Mapping:
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """Tell numpy where it is; arrays made of it keep it."""
-        data = self._address, not self._is_writeable
-        return {"version": 3, "typestr": "|u1", "shape": (self._byte_size,), "data": data}
+        return {"version": 3, "typestr": "|u1", "shape": (self._byte_size,), "data": (self._address, False)}
 
     @property
     def bytes(self) -> Bytes:
@@ -64,12 +64,12 @@ class Mapping:
 
     def become_private(self, content: Bytes) -> None:
         """Be memory of this process alone from now on, at the same place, with this content."""
-        protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
-        _map(self._address, self._byte_size, protection, flags, -1)
+        _map(self._address, self._byte_size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED, -1)
         self.bytes[:] = content
 
 
-def _map(address: int | None, byte_size: int, protection: int, flags: int, descriptor: int) -> int:
+def _map(address: int | None, byte_size: int, flags: int, descriptor: int) -> int:
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
     found: int | None = _libc().mmap(address, byte_size, protection, flags, descriptor, 0)
     if found is None or found == _FAILED:
         number = ctypes.get_errno() or errno.ENOMEM

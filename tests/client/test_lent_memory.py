@@ -52,7 +52,7 @@ def test_it_begins_with_zeros_and_who_maps_the_file_sees_it_and_the_nonce() -> N
     memory = LentMemory(SIZE)
     elements = memory.elements(np.dtype(np.float32), SIZE // 4)
     assert (elements.size, elements.any()) == (SIZE // 4, False)
-    seen = Mapping(memory.descriptor, memory.byte_size, is_writeable=False).bytes
+    seen = Mapping(memory.descriptor, memory.byte_size).bytes
     elements[:] = np.arange(SIZE // 4)
     np.testing.assert_array_equal(seen[:SIZE].view(np.float32), elements)
     assert (seen[SIZE:].tobytes(), memory.byte_size) == (memory.nonce, SIZE + NONCE_BYTES)

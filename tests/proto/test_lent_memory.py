@@ -1,4 +1,4 @@
-"""A file in memory: seen by all that map it, read-only where that is asked for, and made private at its place."""
+"""A file in memory: seen by all that map it, and made private at its place."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def is_mapped() -> bool:
 
 
 def test_what_one_writes_the_other_reads_until_nobody_does(descriptor: int) -> None:
-    writing, reading = (Mapping(descriptor, SIZE, is_writeable=each).bytes for each in (True, False))
+    writing, reading = (Mapping(descriptor, SIZE).bytes for _ in range(2))
     writing[:] = 7
     assert (reading.size, reading.min(), reading.max()) == (SIZE, 7, 7)
-    assert (writing.flags.writeable, reading.flags.writeable) == (True, False)
     part = reading[10:20]
     del writing, reading
     assert is_mapped()
@@ -40,7 +39,7 @@ def test_what_one_writes_the_other_reads_until_nobody_does(descriptor: int) -> N
 
 
 def test_it_becomes_private_where_it_is(descriptor: int) -> None:
-    mapping = Mapping(descriptor, SIZE, is_writeable=True)
+    mapping = Mapping(descriptor, SIZE)
     shown = mapping.bytes
     before = shown.copy() + 1
     mapping.become_private(before)
@@ -50,10 +49,10 @@ def test_it_becomes_private_where_it_is(descriptor: int) -> None:
 
 
 def test_it_says_how_large_it_is_and_where(descriptor: int) -> None:
-    assert re.fullmatch(r"<Mapping of 10000 bytes at 0x[0-9a-f]+>", repr(Mapping(descriptor, SIZE, is_writeable=True)))
+    assert re.fullmatch(r"<Mapping of 10000 bytes at 0x[0-9a-f]+>", repr(Mapping(descriptor, SIZE)))
 
 
 @pytest.mark.parametrize(("byte_size", "reason"), [(0, "Invalid argument"), (1 << 62, "Cannot allocate memory")])
 def test_what_cannot_be_mapped_is_an_error_of_the_system(descriptor: int, byte_size: int, reason: str) -> None:
     with pytest.raises(OSError, match=reason):
-        Mapping(descriptor, byte_size, is_writeable=False)
+        Mapping(descriptor, byte_size)

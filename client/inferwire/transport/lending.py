@@ -116,16 +116,16 @@ class Lending:
         except grpc.RpcError as raised:
             self._refuse(loan, rpc.error_from(raised, str(self._address)))
         else:
-            loan.is_granted = True
-            self._refused_by = ""
             _LOG.debug("the server at %s reads %r in place", self._address, memory)
+            self._refused_by = ""
+            loan.is_granted = True
 
     def _refuse(self, loan: _Loan, error: InferwireError) -> None:
         if isinstance(error, LOST):
             loan.is_asked = False
             return
-        self._refused_by = loan.session_id
         _LOG.debug("the server at %s is sent what it cannot read in place: %s", self._address, error)
+        self._refused_by = loan.session_id
 
     def _forget(self, memory_id: int) -> None:
         loan = self._loans.pop(memory_id, None)

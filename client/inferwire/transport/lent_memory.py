@@ -47,7 +47,7 @@ class LentMemory:
         self.descriptor = descriptor = _new_file(self.byte_size)
         _open.add(descriptor)
         weakref.finalize(self, _close, descriptor, self.pid).atexit = False
-        mapping = Mapping(descriptor, self.byte_size, is_writeable=True)
+        mapping = Mapping(descriptor, self.byte_size)
         _mappings[self.id] = weakref.ref(mapping, partial(_mappings.pop, self.id))
         self._bytes = mapping.bytes
         self._bytes[byte_size:] = np.frombuffer(self.nonce, np.uint8)

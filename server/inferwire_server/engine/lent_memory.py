@@ -24,7 +24,7 @@ _SHOWN_AS = f"/memfd:{NAME} (deleted)"
 
 
 def open_loan(loan: Loan, user: int | None = None) -> Bytes:
-    """Map what is lent, to read; it stays mapped as long as somebody holds a view of this. The nonce is left out.
+    """Map what is lent; it stays mapped as long as somebody holds a view of this. The nonce is left out.
 
     It has to be this process's `user`'s, if no other is named: what changes while it is read can do harm.
 
@@ -73,7 +73,7 @@ def _open(loan: Loan) -> int:
         itself = Path(f"/proc/self/fd/{found}")
         if str(itself.readlink()) != _SHOWN_AS:
             raise invalid_input(f"{loan} is something else, expected a memfd named '{NAME}'")
-        return os.open(itself, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(itself, os.O_RDWR | os.O_CLOEXEC)
     finally:
         os.close(found)
 
@@ -97,10 +97,12 @@ def _check(descriptor: int, loan: Loan, user: int) -> None:
 def _mapped(descriptor: int, loan: Loan) -> Bytes | None:
     """Map the file; nothing where its nonce is another."""
     try:
-        content = Mapping(descriptor, loan.byte_size, is_writeable=False).bytes
+        content = Mapping(descriptor, loan.byte_size).bytes
     except OSError as error:
         raise ServingError(
             Code.TOO_LARGE, f"there is no room for the {loan.byte_size} bytes of {loan}: {error.strerror}"
         ) from error
+    # Nothing of ours writes there; whether an inference can is the mapping's business.
+    content.flags.writeable = False
     is_the_clients = compare_digest(content[-NONCE_BYTES:].tobytes(), loan.nonce)
     return content[:-NONCE_BYTES] if is_the_clients else None
