@@ -16,6 +16,7 @@ from tests.bench.requests import Request
 from tests.bench.stage import SHARED_MEMORY, Stage
 
 import inferwire
+from inferwire.transport.lending import LEAST_BYTES
 
 HINTS = {"PERFORMANCE_HINT": "THROUGHPUT"}
 LARGEST_JSON = 100_000
@@ -81,6 +82,11 @@ def _many(case: Case) -> bool:
 def _can_be_shared(case: Case) -> bool:
     """Whether there are two workers, and calls for both."""
     return _many(case) and case.stage.two_workers is not None
+
+
+def _may_lend(case: Case) -> bool:
+    """Whether there are many inputs, so large that the SDK does not send them to its own host."""
+    return _many(case) and case.network.sample.nbytes >= LEAST_BYTES
 
 
 def _has_short_numbers(case: Case) -> bool:
@@ -161,6 +167,12 @@ def _tcp(stage: Stage) -> str:
     return stage.server.grpc_address
 
 
+def _as_from_elsewhere(stage: Stage) -> str:
+    """Name the server as the SDK does not know its own host, to which it would lend its memory."""
+    host, _, port = _tcp(stage).rpartition(":")
+    return f"[::ffff:{host}]:{port}"
+
+
 def _unix(stage: Stage) -> str:
     return f"unix:{stage.socket}"
 
@@ -175,6 +187,7 @@ KINDS = (
     Kind("SDK infer", _sdk_infer(_tcp), _alone),
     Kind("SDK infer, Unix socket", _sdk_infer(_unix), _alone),
     Kind("SDK AsyncInferQueue", _sdk_queue(_tcp), _many),
+    Kind("SDK AsyncInferQueue, inputs sent", _sdk_queue(_as_from_elsewhere), _may_lend),
     Kind("SDK AsyncInferQueue, Unix socket", _sdk_queue(_unix), _many),
     Kind("OIP gRPC", _wire(python_clients.grpc_unary, _tcp, requests.oip_grpc)),
     Kind("OIP gRPC, Unix socket", _wire(python_clients.grpc_unary, _unix, requests.oip_grpc)),
