@@ -47,7 +47,7 @@ from inferwire.remote_tensor import RemoteTensor
 from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor import Tensor
 from inferwire.tensor_vector import TensorVector
-from inferwire.transport.protocol import Timings
+from inferwire.transport.executions import Timings
 from inferwire.types import Type
 from inferwire.utils.data_helpers import tensor_from_file
 from inferwire.version import VERSION as __version__  # noqa: N811 - where programs look for it

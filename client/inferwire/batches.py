@@ -10,7 +10,8 @@ from inferwire.element_arrays import array_to_wire
 from inferwire.memory import Memory, refuse_packed
 from inferwire.model_ports import ModelPort
 from inferwire.tensor import Tensor
-from inferwire.transport.protocol import Transport, WireBytes
+from inferwire.transport.executions import WireBytes
+from inferwire.transport.protocol import Transport
 
 _FUNCTIONS = "set_input_tensors/set_tensors"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 
 from inferwire.tensor import Tensor
-from inferwire.transport.protocol import WireBytes
+from inferwire.transport.executions import WireBytes
 
 
 def check_stream(model_stream: object) -> io.BytesIO:

@@ -24,8 +24,10 @@ from inferwire.property_values import from_contract, map_to_contract
 from inferwire.remote_context import RemoteContext, context_of
 from inferwire.remote_model import RemoteModel
 from inferwire.transport.address import parse_address
+from inferwire.transport.descriptions import CompiledDescription
+from inferwire.transport.executions import Target
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.protocol import CompiledDescription, Target, Transport
+from inferwire.transport.protocol import Transport
 from inferwire_proto.properties import Properties
 
 DEFAULT_DEVICE = "AUTO"

@@ -30,7 +30,7 @@ from inferwire.remote_model import RemoteModel
 from inferwire.request_state import Phase, Run
 from inferwire.request_states import RequestStates
 from inferwire.tensor_access import TensorAccess
-from inferwire.transport.protocol import ExecutionHeader, LayerTime, Outcome, Timings
+from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, Timings
 from inferwire.variable_state import VariableState
 
 if TYPE_CHECKING:

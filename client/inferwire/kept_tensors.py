@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferwire.element_arrays import Array, array_from_wire
-from inferwire.transport.protocol import StoredBox, Transport
+from inferwire.transport.executions import StoredBox
+from inferwire.transport.protocol import Transport
 from inferwire_proto.element_types import ElementType
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from inferwire.dense_memory import Dense
 from inferwire.element_arrays import Array, units_of
-from inferwire.memory import Dense
 from inferwire.transport.lent_memory import Lend, LentMemory
 from inferwire_proto.element_types import ElementType
 

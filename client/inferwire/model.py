@@ -17,7 +17,8 @@ from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, PortDescription, as_port
 from inferwire.readable_model import Output, ReadableModel
 from inferwire.runtime_info import RuntimeInfo
-from inferwire.transport.protocol import Blobs, ModelDescription, ModelSource, Preprocessing, Transport
+from inferwire.transport.descriptions import Blobs, ModelDescription, ModelSource, Preprocessing
+from inferwire.transport.protocol import Transport
 from inferwire_proto.preprocessing import Call
 
 _RESHAPE_SIGNATURES = (

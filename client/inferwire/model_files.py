@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from inferwire.tensor import Tensor
-from inferwire.transport.protocol import Blobs, WireBytes
+from inferwire.transport.descriptions import Blobs
+from inferwire.transport.executions import WireBytes
 
 WEIGHTS_SUFFIXES: Mapping[str, str] = {".xml": ".bin", ".pdmodel": ".pdiparams"}
 """The formats that keep their weights in a second file, and that file's ending."""

@@ -12,7 +12,7 @@ from inferwire.arguments import Unpicklable, incompatible
 from inferwire.properties.declaration import Choice
 
 if TYPE_CHECKING:
-    from inferwire.transport.protocol import LayerTime
+    from inferwire.transport.executions import LayerTime
 
 
 class ProfilingInfo(Unpicklable):

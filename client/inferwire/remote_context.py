@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferwire.arguments import Unpicklable, as_sizes, incompatible
+from inferwire.dense_memory import allocate
 from inferwire.kept_tensors import KeptTensor
-from inferwire.memory import allocate
 from inferwire.ov_any import OVAny
 from inferwire.remote_memory import RemoteMemory
 from inferwire.remote_tensor import RemoteTensor

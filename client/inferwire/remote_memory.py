@@ -10,7 +10,8 @@ import numpy as np
 from inferwire.element_arrays import Array, array_from_wire, array_to_wire, shape_text
 from inferwire.kept_tensors import KeptElements, KeptPart, KeptTensor
 from inferwire.memory import Memory
-from inferwire.transport.protocol import StoredBox, Transport
+from inferwire.transport.executions import StoredBox
+from inferwire.transport.protocol import Transport
 from inferwire_proto.element_types import ElementType
 
 

@@ -12,16 +12,9 @@ from typing import TypeAlias
 
 from inferwire.model_ports import ModelPorts
 from inferwire.request_tensors import Freight
-from inferwire.transport.protocol import (
-    ExecutionHeader,
-    LayerTime,
-    ModelDescription,
-    SequenceMark,
-    StoredBox,
-    Target,
-    TensorSpec,
-    Transport,
-)
+from inferwire.transport.descriptions import ModelDescription
+from inferwire.transport.executions import ExecutionHeader, LayerTime, SequenceMark, StoredBox, Target, TensorSpec
+from inferwire.transport.protocol import Transport
 from inferwire_proto.properties import Properties, PropertyValue
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]

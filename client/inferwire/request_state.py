@@ -17,7 +17,7 @@ from inferwire.errors import Cancelled
 from inferwire.latch import Latch
 from inferwire.process import THIS
 from inferwire.request_tensors import Freight
-from inferwire.transport.protocol import Execution, Outcome
+from inferwire.transport.executions import Execution, Outcome
 
 BUSY = "Infer Request is busy"
 CANCELLED = "Infer Request was canceled"

@@ -10,11 +10,12 @@ import weakref
 from collections.abc import Callable
 from typing import TypeVar
 
+from inferwire.dense_memory import allocate
 from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost
-from inferwire.memory import allocate
 from inferwire.remote_model import RemoteModel
 from inferwire.tensor import Tensor
-from inferwire.transport.protocol import SequenceMark, StateValue
+from inferwire.transport.descriptions import StateValue
+from inferwire.transport.executions import SequenceMark
 
 T = TypeVar("T")
 

@@ -14,15 +14,17 @@ from typing import TypeAlias
 import numpy as np
 
 from inferwire.batches import Batch
+from inferwire.dense_memory import Dense, allocate
 from inferwire.kept_tensors import KeptPart, KeptTensor
 from inferwire.lendable_memory import Lendable
-from inferwire.memory import Dense, Memory, allocate
+from inferwire.memory import Memory
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.ports import ConstOutput
 from inferwire.remote_memory import RemoteMemory
 from inferwire.tensor import Tensor
+from inferwire.transport.executions import ExecutionHeader, OutputForm, WireBytes
 from inferwire.transport.lent_memory import Lend
-from inferwire.transport.protocol import ExecutionHeader, OutputForm, Transport, WireBytes
+from inferwire.transport.protocol import Transport
 
 KeptInputs: TypeAlias = Mapping[int, KeptPart]
 KeptOutputs: TypeAlias = Mapping[int, KeptTensor]

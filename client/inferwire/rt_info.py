@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from inferwire.model_files import ModelFiles
 from inferwire.ov_any import OVAny
-from inferwire.transport.protocol import WireBytes
+from inferwire.transport.executions import WireBytes
 
 _ONNX_METADATA = 14
 """The field of ONNX's ModelProto with pairs of strings, each of them a message of the fields 1 and 2."""

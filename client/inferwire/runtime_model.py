@@ -12,7 +12,7 @@ from inferwire.partial_shape import PartialShape
 from inferwire.ports import Node, PortDescription
 from inferwire.readable_model import Output, ReadableModel
 from inferwire.shapes import Shape
-from inferwire.transport.protocol import RuntimeModelDescription, RuntimeNode
+from inferwire.transport.descriptions import RuntimeModelDescription, RuntimeNode
 from inferwire.types import Type
 
 

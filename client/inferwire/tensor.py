@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from inferwire.arguments import Unpicklable, as_sizes, incompatible, is_array, is_list, openvinos
+from inferwire.dense_memory import allocate
 from inferwire.element_arrays import Array
-from inferwire.memory import Memory, OverMemory, allocate, refuse_packed
+from inferwire.memory import Memory, OverMemory, refuse_packed
 from inferwire.ports import ConstOutput, as_port
 from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor_sources import memory_from, string_objects

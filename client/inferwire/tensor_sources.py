@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from inferwire.arguments import as_sizes, incompatible, is_array, is_list
+from inferwire.dense_memory import Dense, allocate
 from inferwire.element_arrays import Array, objects
-from inferwire.memory import Dense, Memory, allocate, region
+from inferwire.memory import Memory, region
 from inferwire.ports import ConstOutput
 from inferwire.types import Type, element_type_of
 from inferwire_proto.element_types import ElementType

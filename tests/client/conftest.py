@@ -10,8 +10,9 @@ import pytest
 
 import inferwire
 from inferwire.ports import PortDescription
+from inferwire.transport.descriptions import ModelDescription
+from inferwire.transport.executions import Timings
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
-from inferwire.transport.protocol import ModelDescription, Timings
 from inferwire_proto.element_types import BY_NAME
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import inferwire as ov
 from inferwire.ports import PortDescription
+from inferwire.transport.executions import StoredBox
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
-from inferwire.transport.protocol import StoredBox
 from inferwire_proto.element_types import BY_NAME
 
 ONES: np.ndarray[Any, Any] = np.ones((1, 3), np.float32)

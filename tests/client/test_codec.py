@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inferwire.transport import codec
-from inferwire.transport.protocol import Outcome
+from inferwire.transport.executions import Outcome
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.inferwire.v1.inference_pb2 import ExecutionResult

@@ -11,8 +11,8 @@ from tests.client.conftest import describe, double
 import inferwire as ov
 from inferwire.infer_request import InferRequest
 from inferwire.request_state import Phase, RequestState, Run
+from inferwire.transport.executions import ExecutionHeader, Outcome, Target
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
-from inferwire.transport.protocol import ExecutionHeader, Outcome, Target
 from inferwire_proto.element_types import BY_NAME
 
 ONES: np.ndarray[Any, Any] = np.ones((1, 3), np.float32)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import inferwire as ov
 from inferwire.infer_queue import FEWEST_BATCHED_JOBS, FEWEST_JOBS
+from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
-from inferwire.transport.protocol import ModelDescription
 
 TIMEOUT_S = 10
 Finish = Callable[[FakeExecution], None]

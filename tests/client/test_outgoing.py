@@ -9,13 +9,13 @@ from os import sched_yield
 
 import pytest
 
+from inferwire.transport.executions import Timings
 from inferwire.transport.outgoing import (
     LONGEST_HOLD_S,
     MOST_EXECUTIONS,
     Batch,
     Outgoing,
 )
-from inferwire.transport.protocol import Timings
 from inferwire.transport.stream_execution import EncodedHeader, StreamExecution, count_answers
 
 TIMEOUT_S = 30

@@ -8,7 +8,7 @@ import pytest
 
 import inferwire as ov
 from inferwire.preprocess import ColorFormat, PrePostProcessor, ResizeAlgorithm
-from inferwire.transport.protocol import Preprocessing
+from inferwire.transport.descriptions import Preprocessing
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import EnumValue

@@ -8,8 +8,9 @@ import pytest
 
 from inferwire.remote_model import MOST_STACKED, RemoteModel
 from inferwire.request_tensors import Freight
+from inferwire.transport.descriptions import ModelDescription
+from inferwire.transport.executions import SequenceMark, Target
 from inferwire.transport.fake_transport import FakeTransport
-from inferwire.transport.protocol import ModelDescription, SequenceMark, Target
 from inferwire_proto.properties import PropertyValue
 
 

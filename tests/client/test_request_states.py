@@ -13,8 +13,9 @@ import pytest
 
 import inferwire as ov
 from inferwire.errors import InferwireError, QueueFull, ServerUnavailable, SessionExpired, SessionLost
+from inferwire.transport.descriptions import ModelDescription
+from inferwire.transport.executions import SequenceMark
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
-from inferwire.transport.protocol import ModelDescription, SequenceMark
 from inferwire_proto.element_types import BY_NAME
 
 ONES = np.ones((1, 3), np.float32)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferwire.errors import InferenceFailed, ServerUnavailable
-from inferwire.transport.protocol import ExecutionHeader, Outcome, Target
+from inferwire.transport.executions import ExecutionHeader, Outcome, Target
 from inferwire.transport.submission import Retries, Submission
 
 HEADER = ExecutionHeader(Target("double", is_served=True), ())

@@ -18,8 +18,8 @@ import pytest
 import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
+from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, Target, TensorSpec
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.protocol import ExecutionHeader, Outcome, SequenceMark, Target, TensorSpec
 from inferwire.transport.session_stream import LARGE_BYTES, SessionStream
 from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
 from inferwire_proto.element_types import BY_NAME

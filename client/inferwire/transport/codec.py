@@ -13,17 +13,19 @@ from inferwire.dimensions import Dimension
 from inferwire.errors import InferwireError, error_of
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import PortDescription
-from inferwire.transport.protocol import (
-    ExecutionHeader,
-    LayerTime,
+from inferwire.transport.descriptions import (
     ModelDescription,
     ModelSource,
-    Outcome,
-    OutputForm,
     RuntimeModelDescription,
     RuntimeNode,
-    SequenceMark,
     StateValue,
+)
+from inferwire.transport.executions import (
+    ExecutionHeader,
+    LayerTime,
+    Outcome,
+    OutputForm,
+    SequenceMark,
     StoredBox,
     Target,
     TensorSpec,

@@ -10,25 +10,27 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from inferwire.errors import InferwireError
-from inferwire.transport.lent_memory import Lend
-from inferwire.transport.protocol import (
+from inferwire.transport.descriptions import (
     Blobs,
     CompiledDescription,
-    ExecutionHeader,
-    LayerTime,
     ModelDescription,
     ModelSource,
-    Outcome,
-    OutputForm,
     PluginVersion,
     RuntimeModelDescription,
-    SequenceMark,
     StateValue,
+)
+from inferwire.transport.executions import (
+    ExecutionHeader,
+    LayerTime,
+    Outcome,
+    OutputForm,
+    SequenceMark,
     StoredBox,
     Target,
     Timings,
     WireBytes,
 )
+from inferwire.transport.lent_memory import Lend
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.properties import PropertyValue
 

@@ -8,7 +8,7 @@ from inferwire.errors import InferwireError, TensorLost, tensor_lost
 from inferwire.transport import codec
 from inferwire.transport.caller import Caller
 from inferwire.transport.connection import Link
-from inferwire.transport.protocol import StoredBox, WireBytes
+from inferwire.transport.executions import StoredBox, WireBytes
 from inferwire.transport.releases import Released, Releases
 from inferwire_proto import framing
 from inferwire_proto.element_types import ElementType

@@ -19,25 +19,27 @@ from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Connection, Link, Patience
-from inferwire.transport.grpc_tensors import GrpcTensors
-from inferwire.transport.lending import Lending
-from inferwire.transport.lent_memory import Lend
-from inferwire.transport.protocol import (
+from inferwire.transport.descriptions import (
     Blobs,
     CompiledDescription,
+    ModelDescription,
+    ModelSource,
+    PluginVersion,
+    RuntimeModelDescription,
+    StateValue,
+)
+from inferwire.transport.executions import (
     Execution,
     ExecutionHeader,
     LayerTime,
-    ModelDescription,
-    ModelSource,
     Outcome,
-    PluginVersion,
-    RuntimeModelDescription,
     SequenceMark,
-    StateValue,
     Target,
     WireBytes,
 )
+from inferwire.transport.grpc_tensors import GrpcTensors
+from inferwire.transport.lending import Lending
+from inferwire.transport.lent_memory import Lend
 from inferwire.transport.releases import Released, Releases
 from inferwire.transport.sender import Sender
 from inferwire.transport.submission import Retries, Submission

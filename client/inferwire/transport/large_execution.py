@@ -9,7 +9,7 @@ import grpc
 
 from inferwire.errors import InferwireError, error_of
 from inferwire.transport import codec, rpc
-from inferwire.transport.protocol import Outcome, WireBytes
+from inferwire.transport.executions import Outcome, WireBytes
 from inferwire_proto import framing
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1.inference_pb2 import Execution, InferRequest, InferResponse

@@ -19,8 +19,8 @@ from inferwire.transport import rpc
 from inferwire.transport.address import Address
 from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
+from inferwire.transport.executions import WireBytes
 from inferwire.transport.lent_memory import LentMemory, memory_behind, new_memory
-from inferwire.transport.protocol import WireBytes
 from inferwire.transport.releases import Released, Releases
 from inferwire_proto.inferwire.v1.tensors_pb2 import LendMemoryRequest
 

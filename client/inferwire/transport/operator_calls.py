@@ -15,8 +15,9 @@ from google.protobuf.message import Message
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.connection import Patience, open_channel
+from inferwire.transport.descriptions import ModelDescription
+from inferwire.transport.executions import Execution, ExecutionHeader, Outcome, WireBytes
 from inferwire.transport.large_execution import LargeExecution
-from inferwire.transport.protocol import Execution, ExecutionHeader, ModelDescription, Outcome, WireBytes
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 
 R = TypeVar("R", bound=Message)

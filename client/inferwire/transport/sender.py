@@ -12,9 +12,9 @@ from inferwire.errors import SessionLost, TooLarge
 from inferwire.transport import codec
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Link
+from inferwire.transport.executions import ExecutionHeader, SequenceMark, Target
 from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.lending import LEAST_BYTES, Lending
-from inferwire.transport.protocol import ExecutionHeader, SequenceMark, Target
 from inferwire.transport.stream_execution import EncodedHeader
 from inferwire.transport.submission import Submission, Undo
 

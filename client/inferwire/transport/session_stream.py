@@ -15,8 +15,8 @@ import grpc
 
 from inferwire.errors import Cancelled, InferwireError, ServerUnavailable
 from inferwire.transport import codec, rpc
+from inferwire.transport.executions import Outcome, WireBytes
 from inferwire.transport.outgoing import MOST_BYTES, Batch, Outgoing
-from inferwire.transport.protocol import Outcome, WireBytes
 from inferwire.transport.stream_execution import EncodedHeader, StreamExecution, count_answers
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1.inference_pb2 import (

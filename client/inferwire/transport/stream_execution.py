@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inferwire.transport.protocol import Outcome, Timings, WireBytes
+from inferwire.transport.executions import Outcome, Timings, WireBytes
 
 _SMOOTHING = 1 / 8
 """How much the latest answer counts in what is known of a flow."""

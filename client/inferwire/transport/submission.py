@@ -14,7 +14,7 @@ from typing import TypeAlias
 from inferwire.errors import InferwireError
 from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
-from inferwire.transport.protocol import ExecutionHeader, Outcome, WireBytes
+from inferwire.transport.executions import ExecutionHeader, Outcome, WireBytes
 from inferwire.transport.stream_execution import StreamExecution
 
 Undo: TypeAlias = Callable[[StreamExecution], None]

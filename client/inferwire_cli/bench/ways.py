@@ -18,8 +18,8 @@ from inferwire.errors import InferwireError, ServerUnavailable
 from inferwire.infer_queue import AsyncInferQueue
 from inferwire.ports import PortDescription
 from inferwire.transport.address import Address
+from inferwire.transport.executions import ExecutionHeader, Outcome, Target, TensorSpec, Timings, WireBytes
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
-from inferwire.transport.protocol import ExecutionHeader, Outcome, Target, TensorSpec, Timings, WireBytes
 from inferwire_cli.bench.load import Budget, Call, Sample, Tally, Way, in_threads
 from inferwire_cli.http_address import no_http
 from inferwire_cli.infer.pictures import Array

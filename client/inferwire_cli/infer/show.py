@@ -11,8 +11,8 @@ import numpy as np
 
 from inferwire.core import Core
 from inferwire.transport.address import Address
+from inferwire.transport.executions import Timings
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
-from inferwire.transport.protocol import Timings
 from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, numbers_of
 from inferwire_cli.infer.pictures import Array, PixelOptions
 from inferwire_cli.infer.values import read_inputs, require_all

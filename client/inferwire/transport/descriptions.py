@@ -1,0 +1,129 @@
+"""What a client and a server tell each other of models, their files, states and plugins. Values, and no network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from inferwire.partial_shape import PartialShape
+from inferwire.ports import PortDescription
+from inferwire.transport.executions import WireBytes
+from inferwire_proto.element_types import ElementType
+from inferwire_proto.preprocessing import Call
+from inferwire_proto.properties import PropertyValue
+
+Blobs: TypeAlias = Callable[[], Mapping[bytes, WireBytes]]
+"""Gives a model's files by their SHA-256, for a server that has lost them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDescription:
+    """A model that can run, as the server describes it.
+
+    Attributes:
+        name: The name it is served under, or its friendly name.
+        version: The served version; empty for an uploaded model.
+        inputs: Its inputs in order.
+        outputs: Its outputs in order.
+        states: The names of the states it keeps between inferences.
+        signature: Equal for models whose ports are equal.
+        optimal_number_of_infer_requests: How many of its inferences the server runs at once.
+        properties: The compiled model's properties, by name.
+        max_batch_rows: How many rows one of its inferences runs at the most where executions may run together; else 0.
+    """
+
+    name: str
+    version: str
+    inputs: tuple[PortDescription, ...]
+    outputs: tuple[PortDescription, ...]
+    states: tuple[str, ...]
+    signature: int
+    optimal_number_of_infer_requests: int
+    properties: Mapping[str, PropertyValue]
+    max_batch_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeNode:
+    """One node of the graph that a device runs.
+
+    Attributes:
+        description: Its friendly name, its type, and its first output.
+        info: What the device says of it.
+        input_count: How many inputs it has.
+        outputs: Its outputs in order.
+    """
+
+    description: PortDescription
+    info: Mapping[str, str]
+    input_count: int
+    outputs: tuple[PortDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeModelDescription:
+    """The graph that a device runs, with its nodes in an order in which they can."""
+
+    model: ModelDescription
+    nodes: tuple[RuntimeNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessing:
+    """What is built into a model before it is compiled.
+
+    Attributes:
+        calls: Those on a `PrePostProcessor`, in order.
+        reshape: New shapes of the inputs that come of it, by name.
+    """
+
+    calls: tuple[Call, ...]
+    reshape: Mapping[str, PartialShape] = field(default_factory=dict[str, PartialShape])
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """A model's files, by the hashes they are uploaded under.
+
+    Attributes:
+        model: The model file's SHA-256.
+        weights: The SHA-256 of the weights beside it; empty where the format has them inside.
+        suffix: The model file's ending, as ".onnx".
+        reshape: New shapes of inputs, by name.
+        variables: The SHA-256 of each file with variables of a SavedModel, by its path in the folder.
+        preprocessing: What is built into it, one after the other.
+    """
+
+    model: bytes
+    weights: bytes
+    suffix: str
+    reshape: Mapping[str, PartialShape]
+    variables: Mapping[str, bytes]
+    preprocessing: tuple[Preprocessing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledDescription:
+    """A model the server compiled for this session."""
+
+    compiled_id: str
+    model: ModelDescription
+
+
+@dataclass(frozen=True, slots=True)
+class StateValue:
+    """A state's tensor as it travels."""
+
+    name: str
+    element_type: ElementType
+    shape: tuple[int, ...]
+    data: WireBytes
+
+
+@dataclass(frozen=True, slots=True)
+class PluginVersion:
+    """What a device's plugin calls itself, and its build."""
+
+    description: str
+    build_number: str

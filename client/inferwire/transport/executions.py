@@ -1,0 +1,176 @@
+"""What is said of one execution on its way to a server and back. Values, and none of them knows the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+from inferwire.errors import InferwireError
+from inferwire_proto.element_types import ElementType
+
+WireBytes: TypeAlias = memoryview | bytes
+"""Contiguous bytes: a tensor in wire form, or a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which model runs.
+
+    Attributes:
+        name: A served model's name, or the id the server gave a compiled one.
+        is_served: Which of the two it is.
+        version: The version of a served model; empty for the current one.
+        signature: The signature of its ports as this client knows them.
+    """
+
+    name: str
+    is_served: bool
+    version: str = ""
+    signature: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBox:
+    """A tensor that the server keeps for this client, or a box in it.
+
+    Attributes:
+        id: Its name, which no other of this client's tensors has.
+        begin: Where the box begins along each axis; empty for the whole tensor.
+        end: Where it ends, itself not in it.
+    """
+
+    id: int
+    begin: tuple[int, ...] = ()
+    end: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor without its bytes, by its port's position.
+
+    Attributes:
+        index: The position.
+        element_type: What its elements are.
+        shape: How many there are.
+        stored: Where the server keeps them; they are not sent then.
+        lent: The memory in which the server reads them; they are not sent then either. 0 for none.
+    """
+
+    index: int
+    element_type: ElementType
+    shape: tuple[int, ...]
+    stored: StoredBox | None = None
+    lent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceMark:
+    """Which of this client's sequences a call belongs to, and whether it begins there from fresh states."""
+
+    id: int
+    is_start: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class ExecutionHeader:
+    """All of an execution that stays the same while shapes do. Made once, sent many times.
+
+    Compared by identity, so that a transport may keep what it encodes for it.
+
+    Attributes:
+        target: Which model runs.
+        inputs: The inputs in the model's order.
+        sequence: The sequence whose states it changes, if it does.
+        is_profiled: Whether the time of each layer is wanted.
+        keeps: The outputs that the server is to keep instead of sending them: positions, and the tensors' ids.
+        most_stacked: How many executions of this header may travel as one; 1 for each by itself.
+    """
+
+    target: Target
+    inputs: tuple[TensorSpec, ...]
+    sequence: SequenceMark | None = None
+    is_profiled: bool = False
+    keeps: tuple[tuple[int, int], ...] = ()
+    most_stacked: int = 1
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether it may run again where a connection was lost: running it twice is as running it once."""
+        return self.sequence is None
+
+
+class Timings(NamedTuple):
+    """Where the time of an execution went, in milliseconds. An extension: openvino has `latency` only.
+
+    Attributes:
+        queue_ms: From the server's admission to the start of the inference.
+        inference_ms: The inference on the device.
+        server_ms: From decoded to answered on the server: queue, inference and all between.
+        wire_ms: What the client measured beyond `server_ms`: encoding, network, decoding.
+    """
+
+    queue_ms: float = 0.0
+    inference_ms: float = 0.0
+    server_ms: float = 0.0
+    wire_ms: float = 0.0
+
+    def seen_by_client(self, elapsed_ms: float) -> Timings:
+        """Add what a client that waited so long knows besides."""
+        return self._replace(wire_ms=max(0.0, elapsed_ms - self.server_ms))
+
+
+class OutputForm(NamedTuple):
+    """An output without its bytes."""
+
+    element_type: ElementType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """A layer of a compiled model, and what it took in one execution.
+
+    Attributes:
+        node_name: The node's friendly name.
+        node_type: The type of the node.
+        exec_type: The kernel that ran it.
+        status: "NOT_RUN", "OPTIMIZED_OUT" or "EXECUTED".
+        real_time_us: From its start to its end.
+        cpu_time_us: The time of the processor.
+    """
+
+    node_name: str
+    node_type: str
+    exec_type: str
+    status: str
+    real_time_us: int
+    cpu_time_us: int
+
+
+class Outcome(NamedTuple):
+    """How an execution ended: with outputs, or with an error.
+
+    Attributes:
+        forms: What the outputs are, in the model's order; the same object for executions that ran together.
+        data: Their bytes in wire form, which stay valid as long as somebody holds them; None for what the server keeps.
+        timings: The times that the server tells.
+        elapsed_ms: How long this client waited for it.
+        error: What went wrong, if anything did.
+        profile: The times of its layers where they were wanted.
+    """
+
+    forms: Sequence[OutputForm] = ()
+    data: Sequence[WireBytes | None] = ()
+    timings: Timings = Timings()
+    elapsed_ms: float = 0.0
+    error: InferwireError | None = None
+    profile: Sequence[LayerTime] = ()
+
+
+class Execution(Protocol):
+    """An execution on its way."""
+
+    def cancel(self) -> None:
+        """Give it up: nothing is delivered any more. Safe to call from a destructor."""
+        ...
