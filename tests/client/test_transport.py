@@ -296,7 +296,8 @@ def test_what_was_cancelled_is_not_sent_again(server: ScriptedServer, transport:
     submit(transport, outcomes).cancel()
     kept: SimpleQueue[Outcome] = SimpleQueue()
     submit(transport, kept)
-    server.received.get(timeout=TIMEOUT_S)
+    while 2 not in sent(server):
+        pass
     server.answers.put(None)
     message = server.received.get(timeout=TIMEOUT_S)
     while not message.executions:
