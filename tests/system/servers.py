@@ -16,7 +16,15 @@ import numpy as np
 import openvino
 from openvino import opset13 as op
 
-from inferwire_cli.server_process import ServerProcess, free_ports, has_ended_within, tail
+from inferwire_cli.server_process import (
+    HOST,
+    ServerProcess,
+    end,
+    free_ports,
+    has_ended_within,
+    tail,
+    wait_until_ready,
+)
 
 
 def save_slow_model(repository: Path, products: int) -> None:
@@ -53,6 +61,15 @@ def started(
         finally:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def serving(repository: Path, port: int, *flags: str) -> Generator[ServerProcess]:
+    """Serve on a certain port, once ready; whatever becomes of the server, it is gone at the end."""
+    with started("--host", HOST, "--model-repository", str(repository), *flags, grpc_port=port) as (server, log):
+        wait_until_ready(server, log)
+        yield server
+        end(server)
 
 
 def log_lines(log: IO[bytes]) -> list[dict[str, Any]]:

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
 from time import monotonic
@@ -18,10 +17,11 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as op
+from tests.system.servers import serving
 
 import inferwire as ov
 from inferwire.transport.lent_memory import memory_behind
-from inferwire_cli.server_process import HOST, ServerProcess, end, free_ports, wait_until_ready
+from inferwire_cli.server_process import ServerProcess
 from inferwire_proto.lent_memory import NAME
 
 SHAPE = (2, 100, 400)
@@ -41,28 +41,6 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     openvino.save_model(runtime.Model([out], [picture, weight], "sums"), path, compress_to_fp16=False)
     (folder / "sums" / "inferwire.toml").write_text('[properties]\nINFERENCE_PRECISION_HINT = "f32"\n')
     return folder
-
-
-@contextmanager
-def serving(repository: Path, port: int, *flags: str) -> Generator[ServerProcess]:
-    """Serve on a certain port; whatever becomes of the server, it is gone at the end."""
-    (http_port,) = free_ports(1)
-    ports = ["--host", HOST, "--grpc-port", str(port), "--http-port", str(http_port)]
-    command = [sys.executable, "-m", "inferwire_cli", "serve", *ports, "--model-repository", str(repository), *flags]
-    with TemporaryFile() as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        server = ServerProcess(process, port, http_port)
-        try:
-            wait_until_ready(server, log)
-            yield server
-        finally:
-            end(server)
-
-
-@pytest.fixture
-def port() -> int:
-    (port,) = free_ports(1)
-    return port
 
 
 @pytest.fixture

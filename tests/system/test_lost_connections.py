@@ -4,53 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Coroutine, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as op
+from tests.system.servers import serving
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire_cli.server_process import HOST, ServerProcess, end, free_ports, wait_until_ready
+from inferwire_cli.server_process import HOST, ServerProcess, free_ports
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 MODEL = DIGITS / "1" / "digits_mlp.xml"
 ROW = np.zeros((1, 64), np.float32)
 TIMEOUT_S = 60
 F32 = {"INFERENCE_PRECISION_HINT": "f32"}
-
-
-@contextmanager
-def serving(port: int, *flags: str) -> Generator[ServerProcess]:
-    """Serve the digits on a certain port; whatever becomes of the server, it is gone at the end."""
-    (http_port,) = free_ports(1)
-    ports = ["--host", HOST, "--grpc-port", str(port), "--http-port", str(http_port)]
-    command = [sys.executable, "-m", "inferwire_cli", "serve", *ports, "--model-repository", str(DIGITS), *flags]
-    with TemporaryFile() as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        server = ServerProcess(process, port, http_port)
-        try:
-            wait_until_ready(server, log)
-            yield server
-        finally:
-            end(server)
-
-
-@pytest.fixture
-def port() -> int:
-    (port,) = free_ports(1)
-    return port
 
 
 @pytest.fixture
@@ -69,13 +44,13 @@ def slow(tmp_path: Path) -> Path:
 
 def test_an_uploaded_model_is_compiled_again_by_a_server_that_has_restarted(port: int) -> None:
     core = ov.Core(f"{HOST}:{port}")
-    with serving(port, "--allow-uploads"):
+    with serving(DIGITS, port, "--allow-uploads"):
         compiled = core.compile_model(MODEL, "CPU", F32)
         expected = compiled(ROW)[0]
         queue = ov.AsyncInferQueue(compiled, 4)
     with pytest.raises(ov.ServerUnavailable):
         compiled(ROW)
-    with serving(port, "--allow-uploads"):
+    with serving(DIGITS, port, "--allow-uploads"):
         np.testing.assert_array_equal(compiled(ROW)[0], expected)
         for _ in range(8):
             queue.start_async(ROW)
@@ -86,23 +61,23 @@ def test_an_uploaded_model_is_compiled_again_by_a_server_that_has_restarted(port
 def test_a_model_from_memory_is_uploaded_again(port: int) -> None:
     content = MODEL.read_bytes(), MODEL.with_suffix(".bin").read_bytes()
     core = ov.Core(f"{HOST}:{port}")
-    with serving(port, "--allow-uploads"):
+    with serving(DIGITS, port, "--allow-uploads"):
         compiled = core.compile_model(content[0], "CPU", F32, weights=content[1])
-    with serving(port, "--allow-uploads"):
+    with serving(DIGITS, port, "--allow-uploads"):
         assert compiled(ROW)[0].shape == (1, 10)
 
 
 def test_a_model_that_cannot_be_compiled_again_says_what_to_do(port: int) -> None:
     core = ov.Core(f"{HOST}:{port}")
-    with serving(port, "--allow-uploads"):
+    with serving(DIGITS, port, "--allow-uploads"):
         compiled = core.compile_model(MODEL, "CPU", F32)
-    with serving(port), pytest.raises(ov.SessionLost, match=r"uploading models is off.*Core\.compile_model"):
+    with serving(DIGITS, port), pytest.raises(ov.SessionLost, match=r"uploading models is off.*Core\.compile_model"):
         compiled(ROW)
 
 
 def test_what_a_killed_server_had_in_flight_is_run_by_its_successor(port: int, slow: Path) -> None:
     core = ov.Core(f"{HOST}:{port}")
-    with serving(port, "--allow-uploads") as server:
+    with serving(DIGITS, port, "--allow-uploads") as server:
         request = core.compile_model(slow, "CPU").create_infer_request()
         request.start_async(np.ones(1, np.float32))
         server.process.kill()
@@ -114,7 +89,7 @@ def test_what_a_killed_server_had_in_flight_is_run_by_its_successor(port: int, s
 
 def test_tensors_that_a_restarted_server_has_lost_say_what_to_do(port: int) -> None:
     core = ov.Core(f"{HOST}:{port}")
-    with serving(port):
+    with serving(DIGITS, port):
         tensor = core.get_default_context("CPU").create_tensor(ov.Type.f32, [1, 64], {})
         compiled = core.served_model("digits_mlp")
         first, second = compiled.create_infer_request(), compiled.create_infer_request()
@@ -122,7 +97,7 @@ def test_tensors_that_a_restarted_server_has_lost_say_what_to_do(port: int) -> N
         expected = first.infer()[0]
         first.set_output_tensor(core.get_default_context("CPU").create_tensor(ov.Type.f32, [1, 10], {}))
         unread = first.infer()
-    with serving(port):
+    with serving(DIGITS, port):
         with pytest.raises(ov.SessionLost, match=r"lost a tensor that it kept for .*make the remote tensor"):
             first.infer()
         with pytest.raises(ov.TensorLost, match="run the inference again"):
@@ -134,7 +109,7 @@ def test_tensors_that_a_restarted_server_has_lost_say_what_to_do(port: int) -> N
 
 def test_a_draining_server_answers_what_it_has_and_refuses_what_is_new(port: int, slow: Path) -> None:
     core = ov.Core(f"{HOST}:{port}")
-    with serving(port, "--allow-uploads") as server:
+    with serving(DIGITS, port, "--allow-uploads") as server:
         compiled = core.compile_model(slow, "CPU", {"NUM_STREAMS": 1})
         running, late = compiled.create_infer_request(), compiled.create_infer_request()
         running.start_async(np.ones(1, np.float32))
@@ -236,7 +211,7 @@ class Proxy:
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
     (port,) = free_ports(1)
-    with serving(port, "--allow-uploads") as running:
+    with serving(DIGITS, port, "--allow-uploads") as running:
         yield running
 
 
