@@ -356,9 +356,12 @@ class InferRequest(TensorAccess):
 
     def _submit(self, header: ExecutionHeader, run: Run) -> None:
         """Hand an execution to the transport; what fails ends it."""
-        buffers = () if run.freight is None else run.freight.buffers
+        freight = run.freight
+        if freight is None:
+            # It was given up before its turn came.
+            return
         try:
-            execution = self._model.transport.submit(header, buffers, partial(self._deliver, run))
+            execution = self._model.transport.submit(header, freight.buffers, partial(self._deliver, run))
         except BaseException as error:
             self._state.end(run, error if isinstance(error, RuntimeError) else None)
             run.done.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -228,3 +229,20 @@ def test_a_job_that_was_promised_to_a_loop_which_has_gone_is_idle_again(
     finish(transport.executions[0])
     assert queue.is_ready()
     queue.wait_all()
+
+
+async def test_what_is_cancelled_before_it_could_be_sent_is_not_sent(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    may_send = threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        asyncio.get_running_loop().set_default_executor(threads)
+        threads.submit(may_send.wait)
+        transport.is_connected = False
+        task = asyncio.create_task(request_.infer_async(ONES))
+        await asyncio.sleep(0)
+        request_.cancel()
+        may_send.set()
+        with pytest.raises(ov.Cancelled):
+            await task
+    assert transport.executions == []
