@@ -253,6 +253,9 @@ class AsyncInferQueue:
 
     async def _await_idle(self) -> int:
         """Take an idle request once there is one; whoever asked first is first."""
+        if not self._turns:
+            with suppress(IndexError):
+                return self._idle.popleft()
         turn = Handover[int](self._give_back)
         with self._lock:
             self._turns.append(turn)

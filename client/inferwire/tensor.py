@@ -130,9 +130,8 @@ class Tensor(OverMemory, Unpicklable):
     @property
     def data(self) -> Array:
         """The elements: a view that writes to the tensor, except for strings, which are copied."""
-        memory = self._memory
-        if not memory.row.is_string:
-            return memory.array.view()
+        if not self._memory.row.is_string:
+            return self._memory.array.view()
         warnings.warn(
             "Data of string type will be copied! Please use dedicated properties "
             "`str_data` and `bytes_data` to avoid confusion while accessing Tensor's contents.",

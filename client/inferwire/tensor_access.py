@@ -284,8 +284,6 @@ class TensorAccess:
 
     def _index(self, function: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> int | None:
         """Read the overloads `(index)` and `()`."""
-        if len(args) == 1 and type(args[0]) is int and args[0] >= 0 and not kwargs:
-            return args[0]
         given = (*args, *kwargs.values()) if kwargs else args
         index = as_size(given[0]) if len(given) == 1 and kwargs.keys() <= {"index"} else None
         if given and index is None:

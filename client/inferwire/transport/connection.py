@@ -113,7 +113,7 @@ class Connection:
             ServerUnavailable: If no server answers in time.
         """
         link = self._link
-        if link is not None and link.stream.is_open and link.pid == THIS.pid:
+        if link is not None and link.is_usable:
             return link
         if self._pid != THIS.pid:
             self._forget_parent()

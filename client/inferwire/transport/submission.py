@@ -40,9 +40,8 @@ class Submission(StreamExecution):
         deliver: Callable[[Outcome], None],
         retries: Retries,
     ) -> None:
+        super().__init__(inputs, deliver)
         self.header = header
-        self.inputs = inputs
-        self.deliver = deliver
         self._retries: Retries | None = retries
 
     def __repr__(self) -> str:
