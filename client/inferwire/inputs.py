@@ -1,7 +1,7 @@
 """What users pass as inputs, brought into the tensors of a request.
 
 Owns which kinds of values are taken, what is copied and what is shared, and openvino's texts for
-what is not taken. Whether a tensor fits its port is `request_tensors`' business.
+what is not taken. Whether a tensor fits its port is `port_fit`'s business.
 """
 
 from __future__ import annotations

@@ -1,24 +1,24 @@
-"""The tensors of one request: which belongs to which port, and whether it fits.
+"""The tensors of one request: which belongs to which port, and what of them travels.
 
-Owns openvino's texts for tensors that do not fit. Knows nothing of executions; whoever calls it
-has made sure that none is running.
+Whether a tensor fits its port is `port_fit`'s business. Knows nothing of executions; whoever calls it has made sure
+that none is running.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
 from inferwire.batches import Batch
-from inferwire.dense_memory import Dense, allocate
+from inferwire.dense_memory import allocate
 from inferwire.kept_tensors import KeptPart, KeptTensor
 from inferwire.lendable_memory import Lendable
 from inferwire.memory import Memory
 from inferwire.model_ports import ModelPort, ModelPorts
+from inferwire.port_fit import as_row_of_one, check_input, check_output, refuse_to_send
 from inferwire.ports import ConstOutput
 from inferwire.remote_memory import RemoteMemory
 from inferwire.tensor import Tensor
@@ -114,15 +114,15 @@ class RequestTensors:
         Raises:
             RuntimeError: If its type or shape does not fit.
         """
-        tensor = _as_row_of_one(port, tensor)
+        tensor = as_row_of_one(port, tensor)
         self._forget()
         if port.is_input:
-            _check_input(port, tensor)
+            check_input(port, tensor)
             tensor.memory.feed()
             self._inputs[port.index] = tensor
             self._sources[port.index] = tensor.memory
         else:
-            _check_output(port, tensor)
+            check_output(port, tensor)
             self._outputs[port.index] = tensor
             self._targets[port.index] = tensor.memory
 
@@ -198,7 +198,7 @@ class RequestTensors:
         shapes = tuple([each.shape for each in self._sources])
         for port, shape in zip(self.ports.inputs, shapes, strict=True):
             if not port.fits(shape):
-                _refuse_to_send(port, shape)
+                refuse_to_send(port, shape)
         parts = [(at, source.kept_by(transport)) for at, source in enumerate(self._sources)]
         reads = {at: part for at, part in parts if part is not None}
         names = [(at, each.reserve(transport, postpone=self._postpones)) for at, each in enumerate(self._targets)]
@@ -266,14 +266,6 @@ def _first_tensor(port: ModelPort) -> Tensor:
     return Tensor.over(memory)
 
 
-def _as_row_of_one(port: ModelPort, tensor: Tensor) -> Tensor:
-    """Give a scalar the shape of a port whose every dimension is 1; it keeps its memory."""
-    memory = tensor.memory
-    if memory.shape or not isinstance(memory, Dense) or not port.is_static or prod(port.first_shape) != 1:
-        return tensor
-    return Tensor.over(Dense(memory.row, port.first_shape, memory.array.reshape(-1), own=False))
-
-
 def _to_read(kind: str, ports: Sequence[ModelPort], index: int | None) -> ModelPort:
     if index is None:
         return _only(f"get_{kind}_tensor()", ports)
@@ -296,56 +288,3 @@ def _only(function: str, ports: Sequence[ModelPort]) -> ModelPort:
     if len(ports) != 1:
         raise RuntimeError(f"{function} must be called on a function with exactly one parameter.")
     return ports[0]
-
-
-def _check_input(port: ModelPort, tensor: Tensor) -> None:
-    memory = tensor.memory
-    if memory.row != port.row:
-        raise RuntimeError(
-            f"ParameterMismatch: Failed to set tensor for input with precision: {memory.row.name}, "
-            f"since the model input tensor precision is: {port.row.name}"
-        )
-    if not port.fits(memory.shape):
-        raise RuntimeError(
-            f"Can't set the input tensor with index: {port.index}, because the model input "
-            f"(shape={port.shape}) and the tensor (shape={_dotted(memory.shape)}) are incompatible"
-        )
-
-
-def _check_output(port: ModelPort, tensor: Tensor) -> None:
-    memory = tensor.memory
-    if memory.row != port.row:
-        raise RuntimeError(
-            f"ParameterMismatch: Failed to set tensor for output with precision: {memory.row.name}, "
-            f"if model output tensor precision is: {port.row.name}"
-        )
-    if not port.fits(memory.shape) and prod(memory.shape):
-        raise RuntimeError(
-            f"Can't set the output tensor with index: {port.index}, because the model output tensor "
-            f"(shape={port.shape}) and the current tensor (shape={_dotted(memory.shape)}) are incompatible"
-        )
-
-
-def _refuse_to_send(port: ModelPort, shape: tuple[int, ...]) -> None:
-    if port.is_static:
-        raise RuntimeError(
-            "The input tensor size is not equal to the model input type: "
-            f"got [{_listed(shape, ',')}] expecting {port.shape}."
-        )
-    if shape == port.first_shape:
-        return
-    limits = ", ".join(
-        str(low) if low == high else f"{low} - {high if high >= 0 else '?'}" for low, high in port.bounds or ()
-    )
-    raise RuntimeError(
-        f"ParameterMismatch: Can not clone with new dims. Descriptor's shape: {{{limits}}} is "
-        f"incompatible with provided dimensions: {{{_listed(shape, ', ')}}}."
-    )
-
-
-def _dotted(shape: Sequence[int]) -> str:
-    return f"({_listed(shape, '.')})"
-
-
-def _listed(shape: Sequence[int], separator: str) -> str:
-    return separator.join(map(str, shape))

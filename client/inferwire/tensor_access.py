@@ -1,6 +1,6 @@
 """Reading and setting the tensors of a request, by name, position and port.
 
-Owns the overloads of openvino's getters and setters; whether a tensor fits is `request_tensors`'
+Owns the overloads of openvino's getters and setters; whether a tensor fits is `port_fit`'s
 business, whether the request is idle `request_state`'s.
 """
 
