@@ -72,7 +72,7 @@ class Metrics:
         """Count an inference by its rows: those of a batch, or one for each execution of a model that has none."""
         batching, tally = model.terms.batching if isinstance(model, Model) else None, self._of(device, model)
         if batching is None:
-            tally.end_runs(1, seconds, sum([work.count for work in works]))
+            tally.end_runs(1, seconds, sum([work.executions for work in works]))
         else:
             # What is more than a batch runs alone: as many sizes as callers like are not told apart.
             rows = min(sum(map(rows_of, works)), batching.max_size)

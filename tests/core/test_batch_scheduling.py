@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import strategies as st
@@ -30,7 +29,7 @@ def a_job(rows: int = 1, width: int = 1, now: float = 0.0, priority: int = 0, de
 
 
 def a_stack(count: int, width: int = 1) -> Job:
-    return Job("m", Work((Tensor(U8, (count, width), bytes(count * width)),), (0,), count=count), 0.0)
+    return Job("m", Work((Tensor(U8, (count, width), bytes(count * width)),), (0,), executions=count), 0.0)
 
 
 def a_scheduler(batching: Batching, slots: int = 1, capacity: int = 100) -> Scheduler:
@@ -198,7 +197,7 @@ def test_a_stack_waits_as_so_many_executions_and_runs_with_what_waits_beside_it(
 
 
 def counts(works: Sequence[Work]) -> list[int]:
-    return [work.count for work in works]
+    return [work.executions for work in works]
 
 
 def test_a_stack_takes_as_much_room_as_its_executions() -> None:
@@ -228,13 +227,13 @@ def test_a_stack_finds_room_in_a_full_queue_where_it_need_not_wait_or_is_its_mod
 def test_a_stack_is_cut_into_what_the_model_runs_together() -> None:
     scheduler = a_scheduler(Batching(8))
     assert counts(scheduler.stacks("m", a_stack(20).work)) == [8, 8, 4]
-    threes = Work((Tensor(U8, (15, 1), bytes(15)),), (0,), count=5)
+    threes = Work((Tensor(U8, (15, 1), bytes(15)),), (0,), executions=5)
     assert counts(scheduler.stacks("m", threes)) == [2, 2, 1]
-    nines = Work((Tensor(U8, (18, 1), bytes(18)),), (0,), count=2)
+    nines = Work((Tensor(U8, (18, 1), bytes(18)),), (0,), executions=2)
     assert counts(scheduler.stacks("m", nines)) == [1, 1]
-    none = Work((Tensor(U8, (0, 1), b""),), (0,), count=2)
+    none = Work((Tensor(U8, (0, 1), b""),), (0,), executions=2)
     assert counts(scheduler.stacks("m", none)) == [1, 1]
-    profiled = replace(a_stack(2).work, is_profiled=True)
+    profiled = a_stack(2).work._replace(is_profiled=True)
     assert counts(scheduler.stacks("m", profiled)) == [1, 1]
 
 

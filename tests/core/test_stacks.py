@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -27,7 +26,7 @@ def tensor(*values: int, rows: int) -> Tensor:
 
 
 def a_stack(count: int, rows: int = 1) -> Work:
-    return Work((tensor(*range(2 * count * rows), rows=count * rows),), (0,), count=count)
+    return Work((tensor(*range(2 * count * rows), rows=count * rows),), (0,), executions=count)
 
 
 def ended(count: int, outcome: Result | Apart, dropped: tuple[int, ...] = ()) -> Job:
@@ -65,12 +64,12 @@ def stacked(singles: Sequence[Work]) -> Work:
     (first,) = singles[0].inputs
     data = b"".join(bytes(work.inputs[0].data) for work in singles)
     shape = (first.shape[0] * len(singles), *first.shape[1:])
-    return Work((Tensor(first.element_type, shape, data),), (0,), count=len(singles))
+    return Work((Tensor(first.element_type, shape, data),), (0,), executions=len(singles))
 
 
 def plain(work: Work) -> tuple[tuple[int, ...], bytes, int]:
     (tensor,) = work.inputs
-    return tensor.shape, bytes(tensor.data), work.count
+    return tensor.shape, bytes(tensor.data), work.executions
 
 
 @given(works(), st.integers(1, 7))
@@ -92,7 +91,7 @@ def test_what_each_gave_is_put_together_and_told_apart_again(singles: list[Work]
 
 def test_rows_that_share_bytes_come_apart_where_executions_do_not() -> None:
     u4 = BY_NAME["u4"]
-    whole = Work((Tensor(u4, (4, 3), bytes(range(6))),), (0,), count=2)
+    whole = Work((Tensor(u4, (4, 3), bytes(range(6))),), (0,), executions=2)
     assert [plain(work) for work in executions(whole)] == [((2, 3), b"\0\1\2", 1), ((2, 3), b"\3\4\5", 1)]
 
 
@@ -115,7 +114,7 @@ def test_a_lone_execution_gives_what_it_gave() -> None:
 
 
 def test_executions_that_ran_one_by_one_waited_for_those_before_them() -> None:
-    job = Job("m", replace(a_stack(4), one_by_one=True), submitted_at=1.0)
+    job = Job("m", a_stack(4)._replace(one_by_one=True), submitted_at=1.0)
     job.start(2.0)
     job.finish((), 4.0)
     assert job.timings == Timings(queue_s=2.5, inference_s=0.5, total_s=3.0)
@@ -183,5 +182,5 @@ def test_the_shapes_of_an_inference_have_the_rows_of_all_its_work() -> None:
     one, three = tensor(*range(2), rows=1), tensor(*range(6), rows=3)
     assert inference_shapes([Work((one, one), (0,))]) == ((1, 2), (1, 2))
     assert inference_shapes([Work((one,), (0,)), Work((three,), (0,))]) == ((4, 2),)
-    assert inference_shapes([Work((three,), (0,), count=3)]) == ((3, 2),)
-    assert inference_shapes([Work((three,), (0,), count=3, one_by_one=True)]) == ((1, 2),)
+    assert inference_shapes([Work((three,), (0,), executions=3)]) == ((3, 2),)
+    assert inference_shapes([Work((three,), (0,), executions=3, one_by_one=True)]) == ((1, 2),)

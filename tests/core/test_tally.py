@@ -52,7 +52,7 @@ def test_inferences_are_told_apart_by_their_rows() -> None:
 
 
 def test_a_stack_is_counted_as_its_executions() -> None:
-    tally, job = Tally(), Job("m", Work((), (), count=3), submitted_at=1.0)
+    tally, job = Tally(), Job("m", Work((), (), executions=3), submitted_at=1.0)
     job.start(1.5)
     job.drop(1)
     job.finish(Apart(((), (), ServingError(Code.INFERENCE_FAILED, "no"))), 3.0)

@@ -47,7 +47,7 @@ def stacked(works: Sequence[Work], *, one_by_one: bool = False) -> Work:
     (first,) = works[0].inputs
     data = b"".join(bytes(work.inputs[0].data) for work in works)
     shape = (first.shape[0] * len(works), *first.shape[1:])
-    return Work((Tensor(first.element_type, shape, data),), (0,), count=len(works), one_by_one=one_by_one)
+    return Work((Tensor(first.element_type, shape, data),), (0,), executions=len(works), one_by_one=one_by_one)
 
 
 def data_of(result: Result) -> bytes:

@@ -187,7 +187,7 @@ async def test_a_stack_that_runs_one_by_one_lets_others_have_the_loop_from_time_
             return tensor
 
         rig.compute = slowly
-        job = await rig.submit(Work((stack_of(6),), (0,), count=6, one_by_one=True))[1]
+        job = await rig.submit(Work((stack_of(6),), (0,), executions=6, one_by_one=True))[1]
         assert [result == (ROW,) for result in results(job)] == [True] * 6
         assert set(rig.threads) == {get_ident()}
         assert min(seen) < 6

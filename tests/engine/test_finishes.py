@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -24,7 +23,7 @@ def row(fill: int) -> Tensor:
 
 
 def shouted(tensor: Tensor) -> Tensor:
-    return replace(tensor, data=bytes(tensor.data) + b"!")
+    return tensor._replace(data=bytes(tensor.data) + b"!")
 
 
 def refuse(_: Tensor) -> Tensor:

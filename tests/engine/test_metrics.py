@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -36,7 +35,7 @@ def choke(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 def stacked(*works: Work) -> Work:
     data = b"".join(bytes(work.inputs[0].data) for work in works)
-    return Work((Tensor(BY_NAME["f32"], (len(works), 4), data),), (0,), count=len(works))
+    return Work((Tensor(BY_NAME["f32"], (len(works), 4), data),), (0,), executions=len(works))
 
 
 class Scrape:
@@ -134,7 +133,7 @@ async def test_executions_of_a_stack_that_run_one_by_one_are_inferences_each() -
     async with Engine(FakeBackend({"m": fake}), QueueOptions(), metrics, asyncio.get_running_loop().time) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"), "1")
         client = Client(engine, model)
-        client.submit(replace(stacked(GOOD, BAD, GOOD), one_by_one=True))
+        client.submit(stacked(GOOD, BAD, GOOD)._replace(one_by_one=True))
         await asyncio.gather(*client.ends)
         values = Scrape(metrics).values
     assert (values["batch_jobs_sum"], values["batch_jobs_count"], values["inference_seconds_count"]) == (3, 3, 2)

@@ -75,7 +75,7 @@ def f32(values: Any) -> Tensor:
 
 
 def copied(tensor: Tensor) -> Tensor:
-    return replace(tensor, data=bytes(tensor.data))
+    return tensor._replace(data=bytes(tensor.data))
 
 
 def compiled(backend: OpenVinoBackend, source: Source, device: str = "CPU") -> OpenVinoModel:

@@ -205,7 +205,7 @@ def test_strings_and_packed_elements_are_tried_too(type_name: str) -> None:
     def first_row_for_all(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         (tensor,) = inputs
         first = bytes(split([tensor], [1] * tensor.shape[0])[0][0].data)
-        return (replace(tensor, data=first * tensor.shape[0]),)
+        return (tensor._replace(data=first * tensor.shape[0]),)
 
     with pytest.raises(ServingError, match=MIXED):
         check_rows_are_independent(spec, FakeModel(spec, compute=first_row_for_all).create_slot(), BATCHING, {})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from tests.faults.conftest import CAPACITY, LIMIT_S, SLOTS, WORK, Server, until
@@ -54,7 +53,7 @@ async def test_a_device_that_never_answers_keeps_nobody_past_the_deadline(
 async def test_deadlines_that_have_passed_as_they_come_are_answered(server: Server, model: FakeModel) -> None:
     model.gate.close()
     inference = server.composition.services.inference
-    hurried = replace(WORK, timeout_s=0.0)
+    hurried = WORK._replace(timeout_s=0.0)
     jobs = [inference.start(work) for work in (hurried, hurried, hurried)]
     patient = inference.start(WORK)
     assert {(await inference.wait(job, LIMIT_S)).state for job in jobs} == {JobState.EXPIRED}

@@ -145,7 +145,7 @@ async def test_it_is_not_unloaded_while_it_has_jobs_and_not_soon_after(rig: Rig)
 async def test_jobs_wait_for_it_within_their_deadlines(rig: Rig) -> None:
     await rig.falls_asleep()
     rig.model.opening.close()
-    patient, hurried = rig.submit(), rig.submit(replace(INFERENCE, timeout_s=0.01))
+    patient, hurried = rig.submit(), rig.submit(INFERENCE._replace(timeout_s=0.01))
     assert (await hurried).state is JobState.EXPIRED
     assert (rig.device_load.queued, rig.served.state) == (1, ModelState.UNLOADED)
     rig.model.opening.open()

@@ -159,7 +159,7 @@ async def test_where_callers_may_wait_the_next_one_runs_when_a_sequence_ends(cou
 async def test_a_caller_that_stops_waiting_makes_room_for_the_next(counting: Counting, leap: Leap) -> None:
     async with counting(max_sequences=1, sequences_wait=True, sequence_idle_s=5.0) as rig:
         await rig.infer(1, is_start=True)
-        patient = replace(rig.call(2, is_start=True), timeout_s=0.0)
+        patient = rig.call(2, is_start=True)._replace(timeout_s=0.0)
         assert (await rig.inference.infer(patient)).state is JobState.EXPIRED
         leap(6.0)
         await rig.infer(3, is_start=True)

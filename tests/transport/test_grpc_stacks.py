@@ -41,7 +41,7 @@ def models(runs: list[int]) -> Models:
         if POISON in values:
             raise invalid_input("poisoned")
         runs.append(inputs[0].shape[0])
-        return (replace(inputs[0], data=(values * 2).tobytes()),)
+        return (inputs[0]._replace(data=(values * 2).tobytes()),)
 
     return {"double": FakeModel(echo_spec("double"), compute, optimal_slots=1)}
 
@@ -231,7 +231,7 @@ async def test_outputs_too_large_to_travel_together_travel_one_by_one(
     def blow_up(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         runs.append(inputs[0].shape[0])
         wide = np.repeat(np.frombuffer(inputs[0].data, np.float32), 50_000)
-        return (replace(inputs[0], shape=(inputs[0].shape[0], 200_000), data=wide.tobytes()),)
+        return (inputs[0]._replace(shape=(inputs[0].shape[0], 200_000), data=wide.tobytes()),)
 
     double.compute = blow_up
     await stream.send(a_stack(1, 2), raw=[rows_of(1, 2)])

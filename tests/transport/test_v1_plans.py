@@ -64,7 +64,7 @@ def test_a_stack_is_one_inference_with_the_rows_of_all() -> None:
     assert stack is not None
     ((_, tensor),) = stack.inputs
     assert isinstance(tensor, Tensor)
-    assert (stack.count, tensor.shape, tensor.data) == (2, (2, 2), b"abcd")
+    assert (stack.executions, tensor.shape, tensor.data) == (2, (2, 2), b"abcd")
 
 
 def test_an_execution_of_a_sequence_is_no_stack() -> None:

@@ -63,7 +63,7 @@ class Batching:
 
     def most_stacked(self, work: Work) -> int:
         """How many executions of a stack run together at the most."""
-        rows = rows_of(work) // work.count if work.inputs and work.inputs[0].shape else 0
+        rows = rows_of(work) // work.executions if work.inputs and work.inputs[0].shape else 0
         return max(1, self.max_size // rows) if rows else 1
 
     def is_worth_a_run(self, rows: int) -> bool:

@@ -3,45 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job
 from inferwire_server.core.lane import ModelKey
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """Run the jobs, all of one model, as one inference in this slot of it."""
 
     jobs: tuple[Job, ...]
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(NamedTuple):
     """Cancel what this slot is running. It stays busy until it reports."""
 
     model: ModelKey
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(NamedTuple):
     """The job has ended: tell whoever waits for it."""
 
     job: Job
 
 
-@dataclass(frozen=True, slots=True)
-class Drained:
+class Drained(NamedTuple):
     """Nothing of a removed model runs any more: its slots may go."""
 
     model: ModelKey
 
 
-@dataclass(frozen=True, slots=True)
-class Unbound:
+class Unbound(NamedTuple):
     """A binding has ended: forget what its slot holds, and tell its caller."""
 
     binding: Binding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.bindings import Binding
@@ -34,8 +34,7 @@ class JobState(Enum):
 _STATE_OF_CODE = {Code.CANCELLED: JobState.CANCELLED, Code.DEADLINE_EXCEEDED: JobState.EXPIRED}
 
 
-@dataclass(frozen=True, slots=True)
-class Timings:
+class Timings(NamedTuple):
     """Where a job's time went, in seconds."""
 
     queue_s: float = 0.0
@@ -54,14 +53,13 @@ Finishes: TypeAlias = tuple[Finish | None, ...]
 """For each output, None for one that is given as it is; empty where all are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """What a slot is to do: inputs in the model's order, the outputs to take, and whether to time each layer.
 
     With `states` it is no inference: the slot does that with its states.
 
     Attributes:
-        count: How many executions of equal shapes it is, the rows of one behind those of the other. More than
+        executions: How many of equal shapes it is, the rows of one behind those of the other. More than
             one make a stack: see `core.stacks`.
         one_by_one: Whether each execution of a stack is an inference of its own.
     """
@@ -71,7 +69,7 @@ class Work:
     states: StateAccess | None = None
     is_profiled: bool = False
     finishes: Finishes = ()
-    count: int = 1
+    executions: int = 1
     one_by_one: bool = False
 
 
@@ -128,7 +126,7 @@ class Job:
     @property
     def count(self) -> int:
         """How many executions it is."""
-        return self.work.count
+        return self.work.executions
 
     def start(self, now: float) -> None:
         """Record that a slot has taken it."""
@@ -181,7 +179,7 @@ class Job:
         self.state = state
         self.ended_at = now
         self.timings = self._timings(now)
-        self.work = Work((), self.work.outputs, count=self.work.count, one_by_one=self.work.one_by_one)
+        self.work = Work((), self.work.outputs, executions=self.work.executions, one_by_one=self.work.one_by_one)
 
     def _timings(self, now: float) -> Timings:
         total = now - self.submitted_at

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 from inferwire_server.core.batching import Batching, Group, rows_of
 from inferwire_server.core.bindings import Binding, Bindings, BindingTerms
@@ -45,8 +45,7 @@ _SMOOTHING = 1 / 8
 """How much the latest run counts in the pace."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """What a slot is running, and the device time its model was charged for it."""
 
     jobs: tuple[Job, ...]
@@ -96,7 +95,7 @@ class Lane:
             found = cut(work, batching.most_stacked(work))
             return found if batching.group(found[0]) is not None else executions(work)
         most = 1 if self.pace_s is None else max(1, int(LONGEST_TURN_S / self.pace_s))
-        return cut(replace(work, one_by_one=True), most)
+        return cut(work._replace(one_by_one=True), most)
 
     def learn(self, run: Run, took_s: float) -> None:
         """Take note of how long a run took."""

@@ -164,7 +164,7 @@ class Scheduler:
         lane = self._lanes.get(model)
         found = [work] if lane is None else lane.stacks(work)
         is_alone = len(found) == 1 and lane is not None and self._has_room(lane, work, None)
-        return found if is_alone or self._queued + work.count <= self._capacity else executions(work)
+        return found if is_alone or self._queued + work.executions <= self._capacity else executions(work)
 
     def submit(self, job: Job, now: float) -> list[Effect]:
         """Admit a job.
@@ -289,13 +289,13 @@ class Scheduler:
 
     def _has_room(self, lane: Lane, work: Work, binding: Binding | None) -> bool:
         """Whether work fits in the queue, or need not wait, or is within the model's own part of a full one."""
-        if self._queued + work.count <= self._capacity:
+        if self._queued + work.executions <= self._capacity:
             return True
         if self._running < self.limit and lane.has_idle_slot(lane.group_of(work, binding)):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
         part = max(1, int(self._capacity * lane.share.weight / weights))
-        return lane.queued + work.count <= min(self._capacity, part)
+        return lane.queued + work.executions <= min(self._capacity, part)
 
     def _end_waiting(self, lane: Lane, error: ServingError, now: float) -> list[Effect]:
         waiting = [job for queue in lane.queues.values() for job in queue]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import prod
 
 from inferwire_proto.errors import Code
@@ -25,12 +24,12 @@ DROPPED = ServingError(Code.CANCELLED, "the execution was cancelled")
 
 def cut(work: Work, size: int) -> list[Work]:
     """Take a stack apart into stacks of so many executions, and one of the rest, without a copy."""
-    if work.count <= size:
+    if work.executions <= size:
         return [work]
-    counts = [min(size, work.count - start) for start in range(0, work.count, size)]
+    counts = [min(size, work.executions - start) for start in range(0, work.executions, size)]
     return [
-        replace(work, inputs=inputs, count=count)
-        for inputs, count in zip(_divided(work.inputs, work.count, counts), counts, strict=True)
+        work._replace(inputs=inputs, executions=count)
+        for inputs, count in zip(_divided(work.inputs, work.executions, counts), counts, strict=True)
     ]
 
 
@@ -45,8 +44,8 @@ def inference_shapes(works: Sequence[Work]) -> tuple[tuple[int, ...], ...]:
     if len(works) > 1:
         rows = sum([rows_of(work) for work in works])
         return tuple([(rows, *tensor.shape[1:]) for tensor in first.inputs])
-    if first.one_by_one and first.count > 1:
-        return tuple([(tensor.shape[0] // first.count, *tensor.shape[1:]) for tensor in first.inputs])
+    if first.one_by_one and first.executions > 1:
+        return tuple([(tensor.shape[0] // first.executions, *tensor.shape[1:]) for tensor in first.inputs])
     return tuple([tensor.shape for tensor in first.inputs])
 
 
@@ -94,8 +93,8 @@ def _divided(tensors: Sequence[Tensor], count: int, counts: Sequence[int]) -> li
 def _divide(tensor: Tensor, count: int, counts: Sequence[int]) -> list[Tensor]:
     rows, tail = tensor.shape[0] // count, tensor.shape[1:]
     # Of packed types only those of an execution need be whole bytes, not each row.
-    pieces = parts(replace(tensor, shape=(count, rows, *tail)), counts)
-    return [replace(piece, shape=(rows * size, *tail)) for piece, size in zip(pieces, counts, strict=True)]
+    pieces = parts(tensor._replace(shape=(count, rows, *tail)), counts)
+    return [piece._replace(shape=(rows * size, *tail)) for piece, size in zip(pieces, counts, strict=True)]
 
 
 def _are_alike(tensors: Sequence[Tensor]) -> bool:

@@ -6,9 +6,8 @@ does; each string is its length in four bytes and its content.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,8 +19,7 @@ _EMPTY_STRING = bytes(4)
 """A string on the wire is its length in four bytes, and then its content."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """A tensor's value.
 
     Attributes:

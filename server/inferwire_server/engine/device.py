@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -34,8 +33,7 @@ TURN_S = 0.0005
 """How long the inferences of one stack may keep the loop, before others have their turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
+class _Running(NamedTuple):
     """What a slot of a model is at, and where."""
 
     model: ModelKey

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
@@ -80,8 +80,7 @@ class Model:
         return f"<Model {self.name}{version} on {self.device.name}: {self.slots} slots>"
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(NamedTuple):
     """A job to be: what to run, how it is scheduled, and when its request was read, where that is known."""
 
     work: Work
@@ -224,7 +223,7 @@ class Engine:
 
     def stacks(self, model: Model, submission: Submission) -> list[Submission]:
         """Take a stack apart into what is to be one job."""
-        return [replace(submission, work=work) for work in model.device.stacks(model, submission.work)]
+        return [submission._replace(work=work) for work in model.device.stacks(model, submission.work)]
 
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""

@@ -44,7 +44,7 @@ class SlotRun:
     def steps(self) -> Iterator[None]:
         """Run an inference at each step. Jobs that were cancelled on the way here have nothing left to run."""
         wanted = [index for index, job in enumerate(self._jobs) if job.error is None]
-        if sum([self._works[index].count for index in wanted]) > 1 and not self._works[0].one_by_one:
+        if sum([self._works[index].executions for index in wanted]) > 1 and not self._works[0].one_by_one:
             found = self._run_together(wanted)
             yield
             if found is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from inferwire_proto.errors import Code
@@ -40,7 +40,7 @@ class Prepared:
     @property
     def count(self) -> int:
         """How many they are."""
-        return self.submission.work.count
+        return self.submission.work.executions
 
 
 class InferenceService:
@@ -244,10 +244,10 @@ class InferenceService:
                 f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
                 "expected a caller that has read the model's description again"
             )
-        inputs = spec.bind(self._tensors.bring_in(self._shared_memory.bring_in(inference.inputs)), inference.count)
+        inputs = spec.bind(self._tensors.bring_in(self._shared_memory.bring_in(inference.inputs)), inference.executions)
         wanted = spec.select(inference.outputs)
         forms = finishes(model, wanted, inference.forms, self._shared_memory) if inference.forms else ()
-        work = Work(inputs, wanted, is_profiled=inference.is_profiled, finishes=forms, count=inference.count)
+        work = Work(inputs, wanted, is_profiled=inference.is_profiled, finishes=forms, executions=inference.executions)
         return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
 
     def _submit(
@@ -269,7 +269,7 @@ class InferenceService:
             job = self._engine.submit(model, submission, ended, at_once=at_once)
         else:
             with self._sequences.joined(model, sequence) as binding:
-                job = self._engine.submit(model, replace(submission, binding=binding), ended)
+                job = self._engine.submit(model, submission._replace(binding=binding), ended)
         if not job.state.is_terminal:
             self._in_flight.add(job)
         return job

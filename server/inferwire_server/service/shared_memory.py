@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from inferwire_proto.errors import Code
@@ -113,7 +113,7 @@ class SharedMemoryService:
                     f"{what} takes {tensor.byte_size} bytes, but has {place.byte_size} "
                     f"in shared memory region '{place.region}'"
                 )
-            return replace(tensor, data=segment.write(place.offset, tensor.data))
+            return tensor._replace(data=segment.write(place.offset, tensor.data))
 
         return write
 

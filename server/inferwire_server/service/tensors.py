@@ -7,7 +7,7 @@ reading what it began with.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 
 from inferwire_proto.element_types import ElementType
@@ -76,7 +76,7 @@ class TensorService:
         check_content(f"tensor {stored.id}", tensor)
         self._check_room(stored, tensor.byte_size)
         # What came with a message would keep the whole message alive.
-        self._keep(stored, replace(tensor, data=bytes(tensor.data)))
+        self._keep(stored, tensor._replace(data=bytes(tensor.data)))
 
     def get(self, stored: StoredTensor) -> Tensor:
         """Give a tensor that is kept, or a copy of a box of it.
@@ -124,7 +124,7 @@ class TensorService:
         if stored is None or stored.session.has_ended or not self._has_room(stored, tensor.byte_size):
             return tensor
         self._keep(stored, tensor)
-        return replace(tensor, data=b"", stored_as=stored.id)
+        return tensor._replace(data=b"", stored_as=stored.id)
 
     def _kept(self, stored: StoredTensor) -> Tensor:
         shelf = self._shelves.get(stored.session)

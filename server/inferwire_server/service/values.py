@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.boxes import Box
@@ -12,9 +13,10 @@ from inferwire_server.core.sessions import Session
 from inferwire_server.core.specs import PortKey
 from inferwire_server.core.tensors import Tensor
 
+_NOTHING: Mapping[int, Any] = MappingProxyType({})
 
-@dataclass(frozen=True, slots=True)
-class ServedModel:
+
+class ServedModel(NamedTuple):
     """A model of the repository; the current version where none is named."""
 
     name: str
@@ -111,8 +113,7 @@ Inputs: TypeAlias = tuple[tuple[PortKey, Tensor | StoredTensor | LentTensor | Sh
 """The inputs of an inference, each with a name or a position."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inference:
+class Inference(NamedTuple):
     """An inference to run.
 
     Attributes:
@@ -126,7 +127,7 @@ class Inference:
         sequence: Whose states it runs on. Without, on fresh ones; for a model without states it means nothing.
         is_profiled: Whether the time of each layer is wanted as well.
         forms: How wanted outputs are given, by their place among `outputs`, where not as they are.
-        count: How many executions of equal shapes it is: each input has their rows, those of one behind the other's.
+        executions: How many of equal shapes it is: each input has their rows, those of one behind the other's.
     """
 
     target: Target
@@ -136,7 +137,7 @@ class Inference:
     timeout_s: float | None = None
     signature: int = 0
     sequence: SequenceCall | None = None
-    keeps: Mapping[int, StoredTensor] = field(default_factory=dict[int, StoredTensor])
+    keeps: Mapping[int, StoredTensor] = _NOTHING
     is_profiled: bool = False
-    forms: Mapping[int, OutputForm] = field(default_factory=dict[int, OutputForm])
-    count: int = 1
+    forms: Mapping[int, OutputForm] = _NOTHING
+    executions: int = 1

@@ -7,9 +7,10 @@ reference server's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP, ElementType
 from inferwire_server.core.job import Job
@@ -51,17 +52,19 @@ FINAL_RESPONSE = "triton_final_response"
 _OWN_TRITON_PARAMETERS = frozenset({"triton_enable_empty_final_response"})
 _NORMAL_PRIORITY = 2**31
 
+_NO_PARAMETERS: Parameters = MappingProxyType({})
+_NO_FORMS: Mapping[int, OutputForm] = MappingProxyType({})
 
-@dataclass(frozen=True, slots=True)
-class OipCall:
+
+class OipCall(NamedTuple):
     """One inference as a face of the protocol has decoded it."""
 
     model_name: str
     model_version: str
     inputs: tuple[tuple[str, Tensor | SharedTensor], ...]
     outputs: tuple[str, ...] = ()
-    parameters: Parameters = field(default_factory=dict[str, Parameter])
-    forms: Mapping[int, OutputForm] = field(default_factory=dict[int, OutputForm])
+    parameters: Parameters = _NO_PARAMETERS
+    forms: Mapping[int, OutputForm] = _NO_FORMS
 
     def inference(self) -> Inference:
         """Say what is to run.
@@ -84,8 +87,7 @@ class OipCall:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OipOutput:
+class OipOutput(NamedTuple):
     """One output of an answer. One that has a place was written there, and is no part of the answer itself."""
 
     name: str
@@ -94,8 +96,7 @@ class OipOutput:
     place: SharedPlace | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OipAnswer:
+class OipAnswer(NamedTuple):
     """The answer of an inference."""
 
     model_name: str

@@ -48,7 +48,7 @@ def fail(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 def raise_bug(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Give an output that is none, so that whoever writes it raises."""
-    return (replace(inputs[0], data=b"12345"),)
+    return (inputs[0]._replace(data=b"12345"),)
 
 
 def models() -> dict[str, FakeModel]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isfinite
 from weakref import WeakKeyDictionary
 
@@ -56,9 +55,9 @@ class JobRoutes:
         """
         is_profiled = _is_true("profile", request.query_params.get("profile", "false"))
         parsed = await read_request(self._services, request, self._options.max_body_bytes)
-        job_id = self._services.inference.start(replace(parsed.call.inference(), is_profiled=is_profiled))
+        job_id = self._services.inference.start(parsed.call.inference()._replace(is_profiled=is_profiled))
         job = await self._services.inference.wait(job_id, 0)
-        self._requests[job] = replace(parsed, call=replace(parsed.call, inputs=()))
+        self._requests[job] = parsed._replace(call=parsed.call._replace(inputs=()))
         return json_response(self._status(job_id, job), 202, {"location": f"/inferwire/v1/jobs/{job_id}"})
 
     async def wait(self, request: Request) -> Response:

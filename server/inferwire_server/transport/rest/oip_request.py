@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import orjson
 
@@ -45,8 +45,7 @@ class AnswerForm:
         return self.outputs[index] if index < len(self.outputs) else self.is_binary
 
 
-@dataclass(frozen=True, slots=True)
-class OipRequest:
+class OipRequest(NamedTuple):
     """An inference, how its answer is written, and when it had been read."""
 
     call: oip.OipCall

@@ -7,7 +7,7 @@ kept for the next that has the same head.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -73,7 +73,7 @@ class Plan:
     def inference(self, raw: Sequence[bytes | memoryview]) -> Inference:
         """Say what is to run, on the raw tensors of a request."""
         data = iter(raw)
-        return replace(self._wanted, inputs=tuple([(name, _filled(given, data)) for name, given in self.inputs]))
+        return self._wanted._replace(inputs=tuple([(name, _filled(given, data)) for name, given in self.inputs]))
 
 
 def plan_of(head: pb.ModelInferRequest, raw_count: int) -> Plan:

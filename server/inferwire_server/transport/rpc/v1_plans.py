@@ -7,7 +7,7 @@ stream, and kept for the next that has the same head.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
 from typing import TypeAlias
@@ -102,13 +102,13 @@ class Plan:
 
     def inference(self, raw: Raw) -> Inference:
         """Say what is to run, on the bytes of an execution's inputs."""
-        return replace(self._wanted, inputs=self._filled(raw, 1))
+        return self._wanted._replace(inputs=self._filled(raw, 1))
 
     def stack(self, raw: Raw, count: int) -> Inference | None:
         """Say what is to run for so many executions at once; None where they cannot be one inference."""
         if self.is_one_at_a_time or not all(isinstance(given, RawInput) and given.shape for _, given in self.inputs):
             return None
-        return replace(self._wanted, inputs=self._filled(raw, count), count=count)
+        return self._wanted._replace(inputs=self._filled(raw, count), executions=count)
 
     def each(self, raw: Raw, count: int) -> list[Inference]:
         """Say what is to run for each of a stack, on its share of the inputs' bytes.
