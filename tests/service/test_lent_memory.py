@@ -102,10 +102,9 @@ def test_it_ends_with_the_session(lent: LentMemory, session: Session) -> None:
     assert caught.value.code is Code.SESSION_EXPIRED
 
 
-def test_kept_lent_and_sent_inputs_go_together(lent: LentMemory, session: Session) -> None:
+def test_kept_and_lent_tensors_are_found_where_they_are(lent: LentMemory, session: Session) -> None:
     tensors = TensorService(100, lent)
     lent.lend(session, 1, LOAN)
     tensors.create(StoredTensor(session, 1), F32, (2,))
-    sent = Tensor(F32, (1,), bytes(4))
-    found = tensors.bring_in([(0, StoredTensor(session, 1)), ("b", LentTensor(session, 1, F32, (1,))), (2, sent)])
-    assert found == [(0, Tensor(F32, (2,), bytes(8))), ("b", Tensor(F32, (1,), MEMORY[:4].data)), (2, sent)]
+    assert tensors.tensor(StoredTensor(session, 1)) == Tensor(F32, (2,), bytes(8))
+    assert tensors.tensor(LentTensor(session, 1, F32, (1,))) == Tensor(F32, (1,), MEMORY[:4].data)

@@ -10,7 +10,6 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.shared_segments import Segment, SharedSegments
 from inferwire_server.errors import ServingError
 from inferwire_server.service.shared_memory import SharedMemoryService
@@ -75,11 +74,10 @@ async def test_numbers_are_read_in_place_and_strings_as_they_were(
     service = SharedMemoryService(segments)
     await service.register(region("r"))
     place = SharedPlace("r", 8, 8)
-    ((_, tensor),) = service.bring_in([("x", SharedTensor(BY_NAME[type_name], (2,), place))])
+    tensor = service.tensor(SharedTensor(BY_NAME[type_name], (2,), place))
     with (tmp_path / "key").open("r+b") as file:
         file.seek(8)
         file.write(b"12345678")
-    assert isinstance(tensor, Tensor)
     assert tensor.data == seen
 
 

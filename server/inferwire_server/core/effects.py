@@ -11,10 +11,11 @@ from inferwire_server.core.lane import ModelKey
 
 
 class Start(NamedTuple):
-    """Run the jobs, all of one model, as one inference in this slot of it."""
+    """Run the jobs, all of one model, with so many executions together, as one inference in this slot of it."""
 
     jobs: tuple[Job, ...]
     slot: int
+    executions: int = 1
 
 
 class Stop(NamedTuple):

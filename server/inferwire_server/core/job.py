@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
 from inferwire_proto.errors import Code
@@ -15,8 +15,14 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, bug
 
 
-class JobState(Enum):
-    """What a job is doing."""
+class JobState(StrEnum):
+    """What a job is doing.
+
+    Attributes:
+        is_terminal: Whether the job has ended.
+    """
+
+    is_terminal: bool
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -25,10 +31,8 @@ class JobState(Enum):
     CANCELLED = "cancelled"
     EXPIRED = "expired"
 
-    @property
-    def is_terminal(self) -> bool:
-        """Whether the job has ended."""
-        return self not in (JobState.QUEUED, JobState.RUNNING)
+    def __init__(self, name: str) -> None:
+        self.is_terminal = name not in ("queued", "running")
 
 
 _STATE_OF_CODE = {Code.CANCELLED: JobState.CANCELLED, Code.DEADLINE_EXCEEDED: JobState.EXPIRED}
@@ -172,24 +176,19 @@ class Job:
 
     def __repr__(self) -> str:
         stack = f", {self.count} executions" if self.count > 1 else ""
-        return f"<Job on {self.model}: {self.state.value}{stack}>"
+        return f"<Job on {self.model}: {self.state}{stack}>"
 
     def _close(self, state: JobState, now: float) -> None:
         """Let the inputs go: an ended job may be kept for a while, and they may be large."""
+        work, total_s = self.work, now - self.submitted_at
+        inference_s = 0.0 if self.started_at is None else now - self.started_at
+        if work.one_by_one:
+            # Each waited for those before it.
+            inference_s /= work.executions
         self.state = state
         self.ended_at = now
-        self.timings = self._timings(now)
-        self.work = Work((), self.work.outputs, executions=self.work.executions, one_by_one=self.work.one_by_one)
-
-    def _timings(self, now: float) -> Timings:
-        total = now - self.submitted_at
-        if self.started_at is None:
-            return Timings(total, 0.0, total)
-        inference = now - self.started_at
-        if self.work.one_by_one:
-            # Each waited for those before it.
-            inference /= self.count
-        return Timings(total - inference, inference, total)
+        self.timings = Timings(total_s - inference_s, inference_s, total_s)
+        self.work = Work((), work.outputs, executions=work.executions, one_by_one=work.one_by_one)
 
     def _cannot_become(self, state: JobState) -> AssertionError:
-        return bug(f"{self!r} cannot become {state.value}")
+        return bug(f"{self!r} cannot become {state}")

@@ -46,9 +46,10 @@ _SMOOTHING = 1 / 8
 
 
 class Run(NamedTuple):
-    """What a slot is running, and the device time its model was charged for it."""
+    """What a slot is running: so many executions, and the device time its model was charged for them."""
 
     jobs: tuple[Job, ...]
+    executions: int
     began_at: float
     charged_s: float
 
@@ -100,7 +101,7 @@ class Lane:
     def learn(self, run: Run, took_s: float) -> None:
         """Take note of how long a run took."""
         if self.terms.batching is None:
-            pace_s = took_s / sum([job.count for job in run.jobs])
+            pace_s = took_s / run.executions
             self.pace_s = pace_s if self.pace_s is None else self.pace_s + (pace_s - self.pace_s) * _SMOOTHING
 
     def push(self, job: Job, arrivals: Iterator[int]) -> None:

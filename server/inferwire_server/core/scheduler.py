@@ -36,16 +36,16 @@ class Scheduler:
 
     def __init__(self, capacity: int, limit: int | None = None) -> None:
         self._capacity = capacity
-        self._limit = limit
+        self._asked_limit = limit
         self._lanes: dict[ModelKey, Lane] = {}
         self._shares = FairShares()
         self._arrivals: Iterator[int] = count()
         self._deadlines: list[tuple[float, int, Job]] = []
-        self._widest = 0
         self._may_hold = False
         self._may_bind = False
         self._queued = 0
         self._running = 0
+        self._limit = 0 if limit is None else limit
 
     @property
     def capacity(self) -> int:
@@ -55,7 +55,7 @@ class Scheduler:
     @property
     def limit(self) -> int:
         """How many inferences may run at once."""
-        return self._widest if self._limit is None else self._limit
+        return self._limit
 
     @property
     def load(self) -> Load:
@@ -85,7 +85,7 @@ class Scheduler:
         ends = [self.next_deadline]
         if self._may_bind:
             ends += [lane.bindings.next_end for lane in self._lanes.values() if lane.bindings is not None]
-        if self._may_hold and self._running < self.limit:
+        if self._may_hold and self._running < self._limit:
             lanes = [lane for lane in self._lanes.values() if lane.idle]
             ends += [lane.held_until(group) for lane in lanes for group in lane.queues]
         return min((end for end in ends if end is not None), default=None)
@@ -104,7 +104,7 @@ class Scheduler:
         self._may_hold |= terms.batching is not None and terms.batching.max_delay_s > 0
         self._may_bind |= terms.binding is not None
         self._lanes[model] = Lane.of(model, slots, terms)
-        self._widest = max(self._widest, slots)
+        self._set_limit()
 
     def remove_model(self, model: ModelKey, error: ServingError | None, now: float) -> list[Effect]:
         """Take no more jobs for a model, and let those that run finish; those that wait end with the error, or run."""
@@ -186,8 +186,8 @@ class Scheduler:
             lane.bindings.begin_job(job.binding)
         if job.deadline is not None:
             heappush(self._deadlines, (job.deadline, next(self._arrivals), job))
-        if not self._queued and self._running < self.limit and lane.runs_at_once(job):
-            return [self._start(lane, (job,), lane.claim_slot(job.binding), now)]
+        if not self._queued and self._running < self._limit and lane.runs_at_once(job):
+            return [self._start(lane, (job,), job.work.executions, lane.claim_slot(job.binding), now)]
         lane.push(job, self._arrivals)
         self._queued += job.count
         return self._dispatch(now)
@@ -213,11 +213,11 @@ class Scheduler:
 
     def wake(self, now: float) -> list[Effect]:
         """End the jobs and bindings that have expired, and start what has waited long enough for company."""
-        effects = self.expire(now)
+        effects = self.expire(now) if self._deadlines else []
         if self._may_bind:
             keeping = [lane.bindings for lane in self._lanes.values() if lane.bindings is not None]
             effects += _unbound([ended for bindings in keeping for ended in bindings.expire(now)])
-        return effects + self._dispatch(now)
+        return effects + self._dispatch(now) if self._queued else effects
 
     def report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], now: float) -> list[Effect]:
         """Take a slot back, give each job of its run its outcome, and start what can start."""
@@ -258,19 +258,20 @@ class Scheduler:
 
     def _dispatch(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        while self._queued and self._running < self.limit and (found := self._next(now)) is not None:
+        while self._queued and self._running < self._limit and (found := self._next(now)) is not None:
             lane, group = found
             jobs, slot = lane.take(group), lane.claim_slot(group)
-            self._queued -= sum([job.count for job in jobs])
-            effects.append(self._start(lane, jobs, slot, now))
+            count = sum([job.count for job in jobs])
+            self._queued -= count
+            effects.append(self._start(lane, jobs, count, slot, now))
         return effects
 
-    def _start(self, lane: Lane, jobs: tuple[Job, ...], slot: int, now: float) -> Start:
+    def _start(self, lane: Lane, jobs: tuple[Job, ...], count: int, slot: int, now: float) -> Start:
         self._running += 1
-        lane.running[slot] = Run(jobs, now, self._shares.begin(lane.share))
+        lane.running[slot] = Run(jobs, count, now, self._shares.begin(lane.share))
         for job in jobs:
             job.start(now)
-        return Start(jobs, slot)
+        return Start(jobs, slot, count)
 
     def _next(self, now: float) -> tuple[Lane, Group | None] | None:
         best, best_place = None, None
@@ -291,7 +292,7 @@ class Scheduler:
         """Whether work fits in the queue, or need not wait, or is within the model's own part of a full one."""
         if self._queued + work.executions <= self._capacity:
             return True
-        if self._running < self.limit and lane.has_idle_slot(lane.group_of(work, binding)):
+        if self._running < self._limit and lane.has_idle_slot(lane.group_of(work, binding)):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
         part = max(1, int(self._capacity * lane.share.weight / weights))
@@ -311,12 +312,16 @@ class Scheduler:
         if not lane.is_draining or lane.running or lane.queues:
             return []
         del self._lanes[lane.model]
-        self._widest = max((other.slots for other in self._lanes.values()), default=0)
+        self._set_limit()
         return [Drained(lane.model)]
 
     def _set_slots(self, lane: Lane, slots: int) -> None:
         lane.slots, lane.idle = slots, deque(range(slots))
-        self._widest = max(other.slots for other in self._lanes.values())
+        self._set_limit()
+
+    def _set_limit(self) -> None:
+        if self._asked_limit is None:
+            self._limit = max((lane.slots for lane in self._lanes.values()), default=0)
 
     def _taking(self, model: ModelKey) -> Lane:
         lane = self._lane(model)

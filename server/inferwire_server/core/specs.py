@@ -151,7 +151,7 @@ class ModelSpec:
             if tensor.byte_size != self._checked_shape(index, tensor.element_type, tensor.shape, count):
                 check_content(self._prefix(index), tensor)
             bound[index] = tensor
-        complete = tuple(tensor for tensor in bound if tensor is not None)
+        complete = tuple([tensor for tensor in bound if tensor is not None])
         if len(complete) != len(bound):
             missing = ", ".join(f"'{self.inputs[i].oip_name}'" for i, tensor in enumerate(bound) if tensor is None)
             raise invalid_input(f"input {missing} of model '{self.name}' is missing")

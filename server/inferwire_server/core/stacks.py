@@ -74,7 +74,7 @@ def results(job: Job) -> Sequence[Result]:
 def ends(job: Job) -> Mapping[JobState, int]:
     """Count an ended job's executions by how they ended."""
     if is_whole(job):
-        return {job.state: job.count}
+        return {job.state: job.work.executions}
     return Counter(map(state_of, results(job)))
 
 

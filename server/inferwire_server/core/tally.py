@@ -87,20 +87,22 @@ class Tally:
 
     def end(self, job: Job) -> None:
         """Count a job that has ended, as its executions."""
-        timings, counts = job.timings, ends(job)
+        timings, counts, executions = job.timings, ends(job), job.work.executions
         finished = counts.get(JobState.FINISHED, 0)
         for state, count in counts.items():
-            self.outcomes[state.value] += count
+            self.outcomes[state] += count
         if job.started_at is not None:
-            self.queue.observe(timings.queue_s, job.count)
+            self.queue.observe(timings.queue_s, executions)
         if finished:
             self.inference.observe(timings.inference_s, finished)
             self.total.observe(timings.total_s, finished)
             self.last_finished_at = job.ended_at
-        self.failed_s += timings.total_s * (job.count - finished)
+        self.failed_s += timings.total_s * (executions - finished)
 
     def end_runs(self, rows: int, seconds: float, times: int = 1) -> None:
         """Count inferences of so many rows each, and how long all of them took."""
-        runs = self.runs.setdefault(rows, Runs())
+        runs = self.runs.get(rows)
+        if runs is None:
+            runs = self.runs[rows] = Runs()
         runs.count += times
         runs.seconds += seconds

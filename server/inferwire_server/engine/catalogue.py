@@ -63,6 +63,7 @@ class Catalogue:
 
     def __init__(self) -> None:
         self._served: dict[str, dict[str, Served]] = {}
+        self._current: dict[str, Served] = {}
         self._subscribers: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
@@ -108,7 +109,7 @@ class Catalogue:
         if versions is None:
             raise ServingError(Code.MODEL_NOT_FOUND, f"Request for unknown model: '{name}' is not found")
         if not version:
-            return max(versions.values(), key=lambda served: (served.takes_jobs, int(served.version)))
+            return self._current[name]
         if not (version.isascii() and version.isdigit()):
             raise invalid_input(f"failed to get model version from specified version string '{version}'")
         found = versions.get(version.lstrip("0") or "0")
@@ -135,7 +136,7 @@ class Catalogue:
     def put(self, served: Served) -> None:
         """Record what a version is now."""
         self._served.setdefault(served.name, {})[served.version] = served
-        self._changed()
+        self._changed(served.name)
 
     def forget(self, served: Served) -> None:
         """Drop a version that the repository has no more."""
@@ -143,8 +144,13 @@ class Catalogue:
         del versions[served.version]
         if not versions:
             del self._served[served.name]
-        self._changed()
+        self._changed(served.name)
 
-    def _changed(self) -> None:
+    def _changed(self, name: str) -> None:
+        versions = self._served.get(name)
+        if versions is None:
+            self._current.pop(name, None)
+        else:
+            self._current[name] = max(versions.values(), key=lambda served: (served.takes_jobs, int(served.version)))
         for on_change in self._subscribers:
             on_change()

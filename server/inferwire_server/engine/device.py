@@ -148,11 +148,12 @@ class Device:
             self._observer.job_refused(self.name, job.model, job.count)
             raise
         match effects:
-            case [Start(jobs, slot)] if at_once and not self._is_applying:
-                self._start(jobs, slot, at_once=True)
+            case [Start() as start] if at_once and not self._is_applying:
+                self._start(start, at_once=True)
             case _:
                 self._apply(effects)
-        self._arm_timer()
+        if not job.state.is_terminal:
+            self._arm_timer()
 
     def bind(self, model: ModelKey, on_end: Callable[[Binding], Any]) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
@@ -212,8 +213,8 @@ class Device:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Start(jobs, slot):
-                self._start(jobs, slot)
+            case Start():
+                self._start(effect)
             case Stop(model, slot):
                 self._running[model, slot].slot.cancel()
             case End(job):
@@ -241,11 +242,11 @@ class Device:
             self._threads.run(work)
         _tell(binding.on_end, binding)
 
-    def _start(self, jobs: tuple[Job, ...], number: int, *, at_once: bool = False) -> None:
-        model = jobs[0].model
-        count = sum([job.count for job in jobs])
-        for _ in range(count if jobs[0].work.one_by_one else 1):
-            self._observer.inference_started(self.name, model, 1 if jobs[0].work.one_by_one else count)
+    def _start(self, start: Start, *, at_once: bool = False) -> None:
+        jobs, number, executions = start
+        model, one_by_one = jobs[0].model, jobs[0].work.one_by_one
+        for _ in range(executions if one_by_one else 1):
+            self._observer.inference_started(self.name, model, 1 if one_by_one else executions)
         slot, place = self._slots[model].choose(number, [job.work for job in jobs])
         running = _Running(model, number, slot, place, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running

@@ -60,8 +60,11 @@ class ModelSlots:
     def choose(self, number: int, works: Sequence[Work]) -> tuple[Slot, Place]:
         """Say in which slot, and where, the slot of this number is to run work as one inference, or one by one."""
         quick = self.quick
-        if quick is None or any(work.is_profiled for work in works):
+        if quick is None:
             return self[number], Place.THREAD
+        for work in works:
+            if work.is_profiled:
+                return self[number], Place.THREAD
         place = quick.begin(inference_shapes(works))
         return self[number] if place is Place.THREAD else quick, place
 

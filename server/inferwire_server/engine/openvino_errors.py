@@ -11,13 +11,21 @@ from inferwire_server.errors import ServingError
 
 T = TypeVar("T")
 
+OPENVINO_ERRORS = (RuntimeError, ValueError, TypeError)
+"""What OpenVINO raises."""
+
 
 def translate(code: Code, call: Callable[[], T]) -> T:
     """Make OpenVINO's errors the server's."""
     try:
         return call()
-    except (RuntimeError, ValueError, TypeError) as error:
-        text = str(error).strip()
-        if code is Code.INFERENCE_FAILED and "was canceled" in text:
-            raise ServingError(Code.CANCELLED, "the inference was cancelled") from error
-        raise ServingError(code, explained(text)) from error
+    except OPENVINO_ERRORS as error:
+        raise translated(code, error) from error
+
+
+def translated(code: Code, error: Exception) -> ServingError:
+    """Say what one of OpenVINO's errors is of the server's."""
+    text = str(error).strip()
+    if code is Code.INFERENCE_FAILED and "was canceled" in text:
+        return ServingError(Code.CANCELLED, "the inference was cancelled")
+    return ServingError(code, explained(text))

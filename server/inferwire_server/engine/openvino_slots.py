@@ -16,7 +16,7 @@ from inferwire_server.core.layers import LayerStatus, LayerTime
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.openvino_errors import translate
+from inferwire_server.engine.openvino_errors import OPENVINO_ERRORS, translate, translated
 from inferwire_server.engine.openvino_tensors import from_runtime, to_runtime, view_of
 from inferwire_server.errors import invalid_input
 
@@ -41,7 +41,10 @@ class OpenVinoSlot:
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
         """Run an inference and give copies of the outputs asked for, or what their finishes make of them."""
-        return translate(Code.INFERENCE_FAILED, lambda: self._run(inputs, outputs, finishes))
+        try:
+            return self._run(inputs, outputs, finishes)
+        except OPENVINO_ERRORS as error:
+            raise translated(Code.INFERENCE_FAILED, error) from error
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
         """Read, write or reset states, and give copies of what was read."""
@@ -105,9 +108,10 @@ class OpenVinoQuickSlot(OpenVinoSlot):
         self._kept: list[_KeptInput | None] = [None] * len(spec.inputs)
 
     def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
-        if any(tensor.byte_size > LARGEST_COPY for tensor in inputs):
-            self._kept = [None] * len(inputs)
-            return super()._run(inputs, outputs, finishes)
+        for tensor in inputs:
+            if tensor.byte_size > LARGEST_COPY:
+                self._kept = [None] * len(inputs)
+                return super()._run(inputs, outputs, finishes)
         for index, tensor in enumerate(inputs):
             kept = self._kept[index]
             if kept is None or kept.shape != tensor.shape:

@@ -68,32 +68,26 @@ class _Pace:
         took_s: The shortest of the trials.
         strikes: How many of the latest took too long.
         sent_away: How many did not run on the loop for that.
+        is_known: Whether enough of them have run.
+        is_brief: Whether they may run on the loop.
     """
 
     runs: int = 0
     took_s: float = inf
     strikes: int = 0
     sent_away: int = 0
-
-    @property
-    def is_known(self) -> bool:
-        """Whether enough of them have run."""
-        return self.runs >= TRIALS
-
-    @property
-    def is_brief(self) -> bool:
-        """Whether they may run on the loop."""
-        return self.is_known and self.took_s <= PROMISING_S and self.strikes < STRIKES
+    is_known: bool = False
+    is_brief: bool = False
 
     def learn(self, took_s: float) -> None:
         """Take note of how long the latest took."""
-        if took_s > ENDURABLE_S and self.is_known:
-            self.strikes = STRIKES
-        elif self.is_known:
-            self.strikes = self.strikes + 1 if took_s > BRIEF_S else 0
+        if self.is_known:
+            self.strikes = 0 if took_s <= BRIEF_S else STRIKES if took_s > ENDURABLE_S else self.strikes + 1
         elif self.runs:
             self.took_s = min(self.took_s, took_s)
         self.runs += 1
+        self.is_known = self.runs >= TRIALS
+        self.is_brief = self.is_known and self.took_s <= PROMISING_S and self.strikes < STRIKES
 
 
 class QuickSlot:

@@ -43,6 +43,9 @@ class SlotRun:
 
     def steps(self) -> Iterator[None]:
         """Run an inference at each step. Jobs that were cancelled on the way here have nothing left to run."""
+        if len(self._jobs) == 1 and self._works[0].executions == 1:
+            self.outcomes = [self._run_alone(0, 0, self._works[0])]
+            return
         wanted = [index for index, job in enumerate(self._jobs) if job.error is None]
         if sum([self._works[index].executions for index in wanted]) > 1 and not self._works[0].one_by_one:
             found = self._run_together(wanted)
@@ -59,11 +62,8 @@ class SlotRun:
     @property
     def given(self) -> list[Work]:
         """The work that its outcomes have the outputs of; looking at states is none."""
-        return [
-            work
-            for work, outcome in zip(self._works, self.outcomes, strict=True)
-            if work.states is None and not isinstance(outcome, ServingError)
-        ]
+        pairs = zip(self._works, self.outcomes, strict=True)
+        return [work for work, outcome in pairs if work.states is None and not isinstance(outcome, ServingError)]
 
     def _run_apart(self, index: int) -> Generator[None, None, Outcome]:
         """Run each execution of a job alone."""
@@ -93,9 +93,10 @@ class SlotRun:
         try:
             return self._slot.run(work.inputs, work.outputs, finishes)
         finally:
-            profiled = [self._jobs[index] for index in indices if self._works[index].is_profiled]
-            if profiled:
-                self._profile(profiled)
+            for index in indices:
+                if self._works[index].is_profiled:
+                    self._profile(indices)
+                    break
 
     def _finished(self, index: int, outputs: tuple[Tensor, ...]) -> Result:
         """Make of a job's outputs of a run with others what its caller gets."""
@@ -116,10 +117,11 @@ class SlotRun:
             raise error
         return finish(tensor)
 
-    def _profile(self, jobs: Sequence[Job]) -> None:
+    def _profile(self, indices: Sequence[int]) -> None:
         profile = self._slot.profile()
-        for job in jobs:
-            job.profile = profile
+        for index in indices:
+            if self._works[index].is_profiled:
+                self._jobs[index].profile = profile
 
 
 def _outcome(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | ServingError:

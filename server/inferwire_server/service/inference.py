@@ -12,6 +12,7 @@ from inferwire_server.core.job import Job, Work
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.states import StateAccess
+from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.models import Engine, Model, Submission
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.models import ModelService
@@ -19,7 +20,7 @@ from inferwire_server.service.output_forms import finishes
 from inferwire_server.service.sequences import Sequences
 from inferwire_server.service.shared_memory import SharedMemoryService
 from inferwire_server.service.tensors import TensorService
-from inferwire_server.service.values import Inference, SequenceCall, StoredTensor, Target
+from inferwire_server.service.values import Inference, LentTensor, SequenceCall, SharedTensor, StoredTensor, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,7 @@ class InferenceService:
         """
         job = self._ledger.get(job_id).job
         if not job.state.is_terminal:
-            raise invalid_input(f"job '{job_id}' is {job.state.value}, expected one that has ended: wait for it")
+            raise invalid_input(f"job '{job_id}' is {job.state}, expected one that has ended: wait for it")
         if release:
             self._ledger.release(job_id)
         return job
@@ -244,11 +245,18 @@ class InferenceService:
                 f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
                 "expected a caller that has read the model's description again"
             )
-        inputs = spec.bind(self._tensors.bring_in(self._shared_memory.bring_in(inference.inputs)), inference.executions)
+        brought = [
+            (key, given if isinstance(given, Tensor) else self._bring_in(given)) for key, given in inference.inputs
+        ]
+        inputs = spec.bind(brought, inference.executions)
         wanted = spec.select(inference.outputs)
         forms = finishes(model, wanted, inference.forms, self._shared_memory) if inference.forms else ()
         work = Work(inputs, wanted, is_profiled=inference.is_profiled, finishes=forms, executions=inference.executions)
         return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
+
+    def _bring_in(self, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
+        """Give an input that is here already, where it is."""
+        return self._shared_memory.tensor(given) if isinstance(given, SharedTensor) else self._tensors.tensor(given)
 
     def _submit(
         self,

@@ -13,11 +13,10 @@ from itertools import pairwise
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Finish
-from inferwire_server.core.specs import PortKey
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.shared_segments import Segment, SharedSegments
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.service.values import LentTensor, Region, SharedPlace, SharedTensor, StoredTensor
+from inferwire_server.service.values import Region, SharedPlace, SharedTensor
 
 MOST_REGIONS = 512
 """Each takes an open file, of which a process has about a thousand."""
@@ -89,15 +88,16 @@ class SharedMemoryService:
         """Take away all."""
         self._mapped.clear()
 
-    def bring_in(
-        self, inputs: Iterable[tuple[PortKey, Tensor | StoredTensor | LentTensor | SharedTensor]]
-    ) -> list[tuple[PortKey, Tensor | StoredTensor | LentTensor]]:
-        """Give inputs with those that lie in shared memory as tensors over it.
+    def tensor(self, shared: SharedTensor) -> Tensor:
+        """Give an input that lies in shared memory as a tensor over it.
 
         Raises:
-            ServingError: INVALID_INPUT if one is not there.
+            ServingError: INVALID_INPUT if it is not there.
         """
-        return [(key, self._tensor(given) if isinstance(given, SharedTensor) else given) for key, given in inputs]
+        place = shared.place
+        data = self._find(place).segment.view(place.offset, place.byte_size)
+        # The lengths in strings are read more than once, and must be the same each time.
+        return Tensor(shared.element_type, shared.shape, bytes(data) if shared.element_type.is_string else data)
 
     def write_to(self, place: SharedPlace, what: str) -> Finish:
         """Give what writes an output to its place; `what` names it.
@@ -129,12 +129,6 @@ class SharedMemoryService:
                     f"outputs overlap in shared memory key '{one.key}', at {other.start} to {min(one.end, other.end)}, "
                     "expected places of their own"
                 )
-
-    def _tensor(self, shared: SharedTensor) -> Tensor:
-        place = shared.place
-        data = self._find(place).segment.view(place.offset, place.byte_size)
-        # The lengths in strings are read more than once, and must be the same each time.
-        return Tensor(shared.element_type, shared.shape, bytes(data) if shared.element_type.is_string else data)
 
     def _span(self, place: SharedPlace) -> _Span:
         region = self._find(place).region

@@ -79,7 +79,7 @@ class StatisticsService:
 
 
 def _failures(tally: Tally) -> int:
-    return tally.outcomes.total() - tally.outcomes[JobState.FINISHED.value]
+    return tally.outcomes.total() - tally.outcomes[JobState.FINISHED]
 
 
 def _runs(histogram: Histogram) -> Runs:

@@ -6,7 +6,7 @@ reading what it began with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -15,7 +15,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import cut, paste
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.sessions import Session, session_expired
-from inferwire_server.core.specs import PortKey, check_content
+from inferwire_server.core.specs import check_content
 from inferwire_server.core.tensors import Tensor, describe, zero_tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.lent_memory import LentMemory
@@ -87,15 +87,13 @@ class TensorService:
         kept = self._kept(stored)
         return kept if stored.box is None else cut(kept, stored.box)
 
-    def bring_in(
-        self, inputs: Iterable[tuple[PortKey, Tensor | StoredTensor | LentTensor]]
-    ) -> list[tuple[PortKey, Tensor]]:
-        """Give inputs with those that are kept or lent in their places.
+    def tensor(self, given: StoredTensor | LentTensor) -> Tensor:
+        """Give a tensor that is kept or lent.
 
         Raises:
-            ServingError: TENSOR_NOT_FOUND if one is not there; INVALID_INPUT for one that does not fit lent memory.
+            ServingError: TENSOR_NOT_FOUND if it is not there; INVALID_INPUT for one that does not fit lent memory.
         """
-        return [(key, given if isinstance(given, Tensor) else self._found(given)) for key, given in inputs]
+        return self.get(given) if isinstance(given, StoredTensor) else self.lent.tensor(given)
 
     def keep_outputs(self, job: Job, keeps: Mapping[int, StoredTensor]) -> None:
         """Keep outputs of an ended job, as far as their sessions may keep more; the job then has them no more."""
@@ -116,9 +114,6 @@ class TensorService:
         """Free all that a session keeps, and give back what it has lent."""
         self._shelves.pop(session, None)
         self.lent.end(session)
-
-    def _found(self, given: StoredTensor | LentTensor) -> Tensor:
-        return self.get(given) if isinstance(given, StoredTensor) else self.lent.tensor(given)
 
     def _shelved(self, tensor: Tensor, stored: StoredTensor | None) -> Tensor:
         if stored is None or stored.session.has_ended or not self._has_room(stored, tensor.byte_size):

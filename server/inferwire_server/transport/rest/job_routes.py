@@ -101,7 +101,7 @@ class JobRoutes:
         model = self._services.models.of(job)
         status: dict[str, object] = {
             "id": job_id,
-            "state": job.state.value,
+            "state": job.state,
             "model_name": model.name,
             "model_version": model.version,
         }
