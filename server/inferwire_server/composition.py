@@ -86,7 +86,7 @@ async def compose(
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
     try:
         async with (
-            Engine(backend, queue, metrics, clock) as engine,
+            Engine(backend, queue, metrics.tally, clock) as engine,
             Loader(engine, catalogue, scan, _model_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
         ):

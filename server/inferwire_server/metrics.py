@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -14,11 +14,9 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from inferwire_server.core.batching import rows_of
 from inferwire_server.core.effects import Load
-from inferwire_server.core.job import Job, Work
 from inferwire_server.core.lane import ModelKey
-from inferwire_server.core.tally import REFUSED, Histogram, Tally
+from inferwire_server.core.tally import Histogram, Tally
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.models import Model
 
@@ -38,7 +36,7 @@ _HISTOGRAMS: tuple[tuple[str, str, Callable[[Tally], Histogram]], ...] = (
 
 
 class Metrics:
-    """Counts what happens to jobs, and reads queues and slots when it is asked. All of it on the loop.
+    """Names what devices count, and reads queues and slots when it is asked. All of it on the loop.
 
     Every submitted job ends in one outcome, refused among them, or still waits or runs. A stack counts as so many
     jobs; those of its executions that were cancelled end with the others.
@@ -47,7 +45,6 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._tallies: dict[tuple[str, str, str], Tally] = {}
-        self._children: dict[ModelKey, Tally] = {}
         self._registry.register(_Tallies(self._tallies))
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
@@ -56,40 +53,9 @@ class Metrics:
         """Read the load of these devices at every scrape."""
         self._registry.register(_Loads(devices))
 
-    def job_submitted(self, device: str, model: ModelKey, count: int) -> None:
-        """Count a job that asks to be admitted."""
-        self._of(device, model).submitted += count
-
-    def job_refused(self, device: str, model: ModelKey, count: int) -> None:
-        """Count a job that was not admitted."""
-        self._of(device, model).outcomes[REFUSED] += count
-
-    def inference_started(self, device: str, model: ModelKey, count: int) -> None:
-        """Count an inference by the jobs that it runs."""
-        self._of(device, model).jobs.observe(count)
-
-    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
-        """Count an inference by its rows: those of a batch, or one for each execution of a model that has none."""
-        batching, tally = model.terms.batching if isinstance(model, Model) else None, self._of(device, model)
-        if batching is None:
-            tally.end_runs(1, seconds, sum([work.executions for work in works]))
-        else:
-            # What is more than a batch runs alone: as many sizes as callers like are not told apart.
-            rows = min(sum(map(rows_of, works)), batching.max_size)
-            tally.end_runs(max(rows, 1), seconds)
-
-    def job_ended(self, device: str, job: Job) -> None:
-        """Count a job that has ended."""
-        self._of(device, job.model).end(job)
-
-    def job_answered(self, device: str, job: Job, wire_s: float, count: int) -> None:
-        """Count what the answered call of a job took besides the job; its model may have gone meanwhile."""
-        tally = self._children.get(job.model) or self._tally((*_model_labels(job.model), device))
-        tally.wire.observe(wire_s, count)
-
-    def model_gone(self, model: ModelKey) -> None:
-        """Forget a model that takes no more jobs; its counts stay."""
-        self._children.pop(model, None)
+    def tally(self, device: str, model: ModelKey) -> Tally:
+        """Give what a model's jobs are counted in on a device. Models of one name and version are counted together."""
+        return self._tallies.setdefault((*_model_labels(model), device), Tally())
 
     def tallies(self, name: str, version: str) -> list[Tally]:
         """Give what was counted of a served model: for each device that it has run on."""
@@ -98,15 +64,6 @@ class Metrics:
     def text(self) -> bytes:
         """Write all metrics in the text format."""
         return generate_latest(self._registry)
-
-    def _of(self, device: str, model: ModelKey) -> Tally:
-        found = self._children.get(model)
-        if found is None:
-            found = self._children[model] = self._tally((*_model_labels(model), device))
-        return found
-
-    def _tally(self, labels: tuple[str, str, str]) -> Tally:
-        return self._tallies.setdefault(labels, Tally())
 
 
 class _Tallies:

@@ -72,7 +72,7 @@ def test_values_that_are_none_are_refused(properties: dict[str, PropertyValue], 
 
 async def test_a_model_that_cannot_be_batched_does_not_load_and_leaves_nothing_behind() -> None:
     clock = asyncio.get_running_loop().time
-    async with Engine(OpenVinoBackend(), QueueOptions(), Metrics(), clock) as engine:
+    async with Engine(OpenVinoBackend(), QueueOptions(), Metrics().tally, clock) as engine:
         batched = ModelOptions("m", "CPU", {"INFERWIRE_MAX_BATCH": 8})
         model = await engine.load(Source(MODELS / "digits_mlp/1/digits_mlp.xml"), batched)
         assert engine.models == (model,)

@@ -19,7 +19,7 @@ from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
 from inferwire_server.core.job import Job, JobState, Result, Work, state_of
-from inferwire_server.core.lane import ModelKey, Terms
+from inferwire_server.core.lane import Terms
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.stacks import is_whole, results
 from inferwire_server.core.tensors import Tensor
@@ -27,6 +27,7 @@ from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.errors import ServingError
+from inferwire_server.metrics import Metrics
 
 U32 = BY_NAME["u32"]
 KINDS = (U32, BY_NAME["u4"], BY_NAME["string"])
@@ -83,31 +84,6 @@ def add_seven(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return (Tensor(tensor.element_type, tensor.shape, written([v + 7 for v in values], tensor.element_type)),)
 
 
-class Silent:
-    """Listens to a device and tells nobody."""
-
-    def job_submitted(self, device: str, model: ModelKey, count: int) -> None:
-        """Pass over it."""
-
-    def inference_started(self, device: str, model: ModelKey, count: int) -> None:
-        """Pass over it."""
-
-    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
-        """Pass over it."""
-
-    def job_ended(self, device: str, job: Job) -> None:
-        """Pass over it."""
-
-    def job_refused(self, device: str, model: ModelKey, count: int) -> None:
-        """Pass over it."""
-
-    def job_answered(self, device: str, job: Job, wire_s: float, count: int) -> None:
-        """Pass over it."""
-
-    def model_gone(self, model: ModelKey) -> None:
-        """Pass over it."""
-
-
 @dataclass
 class Rig:
     """A device with one batched model that a test holds, and the shapes of its runs."""
@@ -142,7 +118,7 @@ async def a_rig(
     batching: Batching | None, slots: int = 1, *, is_open: bool = False, can_cancel: bool = True
 ) -> AsyncGenerator[Rig, None]:
     model = FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), can_cancel=can_cancel)
-    device = Device("CPU", Scheduler(1000), Silent(), asyncio.get_running_loop().time)
+    device = Device("CPU", Scheduler(1000), Metrics().tally, asyncio.get_running_loop().time)
     device.add_model("m", ModelSlots.of(model, slots), Terms(batching=batching))
     rig = Rig(device, model)
 

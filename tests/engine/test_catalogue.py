@@ -23,7 +23,7 @@ def a_catalogue(*versions: str) -> Catalogue:
 
 
 def ready(catalogue: Catalogue, version: str) -> Model:
-    device = Device("CPU", Scheduler(1), Metrics())
+    device = Device("CPU", Scheduler(1), Metrics().tally)
     model = Model(FakeModel(echo_spec("m")), device, 1, version)
     catalogue.put(catalogue.find("m", version).become(ModelState.READY, model=model))
     return model

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from inferwire_server.core.effects import Load
 from inferwire_server.core.job import Job, JobState, Timings, Work
 from inferwire_server.core.lane import ModelKey
 from inferwire_server.core.scheduler import Scheduler
+from inferwire_server.core.tally import Runs, Tally, TallyOf
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
@@ -29,36 +29,14 @@ WORK = Work((ROW,), (0,))
 GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
 
 
-@dataclass
-class Tally:
-    """Counts what a device tells."""
+def counted(tally: Tally) -> TallyOf:
+    """Have a device count its models in this."""
 
-    ended: Counter[JobState] = field(default_factory=Counter[JobState])
-    submitted: int = 0
-    refused: int = 0
-    gone: list[ModelKey] = field(default_factory=list[ModelKey])
-
-    def job_ended(self, device: str, job: Job) -> None:
+    def tally_of(device: str, _: ModelKey) -> Tally:
         assert device == "CPU"
-        self.ended[job.state] += 1
+        return tally
 
-    def job_submitted(self, device: str, model: ModelKey, count: int) -> None:
-        self.submitted += count
-
-    def job_refused(self, device: str, model: ModelKey, count: int) -> None:
-        self.refused += count
-
-    def inference_started(self, device: str, model: ModelKey, count: int) -> None:
-        assert count == 1
-
-    def inference_ended(self, device: str, model: ModelKey, works: Sequence[Work], seconds: float) -> None:
-        assert len(works) == 1
-
-    def job_answered(self, device: str, job: Job, wire_s: float, count: int) -> None:
-        raise AssertionError("a device answers nobody")
-
-    def model_gone(self, model: ModelKey) -> None:
-        self.gone.append(model)
+    return tally_of
 
 
 @dataclass
@@ -110,13 +88,14 @@ async def a_rig(
 ) -> AsyncGenerator[Rig, None]:
     tally = Tally()
     model = FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), can_cancel=can_cancel)
-    device = Device("CPU", Scheduler(capacity), tally, asyncio.get_running_loop().time)
+    device = Device("CPU", Scheduler(capacity), counted(tally), asyncio.get_running_loop().time)
     device.add_model("m", ModelSlots.of(model, slots))
     rig = Rig(device, model, tally)
     yield rig
     await rig.is_usable()
     await device.remove_model("m", GONE)
-    assert tally.submitted == tally.refused + tally.ended.total()
+    assert tally.submitted == tally.outcomes.total()
+    assert tally.runs.get(1, Runs()).count <= tally.jobs.count
     device.close()
 
 
@@ -126,7 +105,7 @@ async def test_a_job_runs_and_gives_its_outputs() -> None:
         assert (await end) is job
         assert job.result() == (ROW,)
         assert job.timings != Timings()
-        assert rig.tally.ended == {JobState.FINISHED: 1}
+        assert rig.tally.outcomes == {"finished": 1}
 
 
 async def test_as_many_run_as_there_are_slots_and_the_others_wait() -> None:
@@ -186,7 +165,7 @@ async def test_a_running_job_is_cancelled_at_once_and_its_slot_when_it_reports(c
         assert job.state is JobState.CANCELLED
         assert rig.device.load.running == 1
         await rig.is_usable()
-        assert rig.tally.ended[JobState.CANCELLED] == 1
+        assert rig.tally.outcomes["cancelled"] == 1
 
 
 async def test_a_job_is_cancelled_before_its_thread_has_it() -> None:
@@ -269,7 +248,7 @@ async def test_an_earlier_deadline_that_comes_later_is_kept_and_the_later_one_st
         _, now_end = rig.submit(patience_s=0.0)
         await now_end
         await soon_end
-        assert rig.tally.ended == {JobState.EXPIRED: 2}
+        assert rig.tally.outcomes == {"expired": 2}
         assert patient.state is JobState.QUEUED
 
 
@@ -287,8 +266,7 @@ async def test_a_refused_job_is_counted_and_its_end_is_not_told() -> None:
         with pytest.raises(ServingError, match="the device's queue is full") as caught:
             rig.submit()
         assert caught.value.code is Code.QUEUE_FULL
-        assert rig.tally.refused == 1
-        assert rig.tally.ended == {}
+        assert rig.tally.outcomes == {"refused": 1}
         assert rig.device.queue_capacity == 1
 
 
@@ -305,12 +283,12 @@ async def test_a_removed_model_refuses_ends_what_waits_and_goes_when_the_last_ha
         assert not gone.done()
         with pytest.raises(ServingError, match="model 'other' is unloading"):
             rig.device.submit(Job("other", WORK, 0.0))
-        assert rig.tally.refused == 1
+        assert rig.tally.outcomes["refused"] == 1
         rig.model.gate.open()
         await gone
         assert running.state is JobState.FINISHED
         assert rig.device.models == ("m",)
-        assert rig.tally.gone == ["other"]
+        assert rig.tally.outcomes["finished"] == 1
 
 
 async def test_whoever_stops_waiting_for_a_model_to_go_does_not_keep_it() -> None:
@@ -332,8 +310,7 @@ async def test_all_jobs_are_cancelled_at_once() -> None:
 
 async def test_a_closed_device_expires_nothing_more() -> None:
     loop = asyncio.get_running_loop()
-    tally = Tally()
-    device = Device("CPU", Scheduler(1), tally, loop.time)
+    device = Device("CPU", Scheduler(1), counted(Tally()), loop.time)
     gate = Gate(is_open=False)
     device.add_model("m", ModelSlots.of(FakeModel(echo_spec("m"), gate=gate), 1))
     end: asyncio.Future[Job] = loop.create_future()

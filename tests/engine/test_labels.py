@@ -69,7 +69,7 @@ def test_others_are_refused(shape: Shape) -> None:
 
 
 async def test_a_model_has_its_labels_if_they_fit() -> None:
-    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m", 2))}), QueueOptions(), Metrics()) as engine:
+    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m", 2))}), QueueOptions(), Metrics().tally) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m", labels=("a", "b")))
         assert model.labels == ("a", "b")
         with pytest.raises(ServingError, match="there are 1 labels, expected as many"):

@@ -71,7 +71,7 @@ class Client:
 async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Batching | None) -> None:
     metrics, fake = Metrics(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
     clock = asyncio.get_running_loop().time
-    async with Engine(FakeBackend({"m": fake}), QueueOptions(capacity=6), metrics, clock) as engine:
+    async with Engine(FakeBackend({"m": fake}), QueueOptions(capacity=6), metrics.tally, clock) as engine:
         metrics.watch(lambda: engine.devices)
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m", batching=batching), "1")
         client = Client(engine, model)
@@ -106,7 +106,7 @@ async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Bat
 async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
     metrics, fake = Metrics(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
     clock = asyncio.get_running_loop().time
-    async with Engine(FakeBackend({"m": fake}), QueueOptions(), metrics, clock) as engine:
+    async with Engine(FakeBackend({"m": fake}), QueueOptions(), metrics.tally, clock) as engine:
         metrics.watch(lambda: engine.devices)
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m", batching=Batching(8)), "1")
         client = Client(engine, model)
@@ -130,7 +130,8 @@ async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
 
 async def test_executions_of_a_stack_that_run_one_by_one_are_inferences_each() -> None:
     metrics, fake = Metrics(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
-    async with Engine(FakeBackend({"m": fake}), QueueOptions(), metrics, asyncio.get_running_loop().time) as engine:
+    clock = asyncio.get_running_loop().time
+    async with Engine(FakeBackend({"m": fake}), QueueOptions(), metrics.tally, clock) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"), "1")
         client = Client(engine, model)
         client.submit(stacked(GOOD, BAD, GOOD)._replace(one_by_one=True))
@@ -142,17 +143,18 @@ async def test_executions_of_a_stack_that_run_one_by_one_are_inferences_each() -
 async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:
     metrics = Metrics()
     clock = asyncio.get_running_loop().time
-    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), metrics, clock) as engine:
+    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), metrics.tally, clock) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"))
         await engine.unload(model, GONE)
         with pytest.raises(ServingError, match="is unloading"):
             Client(engine, model).submit()
-        assert metrics._children == {}  # pyright: ignore[reportPrivateUsage]
+        assert engine.devices[0].models == ()
+        assert Scrape(metrics).outcomes == {"refused": 1}
 
 
 async def test_the_wire_s_time_is_what_a_finished_job_s_call_took_besides_it() -> None:
     now, metrics = 0.0, Metrics()
-    engine_of = partial(Engine, FakeBackend({"m": FakeModel(echo_spec("m"), choke)}), QueueOptions(), metrics)
+    engine_of = partial(Engine, FakeBackend({"m": FakeModel(echo_spec("m"), choke)}), QueueOptions(), metrics.tally)
     async with engine_of(lambda: now) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"))
 
@@ -177,4 +179,4 @@ async def test_the_wire_s_time_is_what_a_finished_job_s_call_took_besides_it() -
         late.finish((), now)
         engine.answered(late)
         assert Scrape(metrics).values["wire_seconds_count"] == 2
-        assert metrics._children == {}  # pyright: ignore[reportPrivateUsage]
+        assert engine.devices[0].models == ()

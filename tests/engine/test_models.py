@@ -36,7 +36,7 @@ class SlotlessModel(FakeModel):
 @asynccontextmanager
 async def an_engine(*models: FakeModel, devices: Sequence[str] = ("CPU",)) -> AsyncGenerator[Engine, None]:
     backend = FakeBackend({model.spec.name: model for model in models}, devices)
-    async with Engine(backend, QueueOptions(capacity=4), Metrics(), asyncio.get_running_loop().time) as engine:
+    async with Engine(backend, QueueOptions(capacity=4), Metrics().tally, asyncio.get_running_loop().time) as engine:
         yield engine
 
 

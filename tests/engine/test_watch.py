@@ -27,7 +27,7 @@ async def following(root: Path, changes: AsyncIterator[object]) -> AsyncGenerato
     scan = Repository(root, Latest()).served
     with capture_logs():
         async with (
-            Engine(backend, QueueOptions(), Metrics()) as engine,
+            Engine(backend, QueueOptions(), Metrics().tally) as engine,
             Loader(engine, catalogue, scan, ModelOptions("")) as loader,
             asyncio.TaskGroup() as tasks,
         ):

@@ -41,7 +41,7 @@ def read(config: Any, model: Model | None = None) -> LoadOptions:
 
 async def a_model(*, device: str = "CPU") -> Model:
     """A model of f32[?,4] as it is served now, without batches."""
-    return Model(FakeModel(echo_spec("m")), Device(device, Scheduler(1), Metrics()), 2, "1", terms=Terms())
+    return Model(FakeModel(echo_spec("m")), Device(device, Scheduler(1), Metrics().tally), 2, "1", terms=Terms())
 
 
 READ: list[tuple[dict[str, Any], LoadOptions]] = [

@@ -75,6 +75,14 @@ class Batching:
         return max((size for size in self.preferred if size <= waiting), default=self.max_size)
 
 
+def rows_run(works: Sequence[Work], batching: Batching) -> int:
+    """Say how many rows an inference is counted by. What is more than a batch runs alone, and is as good as one.
+
+    As many sizes as callers like are not told apart.
+    """
+    return max(1, min(sum([rows_of(work) for work in works]), batching.max_size))
+
+
 def rows_of(work: Work) -> int:
     """Count the rows of work that may run with other work."""
     return work.inputs[0].shape[0]

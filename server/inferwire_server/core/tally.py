@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from inferwire_server.core.job import Job, JobState
+from inferwire_server.core.lane import ModelKey
 from inferwire_server.core.stacks import ends
 
 SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -85,8 +87,16 @@ class Tally:
     failed_s: float = 0.0
     last_finished_at: float | None = None
 
+    def submit(self, executions: int) -> None:
+        """Count a job of so many executions that asks to be admitted: it is to be refused, or to end."""
+        self.submitted += executions
+
+    def refuse(self, executions: int) -> None:
+        """Count a job of so many executions that was not admitted."""
+        self.outcomes[REFUSED] += executions
+
     def end(self, job: Job) -> None:
-        """Count a job that has ended, as its executions."""
+        """Count a job that has ended, in whatever way, as its executions."""
         timings, counts, executions = job.timings, ends(job), job.work.executions
         finished = counts.get(JobState.FINISHED, 0)
         for state, count in counts.items():
@@ -99,6 +109,14 @@ class Tally:
             self.last_finished_at = job.ended_at
         self.failed_s += timings.total_s * (executions - finished)
 
+    def answer(self, wire_s: float, executions: int = 1) -> None:
+        """Count so many answered executions; reading their request and writing the answer took that."""
+        self.wire.observe(wire_s, executions)
+
+    def begin_run(self, executions: int) -> None:
+        """Count an inference that begins by the executions that it runs."""
+        self.jobs.observe(executions)
+
     def end_runs(self, rows: int, seconds: float, times: int = 1) -> None:
         """Count inferences of so many rows each, and how long all of them took."""
         runs = self.runs.get(rows)
@@ -106,3 +124,7 @@ class Tally:
             runs = self.runs[rows] = Runs()
         runs.count += times
         runs.seconds += seconds
+
+
+TallyOf: TypeAlias = Callable[[str, ModelKey], Tally]
+"""Gives the tally of a model on the device of a name: the same one to all models that are counted together."""

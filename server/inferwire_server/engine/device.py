@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -12,13 +13,14 @@ from typing import Any, NamedTuple, TypeVar
 import structlog
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.batching import Batching, rows_run
 from inferwire_server.core.bindings import Binding
 from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop, Unbound
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
 from inferwire_server.core.scheduler import Scheduler
+from inferwire_server.core.tally import Tally, TallyOf
 from inferwire_server.engine.backend import Slot
-from inferwire_server.engine.device_observer import Observer
 from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
 from inferwire_server.engine.quick_slot import Place
 from inferwire_server.engine.slot_runs import SlotRun
@@ -44,6 +46,22 @@ class _Running(NamedTuple):
     began_at: float
 
 
+@dataclass(slots=True)
+class _Placed:
+    """A model on the device: the slots it has now, how its jobs run together, and what they are counted in."""
+
+    slots: ModelSlots
+    batching: Batching | None
+    tally: Tally
+
+    def count(self, works: Sequence[Work], seconds: float) -> None:
+        """Count an inference by its rows: those of a batch, or one for each execution of a model that has none."""
+        if self.batching is None:
+            self.tally.end_runs(1, seconds, sum([work.executions for work in works]))
+        else:
+            self.tally.end_runs(rows_run(works, self.batching), seconds)
+
+
 class Device:
     """A device's queue and its models' slots. Everything but a slot's run happens on the loop, and brief runs do, too.
 
@@ -51,15 +69,15 @@ class Device:
     """
 
     def __init__(
-        self, name: str, scheduler: Scheduler, observer: Observer, clock: Callable[[], float] = monotonic
+        self, name: str, scheduler: Scheduler, tally_of: TallyOf, clock: Callable[[], float] = monotonic
     ) -> None:
         self.name = name
         self._scheduler = scheduler
-        self._observer = observer
+        self._tally_of = tally_of
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._threads = SlotThreads(f"slot-{name}")
-        self._slots: dict[ModelKey, ModelSlots] = {}
+        self._placed: dict[ModelKey, _Placed] = {}
         self._running: dict[tuple[ModelKey, int], _Running] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}
         # A timer of uvloop whose time has come already does not say when it is due.
@@ -88,7 +106,12 @@ class Device:
     @property
     def models(self) -> tuple[ModelKey, ...]:
         """The models that have slots here."""
-        return tuple(self._slots)
+        return tuple(self._placed)
+
+    def tally(self, model: ModelKey) -> Tally:
+        """Give what the jobs of a model are counted in, be it one that has gone."""
+        placed = self._placed.get(model)
+        return self._tally_of(self.name, model) if placed is None else placed.tally
 
     def load_of(self, model: ModelKey) -> Load:
         """How busy one of its models is."""
@@ -96,7 +119,7 @@ class Device:
 
     def add_model(self, model: ModelKey, slots: ModelSlots, terms: Terms = DEFAULT_TERMS) -> None:
         """Take jobs for a model."""
-        self._slots[model] = slots
+        self._placed[model] = _Placed(slots, terms.batching, self._tally_of(self.name, model))
         self._scheduler.add_model(model, len(slots), terms)
 
     def remove_model(self, model: ModelKey, error: ServingError | None = None) -> asyncio.Future[None]:
@@ -118,12 +141,12 @@ class Device:
         """
         is_suspended = self._scheduler.suspend(model)
         if is_suspended:
-            self._slots[model] = NO_SLOTS
+            self._placed[model].slots = NO_SLOTS
         return is_suspended
 
     def resume(self, model: ModelKey, slots: ModelSlots) -> None:
         """Give a suspended model slots again."""
-        self._slots[model] = slots
+        self._placed[model].slots = slots
         self._apply(self._scheduler.resume(model, len(slots), self._clock()))
         self._arm_timer()
 
@@ -141,11 +164,11 @@ class Device:
         Raises:
             ServingError: QUEUE_FULL or MODEL_NOT_READY; the job was not admitted.
         """
-        self._observer.job_submitted(self.name, job.model, job.count)
+        self.tally(job.model).submit(job.work.executions)
         try:
             effects = self._scheduler.submit(job, self._clock())
         except ServingError:
-            self._observer.job_refused(self.name, job.model, job.count)
+            self.tally(job.model).refuse(job.work.executions)
             raise
         match effects:
             case [Start() as start] if at_once and not self._is_applying:
@@ -172,10 +195,9 @@ class Device:
 
     def count_refused(self, model: ModelKey, count: int) -> None:
         """Count a job for a model that takes no more, which was not even asked."""
-        self._observer.job_submitted(self.name, model, count)
-        self._observer.job_refused(self.name, model, count)
-        if model not in self._slots:
-            self._observer.model_gone(model)
+        tally = self.tally(model)
+        tally.submit(count)
+        tally.refuse(count)
 
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
@@ -222,16 +244,15 @@ class Device:
             case Unbound(binding, slot):
                 self._unbind(binding, slot)
             case Drained(model):
-                del self._slots[model]
-                self._observer.model_gone(model)
+                del self._placed[model]
                 _resolve(self._drained.pop(model))
 
     def _end(self, job: Job) -> None:
-        self._observer.job_ended(self.name, job)
+        self.tally(job.model).end(job)
         _tell(job.on_end, job)
 
     def _unbind(self, binding: Binding, slot: int | None) -> None:
-        bound = None if slot is None else self._slots[binding.model].take(slot)
+        bound = None if slot is None else self._placed[binding.model].slots.take(slot)
         if bound is not None:
             free = bound.free
 
@@ -245,9 +266,10 @@ class Device:
     def _start(self, start: Start, *, at_once: bool = False) -> None:
         jobs, number, executions = start
         model, one_by_one = jobs[0].model, jobs[0].work.one_by_one
+        placed = self._placed[model]
         for _ in range(executions if one_by_one else 1):
-            self._observer.inference_started(self.name, model, 1 if one_by_one else executions)
-        slot, place = self._slots[model].choose(number, [job.work for job in jobs])
+            placed.tally.begin_run(1 if one_by_one else executions)
+        slot, place = placed.slots.choose(number, [job.work for job in jobs])
         running = _Running(model, number, slot, place, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running
         if place is not Place.LOOP:
@@ -278,9 +300,10 @@ class Device:
     def _report(self, running: _Running) -> None:
         model, number, run, now = running.model, running.number, running.run, self._clock()
         del self._running[model, number]
-        self._slots[model].release(running.place)
+        placed = self._placed[model]
+        placed.slots.release(running.place)
         if given := run.given:
-            self._observer.inference_ended(self.name, model, given, now - running.began_at)
+            placed.count(given, now - running.began_at)
         self._apply(self._scheduler.report(model, number, run.outcomes, now))
         self._arm_timer()
 

@@ -17,10 +17,10 @@ from inferwire_server.core.lane import DEFAULT_TERMS, Terms
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
+from inferwire_server.core.tally import TallyOf
 from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device
-from inferwire_server.engine.device_observer import Observer
 from inferwire_server.engine.idle import Idleness
 from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
 from inferwire_server.errors import ServingError
@@ -100,11 +100,11 @@ class Engine:
     """
 
     def __init__(
-        self, backend: Backend, queue: QueueOptions, observer: Observer, clock: Callable[[], float] = monotonic
+        self, backend: Backend, queue: QueueOptions, tally_of: TallyOf, clock: Callable[[], float] = monotonic
     ) -> None:
         self.backend = backend
         self._queue = queue
-        self._observer = observer
+        self._tally_of = tally_of
         self._clock = clock
         self._devices: dict[str, Device] = {}
         self._models: set[Model] = set()
@@ -255,12 +255,12 @@ class Engine:
         received_at = job.received_at
         if received_at is not None and job.state is JobState.FINISHED and isinstance(job.model, Model):
             wire_s = self._clock() - received_at - job.timings.total_s
-            self._observer.job_answered(job.model.device.name, job, wire_s, count)
+            job.model.device.tally(job.model).answer(wire_s, count)
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:
             scheduler = Scheduler(self._queue.capacity, self._queue.limit)
-            self._devices[name] = Device(name, scheduler, self._observer, self._clock)
+            self._devices[name] = Device(name, scheduler, self._tally_of, self._clock)
         return self._devices[name]
 
 

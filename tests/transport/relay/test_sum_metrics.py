@@ -36,9 +36,10 @@ def scrape(metrics: Metrics) -> bytes:
 
 
 def count(metrics: Metrics, key: ModelKey, batches: Sequence[int], device: str = "CPU") -> Metrics:
-    metrics.job_submitted(device, key, sum(batches))
+    tally = metrics.tally(device, key)
+    tally.submit(sum(batches))
     for jobs in batches:
-        metrics.inference_started(device, key, jobs)
+        tally.begin_run(jobs)
     return metrics
 
 
@@ -56,7 +57,7 @@ def lines(text: bytes) -> list[str]:
 
 def test_a_worker_alone_says_what_it_says_in_its_order() -> None:
     metrics = count(Metrics(), "m", [1, 3, 500], device=NASTY)
-    metrics.job_refused("CPU", "other", 2**40)
+    metrics.tally("CPU", "other").refuse(2**40)
     text = metrics.text()
     assert {"process_max_fds", "process_start_time_seconds", "inferwire_jobs_total"} <= {name for name, _ in read(text)}
     found = sum_metrics([text])
