@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ from inferwire_server.service.sequences import Sequences
 from inferwire_server.service.shared_memory import SharedMemoryService
 from inferwire_server.service.tensors import TensorService
 from inferwire_server.service.values import Inference, LentTensor, SequenceCall, SharedTensor, StoredTensor, Target
+
+_SIMPLY: AbstractContextManager[None] = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +150,15 @@ class InferenceService:
         """Record that the answers to so many of an ended job's executions are written."""
         self._engine.answered(job, count)
 
-    async def infer(self, inference: Inference, received_at: float | None = None) -> Job:
+    async def infer(
+        self,
+        inference: Inference,
+        received_at: float | None = None,
+        waiting: AbstractContextManager[None] = _SIMPLY,
+    ) -> Job:
         """Run an inference to its end. Cancelling this call cancels the inference.
+
+        Where it does not end at once, it is waited for inside `waiting`.
 
         Raises:
             ServingError: If it was not admitted; what became of it later is in the job.
@@ -163,7 +173,7 @@ class InferenceService:
         if job.state.is_terminal:
             return job
         end = asyncio.get_running_loop().create_future()
-        return await self._ended(job, end)
+        return await self._ended(job, end, waiting)
 
     def start(self, inference: Inference) -> str:
         """Queue an inference as a named job and give its name.
@@ -289,10 +299,11 @@ class InferenceService:
 
         return ended
 
-    async def _ended(self, job: Job, end: asyncio.Future[None]) -> Job:
+    async def _ended(self, job: Job, end: asyncio.Future[None], waiting: AbstractContextManager[None] = _SIMPLY) -> Job:
         try:
-            await end
-        except asyncio.CancelledError:
+            with waiting:
+                await end
+        except BaseException:
             self.cancel(job, "the caller has gone")
             raise
         return job

@@ -32,6 +32,9 @@ from inferwire_server.transport.oip_shared_memory import beside_region, place_of
 Parameter: TypeAlias = bool | int | float | str
 Parameters: TypeAlias = Mapping[str, Parameter]
 
+OipInputs: TypeAlias = tuple[tuple[str, Tensor | SharedTensor], ...]
+"""The inputs of a request, each by its name."""
+
 PLATFORM = "openvino"
 
 EXTENSIONS = (
@@ -57,34 +60,45 @@ _NO_FORMS: Mapping[int, OutputForm] = MappingProxyType({})
 
 
 class OipCall(NamedTuple):
-    """One inference as a face of the protocol has decoded it."""
+    """One inference as a face of the protocol has decoded it, but for its inputs. One call serves any number of them.
 
-    model_name: str
-    model_version: str
-    inputs: tuple[tuple[str, Tensor | SharedTensor], ...]
-    outputs: tuple[str, ...] = ()
-    parameters: Parameters = _NO_PARAMETERS
-    forms: Mapping[int, OutputForm] = _NO_FORMS
+    Attributes:
+        forms: How wanted outputs are given, by their place among them, where not as they are.
+        wanted: What is to run, without the inputs.
+    """
 
-    def inference(self) -> Inference:
-        """Say what is to run.
+    model: ServedModel
+    forms: Mapping[int, OutputForm]
+    wanted: Inference
+
+    @classmethod
+    def of(
+        cls,
+        model: ServedModel,
+        outputs: tuple[str, ...] = (),
+        parameters: Parameters = _NO_PARAMETERS,
+        forms: Mapping[int, OutputForm] = _NO_FORMS,
+    ) -> OipCall:
+        """Say what a request asks for with these parameters.
 
         Raises:
             ServingError: INVALID_INPUT for a parameter.
         """
-        target = ServedModel(self.model_name, self.model_version)
-        if not self.parameters:
-            return Inference(target, self.inputs, self.outputs, forms=self.forms)
-        _refuse_parameters(self.parameters)
-        return Inference(
-            target=target,
-            inputs=self.inputs,
-            outputs=self.outputs,
-            priority=_priority(self.parameters),
-            timeout_s=_timeout_s(self.parameters),
-            sequence=_sequence(self.parameters, self.model_name),
-            forms=self.forms,
+        _refuse_parameters(parameters)
+        wanted = Inference(
+            target=model,
+            inputs=(),
+            outputs=outputs,
+            priority=_priority(parameters),
+            timeout_s=_timeout_s(parameters),
+            sequence=_sequence(parameters, model.name),
+            forms=forms,
         )
+        return cls(model, forms, wanted)
+
+    def inference(self, inputs: OipInputs) -> Inference:
+        """Say what is to run on these inputs."""
+        return self.wanted._replace(inputs=inputs)
 
 
 class OipOutput(NamedTuple):
@@ -159,7 +173,7 @@ def answer(services: Services, call: OipCall, job: Job) -> OipAnswer:
         _output(spec, spec.outputs[index], tensor, call.forms.get(position))
         for position, (index, tensor) in enumerate(zip(job.work.outputs, tensors, strict=True))
     ]
-    return OipAnswer(call.model_name, model.version, tuple(outputs))
+    return OipAnswer(call.model.name, model.version, tuple(outputs))
 
 
 def input_type(datatype: str, input_name: str, model_name: str) -> ElementType:

@@ -13,6 +13,7 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from inferwire_server.transport.rest.bodies import read_undecoded
 from inferwire_server.transport.rest.caller_watch import CallerWatch
 from inferwire_server.transport.rest.exchange import exchange_of
 from inferwire_server.transport.rest.http_server import HttpServer, http_server
@@ -214,3 +215,39 @@ async def test_an_exchange_goes_with_its_request() -> None:
             assert requests[0]() is None
         finally:
             gc.enable()
+
+
+async def test_a_body_that_has_come_is_taken_once_and_one_that_has_not_is_received() -> None:
+    taken: list[bytes | None] = []
+    received: list[bytes] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        body = exchange_of(scope).take_body()
+        taken.append(None if body is None else bytes(body))
+        if body is None:
+            received.append(await read_undecoded(Request(scope, receive), 10))
+        assert exchange_of(scope).take_body() == b""
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n"
+        reader, writer = await connect(server)
+        for first, rest in ((b"\r\nabc", b""), (b"expect: 100-continue\r\n\r\nabc", b""), (b"\r\na", b"bc")):
+            before = len(taken)
+            writer.write(head + first)
+            await reaches(lambda before=before: len(taken) > before)
+            writer.write(rest)
+            assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200 OK\r\n")
+        writer.close()
+    assert (taken, received) == ([b"abc", b"abc", None], [b"abc"])
+
+
+async def test_what_is_sent_after_a_body_was_taken_is_the_next_request() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        body = exchange_of(scope).take_body() or b""
+        await answers(bytes(reversed(body)))(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        request = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n"
+        found = await raw(server, request + b"\r\nabc" + request + b"connection: close\r\n\r\ndef")
+    assert [part[-3:] for part in found.split(b"HTTP/1.1 200 OK\r\n")[1:]] == [b"cba", b"fed"]

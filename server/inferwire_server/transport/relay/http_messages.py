@@ -88,6 +88,9 @@ class _NoConnection:
         """Itself."""
         return self
 
+    def take_body(self) -> None:
+        """Give no body: it is received."""
+
     def takes(self, _send: object) -> bool:
         """Whether events may be left out."""
         return False

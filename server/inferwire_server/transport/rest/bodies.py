@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.transport.rest.exchange import exchange_of
 from inferwire_server.transport.rest.request_headers import header
 
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -45,6 +46,11 @@ async def read_undecoded(request: Request, limit: int) -> bytes:
     stated = header(request, b"content-length")
     if stated is not None and stated.isdigit() and int(stated) > limit:
         raise _too_large(f"the body has {stated} bytes", limit)
+    whole = exchange_of(request.scope).take_body()
+    if whole is not None:
+        if len(whole) > limit:
+            raise _too_large(f"the body has more than {limit} bytes", limit)
+        return bytes(whole)
     chunks: list[bytes] = []
     size = 0
     while True:

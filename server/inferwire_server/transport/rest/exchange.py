@@ -65,6 +65,15 @@ class Exchange:
         self._cycle = ref(cycle)
         self.connection = connection
 
+    def take_body(self) -> bytearray | None:
+        """Take the body of the request where all of it has come; None where it is still to be received."""
+        cycle = self._cycle()
+        if cycle is None or cycle.more_body or cycle.disconnected:
+            return None
+        body, cycle.body = cycle.body, bytearray()
+        cycle.message_event.clear()
+        return body
+
     def takes(self, send: Send) -> bool:
         """Whether events sent so come straight to the connection: else somebody between wants to see them."""
         cycle = self._cycle()

@@ -62,8 +62,7 @@ async def read_request(services: Services, request: Request, max_body_bytes: int
     stated = header(request, HEADER_LENGTH)
     length = header_length(stated, len(body))
     if length == RAW and stated is not None:
-        call = oip.OipCall(model.name, model.version, (raw_input(spec, body),))
-        return OipRequest(call, AnswerForm(is_binary=True), received_at)
+        return OipRequest(oip.OipCall.of(model), (raw_input(spec, body),), AnswerForm(is_binary=True), received_at)
     document = await _parsed(body, length, model)
     return document.request(Tail(memoryview(body)[length:]), received_at)
 

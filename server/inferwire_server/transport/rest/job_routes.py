@@ -12,6 +12,7 @@ from inferwire_server.core.job import Job
 from inferwire_server.core.layers import LayerTime
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
+from inferwire_server.service.values import ServedModel
 from inferwire_server.transport import oip
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.caller_watch import CallerWatch
@@ -55,9 +56,9 @@ class JobRoutes:
         """
         is_profiled = _is_true("profile", request.query_params.get("profile", "false"))
         parsed = await read_request(self._services, request, self._options.max_body_bytes)
-        job_id = self._services.inference.start(parsed.call.inference()._replace(is_profiled=is_profiled))
+        job_id = self._services.inference.start(parsed.inference()._replace(is_profiled=is_profiled))
         job = await self._services.inference.wait(job_id, 0)
-        self._requests[job] = parsed._replace(call=parsed.call._replace(inputs=()))
+        self._requests[job] = parsed._replace(inputs=())
         return json_response(self._status(job_id, job), 202, {"location": f"/inferwire/v1/jobs/{job_id}"})
 
     async def wait(self, request: Request) -> Response:
@@ -95,7 +96,7 @@ class JobRoutes:
         if known is not None:
             return known
         model = self._services.models.of(job)
-        return OipRequest(oip.OipCall(model.name, model.version, ()), AnswerForm())
+        return OipRequest(oip.OipCall.of(ServedModel(model.name, model.version)), (), AnswerForm())
 
     def _status(self, job_id: str, job: Job) -> dict[str, object]:
         model = self._services.models.of(job)

@@ -6,7 +6,6 @@ the tensors fit the model is the service's to say; whether they are tensors at a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -16,7 +15,7 @@ import orjson
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
-from inferwire_server.service.values import OutputForm, ServedModel, SharedTensor
+from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedTensor
 from inferwire_server.transport import oip
 from inferwire_server.transport.oip_shared_memory import beside_region, place_of
 from inferwire_server.transport.rest.binary_extension import Tail
@@ -49,8 +48,13 @@ class OipRequest(NamedTuple):
     """An inference, how its answer is written, and when it had been read."""
 
     call: oip.OipCall
+    inputs: oip.OipInputs
     form: AnswerForm
     received_at: float | None = None
+
+    def inference(self) -> Inference:
+        """Say what is to run."""
+        return self.call.inference(self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +71,8 @@ class BinaryInput:
 class OipDocument:
     """A request without the bytes that follow its document. One document serves any number of requests."""
 
-    model: ServedModel
+    call: oip.OipCall
     inputs: tuple[tuple[str, Tensor | SharedTensor | BinaryInput], ...]
-    outputs: tuple[str, ...]
-    parameters: oip.Parameters
-    forms: Mapping[int, OutputForm]
     answer: AnswerForm
 
     def request(self, tail: Tail, received_at: float | None = None) -> OipRequest:
@@ -82,9 +83,7 @@ class OipDocument:
         """
         inputs = tuple([(name, _filled(given, tail)) for name, given in self.inputs])
         tail.finish()
-        model = self.model
-        call = oip.OipCall(model.name, model.version, inputs, self.outputs, self.parameters, self.forms)
-        return OipRequest(call, self.answer, received_at)
+        return OipRequest(self.call, inputs, self.answer, received_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,8 @@ def parse(document: bytes | memoryview, model: ServedModel) -> OipDocument:
     outputs = [_output(entry, default=is_binary) for entry in _entries(request, "outputs")]
     forms = {place: output.form for place, output in enumerate(outputs) if output.form is not None}
     form = AnswerForm(request_id, is_binary, tuple(output.is_binary for output in outputs))
-    return OipDocument(model, inputs, tuple(output.name for output in outputs), parameters, forms, form)
+    call = oip.OipCall.of(model, tuple(output.name for output in outputs), parameters, forms)
+    return OipDocument(call, inputs, form)
 
 
 parse_known = lru_cache(_MOST_KNOWN)(parse)

@@ -65,9 +65,7 @@ class OipRoutes:
         gzip- or deflate-encoded. A caller that closes its connection cancels its inference.
         """
         parsed = await read_request(self._services, request, self._options.max_body_bytes)
-        inference = parsed.call.inference()
-        with CallerWatch(request):
-            job = await self._services.inference.infer(inference, parsed.received_at)
+        job = await self._services.inference.infer(parsed.inference(), parsed.received_at, CallerWatch(request))
         response = await answer(request, self._services, parsed, job)
         self._services.inference.answered(job)
         return response

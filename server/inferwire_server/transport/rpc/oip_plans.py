@@ -14,7 +14,7 @@ from typing import TypeAlias
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
-from inferwire_server.service.values import Inference, OutputForm, SharedPlace, SharedTensor
+from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedPlace, SharedTensor
 from inferwire_server.transport import oip, oip_shared_memory
 from inferwire_server.transport.oip import OipCall, Parameter
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
@@ -50,7 +50,6 @@ class Plan:
 
     call: OipCall
     inputs: tuple[tuple[str, _Planned], ...]
-    _wanted: Inference
 
     @classmethod
     def of(cls, request: pb.ModelInferRequest, raw_count: int) -> Plan:
@@ -60,20 +59,14 @@ class Plan:
             ServingError: INVALID_INPUT.
         """
         inputs = _inputs(request, raw_count)
-        call = OipCall(
-            model_name=request.model_name,
-            model_version=request.model_version,
-            inputs=(),
-            outputs=tuple([output.name for output in request.outputs]),
-            parameters=decode_parameters(request.parameters),
-            forms=_forms(request),
-        )
-        return cls(call, inputs, call.inference())
+        model = ServedModel(request.model_name, request.model_version)
+        outputs = tuple([output.name for output in request.outputs])
+        return cls(OipCall.of(model, outputs, decode_parameters(request.parameters), _forms(request)), inputs)
 
     def inference(self, raw: Sequence[bytes | memoryview]) -> Inference:
         """Say what is to run, on the raw tensors of a request."""
         data = iter(raw)
-        return self._wanted._replace(inputs=tuple([(name, _filled(given, data)) for name, given in self.inputs]))
+        return self.call.inference(tuple([(name, _filled(given, data)) for name, given in self.inputs]))
 
 
 def plan_of(head: pb.ModelInferRequest, raw_count: int) -> Plan:
