@@ -7,6 +7,7 @@ Owns which request is idle and what went wrong since somebody last asked. What a
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
@@ -31,6 +32,9 @@ server waiting for the wire, sixteen gather no more into a message than eight.""
 FEWEST_BATCHED_JOBS = 64
 """The same, of a model that runs the rows of many executions as one inference: then a job more costs next to nothing.
 Measured likewise: an inference took 136 us of both sides' CPU time with 16 jobs, 65 with 64 and 62 with 256."""
+
+_NOBODY = sys.maxsize
+"""How many requests have to be idle for those who wait, where nobody does."""
 
 JOBS_PER_SLOT = 2
 """One that runs and one on its way, for each inference that the server runs at once."""
@@ -72,7 +76,7 @@ class AsyncInferQueue:
         self._ends = [partial(self._ended, at) for at in range(count)]
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._waiting = 0
+        self._enough = _NOBODY
         self._idle = deque(range(count))
         self._error: BaseException | None = None
         self._pid = THIS.pid
@@ -221,7 +225,7 @@ class AsyncInferQueue:
             BaseException: What a callback raised since then.
         """
         with CALLBACK_THREADS.blocking(), self._changed:
-            self._wait_for(lambda: len(self._idle) == len(self))
+            self._wait_until_idle(len(self))
             self._raise_error()
 
     def _take_idle(self) -> int:
@@ -236,20 +240,21 @@ class AsyncInferQueue:
     def _wait_for_idle(self, take: Callable[[], int]) -> int:
         with CALLBACK_THREADS.blocking(), self._changed:
             while True:
-                self._wait_for(lambda: bool(self._idle))
+                self._wait_until_idle(1)
                 self._raise_error()
                 with suppress(IndexError):
                     return take()
 
-    def _wait_for(self, condition: Callable[[], bool]) -> None:
-        """Wait until something is so, unless only the process that forked this one would see it."""
-        if self._pid != THIS.pid and not condition():
+    def _wait_until_idle(self, count: int) -> None:
+        """Wait until so many requests are idle, unless only the process that forked this one would see it."""
+        if self._pid != THIS.pid and len(self._idle) < count:
             raise RuntimeError(FORKED)
-        self._waiting += 1
-        try:
-            self._changed.wait_for(condition)
-        finally:
-            self._waiting -= 1
+        while True:
+            # Whoever gives one back looks at this afterwards, and we look at what is idle: one of us sees the other.
+            self._enough = min(self._enough, count)
+            if len(self._idle) >= count:
+                return
+            self._changed.wait()
 
     async def _await_idle(self) -> int:
         """Take an idle request once there is one; whoever asked first is first."""
@@ -257,27 +262,26 @@ class AsyncInferQueue:
             with suppress(IndexError):
                 return self._idle.popleft()
         turn = Handover[int](self._give_back)
-        with self._lock:
-            self._turns.append(turn)
-            self._waiting += 1
+        self._turns.append(turn)
         self._hand_out()
         return await turn.wait()
 
     def _give_back(self, at: int) -> None:
         self._idle.append(at)
-        # Whoever waits counts itself first and then looks at what is idle, so that one of us sees the other.
-        if self._waiting:
+        if self._turns or len(self._idle) >= self._enough:
             self._hand_out()
 
     def _hand_out(self) -> None:
-        """Give what is idle to the tasks that wait for it, and wake the threads that do."""
+        """Give what is idle to the tasks that wait for it, and wake the threads for which it is enough."""
         with self._changed:
             while self._turns and self._idle:
                 at = self._idle.popleft()
-                self._waiting -= 1
                 if not self._turns.popleft().give(at):
                     self._idle.append(at)
-            self._changed.notify_all()
+            if len(self._idle) >= self._enough:
+                # Those for whom it is not say again for how many they wait.
+                self._enough = _NOBODY
+                self._changed.notify_all()
 
     def _ended(self, at: int, run: Run) -> None:
         if run.error is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -96,6 +96,33 @@ def test_a_start_waits_for_an_idle_request(transport: FakeTransport, queue: ov.A
     assert queue.get_idle_request_id() == 0
     finish(transport.executions[2])
     queue.wait_all()
+
+
+def test_threads_that_wait_for_one_request_and_for_all_are_each_woken_in_time(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    def waits(function: Callable[[], Any]) -> Future[Any]:
+        """Have a thread wait for something, and go on once it does."""
+        sleeping: Any = queue._changed  # pyright: ignore[reportPrivateUsage]
+        before = len(sleeping._waiters)
+        waiting = pool.submit(function)
+        while len(sleeping._waiters) == before:
+            assert not waiting.done()
+        return waiting
+
+    queue.start_async(ONES)
+    queue.start_async(ONES)
+    with ThreadPoolExecutor() as pool:
+        for_all = waits(queue.wait_all)
+        for_one = waits(queue.get_idle_request_id)
+        also_for_all = waits(queue.wait_all)
+        finish(transport.executions[0])
+        assert for_one.result(TIMEOUT_S) == 0
+        assert not for_all.done()
+        assert not also_for_all.done()
+        finish(transport.executions[1])
+        for_all.result(TIMEOUT_S)
+        also_for_all.result(TIMEOUT_S)
 
 
 def test_a_request_is_idle_only_after_its_callback(
