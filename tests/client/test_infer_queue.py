@@ -117,10 +117,12 @@ def test_threads_that_wait_for_one_request_and_for_all_are_each_woken_in_time(
         for_one = waits(queue.get_idle_request_id)
         also_for_all = waits(queue.wait_all)
         finish(transport.executions[0])
-        assert for_one.result(TIMEOUT_S) == 0
-        assert not for_all.done()
-        assert not also_for_all.done()
-        finish(transport.executions[1])
+        try:
+            assert for_one.result(TIMEOUT_S) == 0
+            assert not for_all.done()
+            assert not also_for_all.done()
+        finally:
+            finish(transport.executions[1])
         for_all.result(TIMEOUT_S)
         also_for_all.result(TIMEOUT_S)
 
