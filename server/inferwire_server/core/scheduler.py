@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Group
 from inferwire_server.core.bindings import Binding, Bindings
+from inferwire_server.core.deadlines import Deadlines
 from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop, Unbound
 from inferwire_server.core.fairness import FairShares
 from inferwire_server.core.job import Job, JobState, Outcome, Work
@@ -40,7 +40,7 @@ class Scheduler:
         self._lanes: dict[ModelKey, Lane] = {}
         self._shares = FairShares()
         self._arrivals: Iterator[int] = count()
-        self._deadlines: list[tuple[float, int, Job]] = []
+        self._deadlines = Deadlines()
         self._may_hold = False
         self._may_bind = False
         self._queued = 0
@@ -73,9 +73,7 @@ class Scheduler:
     @property
     def next_deadline(self) -> float | None:
         """When the next job expires; None where none has a deadline."""
-        while self._deadlines and self._deadlines[0][2].state.is_terminal:
-            heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
+        return self._deadlines.next
 
     @property
     def next_wake(self) -> float | None:
@@ -185,7 +183,7 @@ class Scheduler:
         if lane.bindings is not None and job.binding is not None:
             lane.bindings.begin_job(job.binding)
         if job.deadline is not None:
-            heappush(self._deadlines, (job.deadline, next(self._arrivals), job))
+            self._deadlines.add(job, job.deadline)
         if not self._queued and self._running < self._limit and lane.runs_at_once(job):
             return [self._start(lane, (job,), job.work.executions, lane.claim_slot(job.binding), now)]
         lane.push(job, self._arrivals)
@@ -205,8 +203,7 @@ class Scheduler:
     def expire(self, now: float) -> list[Effect]:
         """End every job whose deadline has passed."""
         effects: list[Effect] = []
-        while (deadline := self.next_deadline) is not None and deadline <= now:
-            job = heappop(self._deadlines)[2]
+        while (job := self._deadlines.pop_due(now)) is not None:
             error = ServingError(Code.DEADLINE_EXCEEDED, f"the deadline passed while the job was {job.state.value}")
             effects += self._cancel(job, error, now)
         return effects

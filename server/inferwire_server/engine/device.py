@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -13,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 import structlog
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Batching, rows_run
 from inferwire_server.core.bindings import Binding
 from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop, Unbound
 from inferwire_server.core.job import Job, Work
@@ -22,6 +20,7 @@ from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.tally import Tally, TallyOf
 from inferwire_server.engine.backend import Slot
 from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
+from inferwire_server.engine.placed_model import PlacedModel
 from inferwire_server.engine.quick_slot import Place
 from inferwire_server.engine.slot_runs import SlotRun
 from inferwire_server.engine.slot_threads import SlotThreads
@@ -46,22 +45,6 @@ class _Running(NamedTuple):
     began_at: float
 
 
-@dataclass(slots=True)
-class _Placed:
-    """A model on the device: the slots it has now, how its jobs run together, and what they are counted in."""
-
-    slots: ModelSlots
-    batching: Batching | None
-    tally: Tally
-
-    def count(self, works: Sequence[Work], seconds: float) -> None:
-        """Count an inference by its rows: those of a batch, or one for each execution of a model that has none."""
-        if self.batching is None:
-            self.tally.end_runs(1, seconds, sum([work.executions for work in works]))
-        else:
-            self.tally.end_runs(rows_run(works, self.batching), seconds)
-
-
 class Device:
     """A device's queue and its models' slots. Everything but a slot's run happens on the loop, and brief runs do, too.
 
@@ -77,7 +60,7 @@ class Device:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._threads = SlotThreads(f"slot-{name}")
-        self._placed: dict[ModelKey, _Placed] = {}
+        self._placed: dict[ModelKey, PlacedModel] = {}
         self._running: dict[tuple[ModelKey, int], _Running] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}
         # A timer of uvloop whose time has come already does not say when it is due.
@@ -119,7 +102,7 @@ class Device:
 
     def add_model(self, model: ModelKey, slots: ModelSlots, terms: Terms = DEFAULT_TERMS) -> None:
         """Take jobs for a model."""
-        self._placed[model] = _Placed(slots, terms.batching, self._tally_of(self.name, model))
+        self._placed[model] = PlacedModel(slots, terms.batching, self._tally_of(self.name, model))
         self._scheduler.add_model(model, len(slots), terms)
 
     def remove_model(self, model: ModelKey, error: ServingError | None = None) -> asyncio.Future[None]:
@@ -303,7 +286,7 @@ class Device:
         placed = self._placed[model]
         placed.slots.release(running.place)
         if given := run.given:
-            placed.count(given, now - running.began_at)
+            placed.count_run(given, now - running.began_at)
         self._apply(self._scheduler.report(model, number, run.outcomes, now))
         self._arm_timer()
 

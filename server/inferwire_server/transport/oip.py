@@ -21,16 +21,20 @@ from inferwire_server.service import Services
 from inferwire_server.service.values import (
     Inference,
     OutputForm,
-    SequenceCall,
     ServedModel,
     SharedPlace,
     SharedTensor,
     TopClasses,
 )
+from inferwire_server.transport.oip_parameters import (
+    NO_PARAMETERS,
+    Parameters,
+    priority_of,
+    refuse_reserved,
+    sequence_of,
+    timeout_s_of,
+)
 from inferwire_server.transport.oip_shared_memory import beside_region, place_of
-
-Parameter: TypeAlias = bool | int | float | str
-Parameters: TypeAlias = Mapping[str, Parameter]
 
 OipInputs: TypeAlias = tuple[tuple[str, Tensor | SharedTensor], ...]
 """The inputs of a request, each by its name."""
@@ -52,10 +56,6 @@ EXTENSIONS = (
 FINAL_RESPONSE = "triton_final_response"
 """The parameter that says whether an answer on a stream is its request's last."""
 
-_OWN_TRITON_PARAMETERS = frozenset({"triton_enable_empty_final_response"})
-_NORMAL_PRIORITY = 2**31
-
-_NO_PARAMETERS: Parameters = MappingProxyType({})
 _NO_FORMS: Mapping[int, OutputForm] = MappingProxyType({})
 
 
@@ -76,7 +76,7 @@ class OipCall(NamedTuple):
         cls,
         model: ServedModel,
         outputs: tuple[str, ...] = (),
-        parameters: Parameters = _NO_PARAMETERS,
+        parameters: Parameters = NO_PARAMETERS,
         forms: Mapping[int, OutputForm] = _NO_FORMS,
     ) -> OipCall:
         """Say what a request asks for with these parameters.
@@ -84,14 +84,14 @@ class OipCall(NamedTuple):
         Raises:
             ServingError: INVALID_INPUT for a parameter.
         """
-        _refuse_parameters(parameters)
+        refuse_reserved(parameters)
         wanted = Inference(
             target=model,
             inputs=(),
             outputs=outputs,
-            priority=_priority(parameters),
-            timeout_s=_timeout_s(parameters),
-            sequence=_sequence(parameters, model.name),
+            priority=priority_of(parameters),
+            timeout_s=timeout_s_of(parameters),
+            sequence=sequence_of(parameters, model.name),
             forms=forms,
         )
         return cls(model, forms, wanted)
@@ -256,49 +256,3 @@ def _output(spec: ModelSpec, port: PortSpec, tensor: Tensor, form: OutputForm | 
 
 def _tensor_metadata(port: PortSpec) -> TensorMetadata:
     return TensorMetadata(port.oip_name, datatype_of(port.element_type), dimensions(port))
-
-
-def _refuse_parameters(parameters: Parameters) -> None:
-    for name in parameters:
-        if name.startswith("triton_") and name not in _OWN_TRITON_PARAMETERS:
-            raise invalid_input(f"parameter '{name}' starts with 'triton_', which is reserved; expected another name")
-
-
-def _sequence(parameters: Parameters, model_name: str) -> SequenceCall | None:
-    """Give the sequence that a request belongs to; ids 0 and "" are none."""
-    sequence_id = parameters.get("sequence_id", 0)
-    if isinstance(sequence_id, bool | float) or (isinstance(sequence_id, int) and sequence_id < 0):
-        raise invalid_input(f"parameter 'sequence_id' is {sequence_id!r}, expected a whole number or a text")
-    is_start, is_end = _flag(parameters, "sequence_start"), _flag(parameters, "sequence_end")
-    if sequence_id:
-        return SequenceCall(sequence_id, None, is_start, is_end)
-    if is_start or is_end:
-        raise invalid_input(
-            f"inference request to model '{model_name}' must specify a non-zero or non-empty correlation ID"
-        )
-    return None
-
-
-def _flag(parameters: Parameters, name: str) -> bool:
-    value = parameters.get(name, False)
-    if not isinstance(value, bool):
-        raise invalid_input(f"parameter '{name}' is {value!r}, expected true or false")
-    return value
-
-
-def _priority(parameters: Parameters) -> int:
-    """Turn the protocol's priority round: there 1 is the most urgent, and 0 is none in particular."""
-    given = _whole_number(parameters, "priority", 2 * _NORMAL_PRIORITY - 1)
-    return _NORMAL_PRIORITY - given if given else 0
-
-
-def _timeout_s(parameters: Parameters) -> float | None:
-    microseconds = _whole_number(parameters, "timeout", 2**63 - 1)
-    return microseconds / 1e6 if microseconds else None
-
-
-def _whole_number(parameters: Parameters, name: str, largest: int) -> int:
-    value = parameters.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
-        raise invalid_input(f"parameter '{name}' is {value!r}, expected a whole number from 0 to {largest}")
-    return value

@@ -17,6 +17,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedTensor
 from inferwire_server.transport import oip
+from inferwire_server.transport.oip_parameters import Parameters
 from inferwire_server.transport.oip_shared_memory import beside_region, place_of
 from inferwire_server.transport.rest.binary_extension import Tail
 from inferwire_server.transport.rest.json_elements import check_nesting, flatten, json_kind, pack
@@ -196,7 +197,7 @@ def _shape(value: object, prefix: str) -> tuple[int, ...]:
     return tuple(cast("list[int]", shape))
 
 
-def _parameters(owner: Document, what: str) -> oip.Parameters:
+def _parameters(owner: Document, what: str) -> Parameters:
     if "parameters" not in owner:
         return {}
     parameters = _object(owner["parameters"], f"the 'parameters' of {what}")
@@ -208,7 +209,7 @@ def _parameters(owner: Document, what: str) -> oip.Parameters:
     return parameters
 
 
-def _flag(parameters: oip.Parameters, name: str, *, default: bool, what: str) -> bool:
+def _flag(parameters: Parameters, name: str, *, default: bool, what: str) -> bool:
     value = parameters.get(name, default)
     if not isinstance(value, bool):
         raise invalid_input(f"parameter '{name}' of {what} is {json_kind(value)}, expected a boolean")

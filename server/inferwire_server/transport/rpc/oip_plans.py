@@ -16,7 +16,8 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedPlace, SharedTensor
 from inferwire_server.transport import oip, oip_shared_memory
-from inferwire_server.transport.oip import OipCall, Parameter
+from inferwire_server.transport.oip import OipCall
+from inferwire_server.transport.oip_parameters import Parameter
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.oip_contents import typed_tensor
 

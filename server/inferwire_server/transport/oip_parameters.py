@@ -1,0 +1,82 @@
+"""What the parameters of an Open Inference Protocol's request say of how it is to be run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+from inferwire_server.errors import invalid_input
+from inferwire_server.service.values import SequenceCall
+
+Parameter: TypeAlias = bool | int | float | str
+Parameters: TypeAlias = Mapping[str, Parameter]
+
+NO_PARAMETERS: Parameters = MappingProxyType({})
+
+_OWN_TRITON_PARAMETERS = frozenset({"triton_enable_empty_final_response"})
+_NORMAL_PRIORITY = 2**31
+
+
+def refuse_reserved(parameters: Parameters) -> None:
+    """Refuse names that the protocol's reference server keeps for itself.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    for name in parameters:
+        if name.startswith("triton_") and name not in _OWN_TRITON_PARAMETERS:
+            raise invalid_input(f"parameter '{name}' starts with 'triton_', which is reserved; expected another name")
+
+
+def sequence_of(parameters: Parameters, model_name: str) -> SequenceCall | None:
+    """Give the sequence that a request belongs to; ids 0 and "" are none.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    sequence_id = parameters.get("sequence_id", 0)
+    if isinstance(sequence_id, bool | float) or (isinstance(sequence_id, int) and sequence_id < 0):
+        raise invalid_input(f"parameter 'sequence_id' is {sequence_id!r}, expected a whole number or a text")
+    is_start, is_end = _flag(parameters, "sequence_start"), _flag(parameters, "sequence_end")
+    if sequence_id:
+        return SequenceCall(sequence_id, None, is_start, is_end)
+    if is_start or is_end:
+        raise invalid_input(
+            f"inference request to model '{model_name}' must specify a non-zero or non-empty correlation ID"
+        )
+    return None
+
+
+def _flag(parameters: Parameters, name: str) -> bool:
+    value = parameters.get(name, False)
+    if not isinstance(value, bool):
+        raise invalid_input(f"parameter '{name}' is {value!r}, expected true or false")
+    return value
+
+
+def priority_of(parameters: Parameters) -> int:
+    """Turn the protocol's priority round: there 1 is the most urgent, and 0 is none in particular.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    given = _whole_number(parameters, "priority", 2 * _NORMAL_PRIORITY - 1)
+    return _NORMAL_PRIORITY - given if given else 0
+
+
+def timeout_s_of(parameters: Parameters) -> float | None:
+    """Give the time that a request may take; None for any.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    microseconds = _whole_number(parameters, "timeout", 2**63 - 1)
+    return microseconds / 1e6 if microseconds else None
+
+
+def _whole_number(parameters: Parameters, name: str, largest: int) -> int:
+    value = parameters.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
+        raise invalid_input(f"parameter '{name}' is {value!r}, expected a whole number from 0 to {largest}")
+    return value
