@@ -15,7 +15,7 @@ import numpy as np
 import openvino
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.system.workers.conftest import F32, MODELS
+from tests.system.workers.conftest import F32, MODELS, ROW
 from tests.system.workers.doors import (
     OIP,
     TIMEOUT_S,
@@ -143,6 +143,15 @@ def test_an_answer_has_one_id_and_that_is_the_caller_s(doors: list[Door], at: in
     names = [name for name, _ in answer.headers]
     assert ("x-request-id", "mine") in answer.headers
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_head_is_answered_by_whom_get_is_without_a_body(doors: list[Door], at: int) -> None:
+    assert (doors[at].rest("HEAD", "/metrics").status, doors[at].rest("HEAD", "/metrics").body) == (200, b"")
+    for worker in (0, 1):
+        body = {"inputs": [rest_tensor("pixels", ROW)]}
+        started = doors[worker].rest("POST", "/inferwire/v1/models/digits_mlp/jobs", body)
+        assert doors[at].rest("HEAD", f"/inferwire/v1/jobs/{started.json['id']}").status == 200
 
 
 @pytest.mark.parametrize("mark", ["", "-alone", "0" * 32, "0" * 32 + "-alone"])

@@ -51,7 +51,6 @@ ALIKE = {
     "GET /",
     "GET /docs",
     "GET /openapi.json",
-    "HEAD /openapi.json",
     "GET /swagger/swagger-ui-bundle.js",
     "GET /swagger/swagger-ui.css",
     "GET /swagger/favicon-32x32.png",
@@ -108,7 +107,11 @@ def routes(composition: Composition) -> list[tuple[str, str]]:
     app = create_app(composition.services, RestOptions(), composition.metrics.text)
     found = [route for route in app.router.routes if isinstance(route, Route)]
     assert len(found) == len(app.router.routes)
-    return [(method, route.path) for route in found for method in route.methods or ()]
+    methods = [(method, route.path) for route in found for method in route.methods or ()]
+    # What answers HEAD has to answer as GET does, from the same workers.
+    heads, others = ({each for each in methods if (each[0] == "HEAD") is wanted} for wanted in (True, False))
+    assert {("GET", path) for _, path in heads} <= others
+    return sorted(others)
 
 
 def written(path: str) -> str:
@@ -143,7 +146,6 @@ def test_every_line_of_the_table_is_a_route(routes: list[tuple[str, str]]) -> No
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("HEAD", "/metrics"),
         ("get", "/metrics"),
         ("GET", "/metrics/"),
         ("GET", "/v2/models/a/b/stats"),
@@ -153,6 +155,12 @@ def test_every_line_of_the_table_is_a_route(routes: list[tuple[str, str]]) -> No
 )
 def test_what_is_no_route_stays(method: str, path: str) -> None:
     assert http_scope(method, path) is None
+
+
+def test_head_concerns_whom_get_does() -> None:
+    for path in ("/metrics", "/inferwire/v1/jobs/0123-1", "/v2/health/ready"):
+        assert http_scope("HEAD", path) == http_scope("GET", path)
+    assert http_scope("HEAD", "/v2/repository/models/echo/load") is None
 
 
 @pytest.fixture

@@ -89,8 +89,9 @@ async def test_devices_and_models_are_listed(rest: Rest) -> None:
         ("GET", "/v2/models/echo/", 404, "is not offered here"),
         ("GET", "/v2/models/echo/infer", 405, "GET /v2/models/echo/infer is not offered here, expected POST"),
         ("POST", "/v2", 405, "expected GET"),
-        ("PATCH", "/v2/logging", 405, "expected GET, POST"),
-        ("OPTIONS", "/inferwire/v1/jobs/1", 405, "expected DELETE, GET"),
+        ("PATCH", "/v2/logging", 405, "expected GET, HEAD, POST"),
+        ("OPTIONS", "/inferwire/v1/jobs/1", 405, "expected DELETE, GET, HEAD"),
+        ("PUT", "/metrics", 405, "expected GET, HEAD"),
     ],
 )
 async def test_paths_and_methods_that_are_not_there(
@@ -102,6 +103,30 @@ async def test_paths_and_methods_that_are_not_there(
     assert response.json()["code"] == Code.UNIMPLEMENTED.name
     assert expected in response.json()["error"]
     assert ("allow" in response.headers) == (status == 405)
+
+
+async def test_head_says_what_get_says_without_the_body(rest: Rest) -> None:
+    paths = ("/v2/health/live", "/v2/health/ready", "/v2/models/echo/ready", "/v2/models/stats", "/v2/models/nope")
+    for path in (*paths, "/v2", "/", "/inferwire/v1/devices", "/inferwire/v1/jobs/1", "/docs", "/openapi.json"):
+        asked, got = await rest.client.head(path), await rest.client.get(path)
+        assert (asked.status_code, asked.content) == (got.status_code, b""), path
+        for header in ("content-length", "content-type"):
+            assert asked.headers[header] == got.headers[header], path
+    rest.services.health.end()
+    assert (await rest.client.head("/v2/health/live")).status_code == 200
+    assert (await rest.client.head("/v2/health/ready")).status_code == 503
+
+
+async def test_head_of_the_metrics_is_answered_and_its_connection_goes_on(rest: Rest) -> None:
+    asked = await rest.client.head("/metrics")
+    assert (asked.status_code, asked.content) == (200, b"")
+    assert asked.headers["content-type"] == (await rest.client.get("/metrics")).headers["content-type"]
+    assert len(rest.server.connections) == 1
+
+
+async def test_head_is_not_answered_where_a_get_may_change_something(rest: Rest) -> None:
+    refused = await rest.client.head("/inferwire/v1/jobs/1/result")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
 
 
 async def test_every_answer_has_a_request_id(rest: Rest) -> None:
@@ -119,7 +144,7 @@ async def test_the_document_lists_every_route_with_words_and_answers(rest: Rest)
     document = (await rest.client.get("/openapi.json")).json()
     routes = [route for route in rest.app.router.routes if isinstance(route, RawRoute)]
     listed = {(path, method.upper()) for path, item in document["paths"].items() for method in item}
-    served = {(route.path, method) for route in routes for method in route.methods or ()}
+    served = {(route.path, method) for route in routes for method in route.methods or () if method != "HEAD"}
     assert served - listed == {("/v2/", "GET")}
     assert listed <= served
     tags = {tag["name"] for tag in document["tags"]}

@@ -123,6 +123,7 @@ _PATTERNS = tuple((method, compile_path(path)[0].match, scope) for method, path,
 @lru_cache(256)
 def http_scope(method: str, path: str) -> HttpScope | None:
     """Give the scope of an HTTP call; None for one that is answered where it arrives."""
+    method = "GET" if method == "HEAD" else method
     for wanted, match, scope in _PATTERNS:
         if method == wanted and (found := match(path)) is not None:
             return HttpScope(scope, found.groupdict().get("subject", ""))

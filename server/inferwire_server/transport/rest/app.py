@@ -25,7 +25,7 @@ from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rest.quick_routes import QuickRoutes
 from inferwire_server.transport.rest.repository_routes import RepositoryRoutes
 from inferwire_server.transport.rest.responses import bug_response, problem
-from inferwire_server.transport.rest.routes import Route
+from inferwire_server.transport.rest.routes import Route, head_routes
 from inferwire_server.transport.rest.server_routes import ServerRoutes
 from inferwire_server.transport.rest.shared_memory_routes import SharedMemoryRoutes
 
@@ -67,6 +67,7 @@ def create_app(services: Services, options: RestOptions, metrics_text: Callable[
         app.router.routes.extend(api_routes)
     # The page's scripts come from here: FastAPI's own would fetch them from the internet.
     patch_fastapi(app, redirect_from_root_to_docs=False)
+    app.router.routes.extend(head_routes(app.router.routes))
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _bug)
     return app

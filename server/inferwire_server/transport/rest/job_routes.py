@@ -44,7 +44,15 @@ class JobRoutes:
             Route("POST", START_PATHS, self.start, TAG, "Start an inference", 202, doc.START),
             Route("GET", (JOB_PATH,), self.wait, TAG, "Look at a job, or wait for it", openapi=doc.WAIT),
             Route("DELETE", (JOB_PATH,), self.cancel, TAG, "Cancel a job", openapi=doc.CANCEL),
-            Route("GET", (f"{JOB_PATH}/result",), self.result, TAG, "Collect a result", openapi=doc.RESULT),
+            Route(
+                "GET",
+                (f"{JOB_PATH}/result",),
+                self.result,
+                TAG,
+                "Collect a result",
+                openapi=doc.RESULT,
+                is_safe=False,  # with `release=true` it forgets the job
+            ),
         ]
 
     async def start(self, request: Request) -> Response:

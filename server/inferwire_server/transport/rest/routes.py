@@ -7,13 +7,16 @@ OpenAPI document, what the endpoints take and give.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from fastapi.routing import APIRoute
+from starlette import routing
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from inferwire_proto.errors import Code
@@ -33,6 +36,7 @@ class Route:
         status: The status of success.
         openapi: What the OpenAPI document says beyond that, as OpenAPI writes it.
         hidden: Paths that work alike and are not documented twice.
+        is_safe: Whether a GET changes nothing whatever it asks for, so that HEAD is answered as well.
     """
 
     method: str
@@ -43,6 +47,7 @@ class Route:
     status: int = 200
     openapi: dict[str, Any] = field(default_factory=dict[str, Any])
     hidden: tuple[str, ...] = ()
+    is_safe: bool = True
 
     def api_routes(self) -> list[APIRoute]:
         """Give one route for each path."""
@@ -65,6 +70,7 @@ class RawRoute(APIRoute):
             openapi_extra=_documented(route, path),
             include_in_schema=path not in route.hidden,
         )
+        self.is_safe = route.is_safe
         self._call = route.endpoint
         self.app = self._answer
 
@@ -82,6 +88,25 @@ class RawRoute(APIRoute):
         except Exception as error:  # noqa: BLE001 - logged there, and nothing but its id goes out
             response = bug_response(error, request.url.path)
         await response(scope, receive, send)
+
+
+def head_routes(routes: Sequence[BaseRoute]) -> list[routing.Route]:
+    """Make what answers HEAD as these routes answer GET. Their bodies are made, and left out by the connection."""
+    return [
+        _of_head(route)
+        for route in routes
+        if isinstance(route, routing.Route)
+        and "GET" in (route.methods or ())
+        and "HEAD" not in (route.methods or ())
+        and not (isinstance(route, RawRoute) and not route.is_safe)
+    ]
+
+
+def _of_head(route: routing.Route) -> routing.Route:
+    head = copy(route)
+    head.methods = {"HEAD"}
+    head.include_in_schema = False
+    return head
 
 
 def _documented(route: Route, path: str) -> dict[str, Any]:
