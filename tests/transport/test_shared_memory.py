@@ -497,6 +497,44 @@ REGISTRATIONS: list[tuple[bytes, str]] = [
 ]
 
 
+@pytest.mark.parametrize("name", ["a/b", "/a", "a/", "a/status", "unregister/", "a b", "100%", "%2F", "na\u00efve?#"])
+async def test_a_region_may_be_called_anything(caller: Caller, name: str) -> None:
+    other = await caller.region("a")
+    handle = await caller.region(name)
+    fill(handle, ROW)
+    assert set(await caller.status()) == {"a", name}
+    assert set(await caller.status(name)) == {name}
+    await caller.does("infer", "echo", [caller.given("x", name)], outputs=[caller.wanted("y", "a", 32)])
+    np.testing.assert_array_equal(content(other, 32), ROW)
+    await caller.does("unregister_system_shared_memory", name)
+    assert set(await caller.status()) == {"a"}
+
+
+async def test_encoded_slashes_are_slashes(
+    new_caller: Callable[[ModuleType], Caller], addresses: dict[ModuleType, str]
+) -> None:
+    caller = new_caller(triton_http)
+    await caller.region("a/b")
+    async with httpx.AsyncClient(timeout=LIMIT_S, base_url=f"http://{addresses[triton_http]}") as client:
+        ((region,)) = (await client.get("/v2/systemsharedmemory/region/a%2Fb/status")).json()
+        assert region["name"] == "a/b"
+        assert (await client.post("/v2/systemsharedmemory/region/a%2fb/unregister")).status_code == 200
+    assert await caller.status() == {}
+
+
+@pytest.mark.parametrize(("method", "last"), [("POST", "register"), ("GET", "status"), ("POST", "unregister")])
+async def test_a_path_with_an_empty_name_is_refused_and_does_not_mean_all(
+    new_caller: Callable[[ModuleType], Caller], addresses: dict[ModuleType, str], method: str, last: str
+) -> None:
+    caller = new_caller(triton_http)
+    await caller.region("r")
+    async with httpx.AsyncClient(timeout=LIMIT_S, base_url=f"http://{addresses[triton_http]}") as client:
+        refused = await client.request(method, f"/v2/systemsharedmemory/region//{last}")
+    assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_INPUT")
+    assert "names no region" in refused.json()["error"]
+    assert set(await caller.status()) == {"r"}
+
+
 @pytest.mark.parametrize(("body", "sentence"), REGISTRATIONS)
 async def test_a_body_that_registers_nothing_is_refused(
     addresses: dict[ModuleType, str], body: bytes, sentence: str

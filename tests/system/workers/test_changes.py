@@ -97,14 +97,14 @@ def test_shared_memory_is_registered_with_all_workers(
     doors: list[Door], region: Any, digits: Any, at: int, face: str
 ) -> None:
     shm.set_shared_memory_region(region, [ROW])
-    place = {"shared_memory_region": "region", "shared_memory_byte_size": ROW.nbytes}
+    place = {"shared_memory_region": "a/region", "shared_memory_byte_size": ROW.nbytes}
     given = {"name": "pixels", "datatype": "FP32", "shape": [1, 64], "parameters": place}
     if face == "rest":
         registering = {"key": region._shm_key, "byte_size": 512}
-        path = "/v2/systemsharedmemory/region/region"
+        path = "/v2/systemsharedmemory/region/a/region"
         assert doors[at].rest("POST", f"{path}/register", registering).status == 200
     else:
-        asked = oip.SystemSharedMemoryRegisterRequest(name="region", key=region._shm_key, byte_size=512)
+        asked = oip.SystemSharedMemoryRegisterRequest(name="a/region", key=region._shm_key, byte_size=512)
         doors[at].call(f"{OIP}.SystemSharedMemoryRegister", asked, oip.SystemSharedMemoryRegisterResponse)
     for door in doors:
         answer = door.rest("POST", "/v2/models/digits_mlp/infer", {"inputs": [given]})
@@ -112,7 +112,7 @@ def test_shared_memory_is_registered_with_all_workers(
     if face == "rest":
         assert doors[at].rest("POST", "/v2/systemsharedmemory/unregister").status == 200
     else:
-        gone = oip.SystemSharedMemoryUnregisterRequest(name="region")
+        gone = oip.SystemSharedMemoryUnregisterRequest(name="a/region")
         doors[at].call(f"{OIP}.SystemSharedMemoryUnregister", gone, oip.SystemSharedMemoryUnregisterResponse)
     for door in doors:
         assert door.rest("POST", "/v2/models/digits_mlp/infer", {"inputs": [given]}).status == 400

@@ -111,7 +111,7 @@ def _of_head(route: routing.Route) -> routing.Route:
 
 def _documented(route: Route, path: str) -> dict[str, Any]:
     """Add what follows from the path itself, and the errors every call can end in."""
-    in_path = [parameter for name, parameter in PATH_PARAMETERS.items() if f"{{{name}}}" in path]
+    in_path = [PATH_PARAMETERS[name] for name in routing.compile_path(path)[2]]
     parameters = [*in_path, *route.openapi.get("parameters", ())]
     responses = {**route.openapi["responses"], **ERRORS}
     return {**route.openapi, "responses": responses} | ({"parameters": parameters} if parameters else {})

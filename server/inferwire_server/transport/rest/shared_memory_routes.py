@@ -53,7 +53,7 @@ class SharedMemoryRoutes:
         `shared_memory_offset` and `shared_memory_byte_size`.
         """
         body = await read_object(request, self._options.max_body_bytes)
-        name = request.path_params["region"]
+        name = _region(request)
         key: object = body.get("key")
         if not isinstance(key, str):
             raise invalid_input(f"the 'key' of shared memory region '{name}' is {json_kind(key)}, expected a string")
@@ -63,17 +63,17 @@ class SharedMemoryRoutes:
 
     async def status(self, request: Request) -> Response:
         """List the regions, or the one of a name."""
-        regions = self._services.shared_memory.regions(request.path_params.get("region", ""))
+        regions = self._services.shared_memory.regions(_region(request))
         return json_response([asdict(region) for region in regions])
 
     async def unregister(self, request: Request) -> Response:
         """Take all regions away, or the one of a name, if there is one. Inferences that use it end as they would."""
-        self._services.shared_memory.unregister(request.path_params.get("region", ""))
+        self._services.shared_memory.unregister(_region(request))
         return Response()
 
     async def register_cuda(self, request: Request) -> NoReturn:
         """Refuse a region of a GPU."""
-        raise oip_shared_memory.no_cuda(request.path_params["region"])
+        raise oip_shared_memory.no_cuda(_region(request))
 
     async def status_cuda(self, _request: Request) -> Response:
         """List no regions."""
@@ -85,7 +85,16 @@ class SharedMemoryRoutes:
 
 
 def _paths(kind: str, last: str) -> tuple[str, str]:
-    return f"{kind}/{last}", f"{kind}/region/{{region}}/{last}"
+    # A name may have slashes in it: Triton's client leaves them as they are, and encoded ones look alike here.
+    return f"{kind}/{last}", f"{kind}/region/{{region:path}}/{last}"
+
+
+def _region(request: Request) -> str:
+    """Give the name that a path has; an empty one means all regions, and so only where the path has no place for it."""
+    region = request.path_params.get("region")
+    if region == "":
+        raise invalid_input(f"{request.url.path} names no region of shared memory, expected a name after region/")
+    return region or ""
 
 
 def _bytes(body: dict[str, Any], name: str, region: str) -> int:
