@@ -15,6 +15,7 @@ from inferwire_cli.server_process import ServerProcess, running_server
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
 ENCODED = """
+slots = 5
 labels = "labels.txt"
 [preprocessing.image]
 encoded = true

@@ -42,10 +42,11 @@ class ModelStatus:
 
 @dataclass(frozen=True, slots=True)
 class ModelDetails:
-    """A model that takes jobs, and the physical devices it runs on."""
+    """A model that takes jobs, the physical devices it runs on, and how many of its inferences run at once."""
 
     description: ModelDescription
     devices: tuple[str, ...]
+    slots: int
 
 
 class OperatorCalls:
@@ -76,7 +77,7 @@ class OperatorCalls:
         """Describe a model that takes jobs."""
         request = pb.GetModelRequest(name=name, version=version)
         info = self._call("ModelService.GetModel", request, pb.GetModelResponse).model
-        return ModelDetails(codec.decode_model(info), tuple(info.execution_devices))
+        return ModelDetails(codec.decode_model(info), tuple(info.execution_devices), info.slots)
 
     def labels(self, name: str, version: str = "") -> tuple[str, ...]:
         """Give the names of a model's classes; empty where the operator gave none."""

@@ -75,8 +75,7 @@ def _work(plan: Plan, calls: OperatorCalls) -> Work:
     model = calls.model(plan.name, plan.version)
     ports = model.description.inputs
     inputs = complete(read_inputs(plan.inputs, ports, plan.pixels), ports, plan.shapes, plan.batch)
-    slots = model.description.optimal_number_of_infer_requests
-    return Work(plan.name, plan.version, model, inputs, plan.concurrency or max(2 * slots, LEAST_CONCURRENCY))
+    return Work(plan.name, plan.version, model, inputs, plan.concurrency or max(2 * model.slots, LEAST_CONCURRENCY))
 
 
 def _way(plan: Plan, work: Work, calls: OperatorCalls, address: Address, http: str | None) -> Way:

@@ -12,6 +12,8 @@ from inferwire_cli.options import AddressOption, JsonOption
 def models(*, json: JsonOption = False, address: AddressOption = None) -> int:
     """List what a server serves: every version, its state, where it runs, what it takes and gives.
 
+    Slots are the inferences of it that run at once, in each process of a server that has several.
+
     For example:
 
     ```

@@ -76,7 +76,7 @@ def as_document(row: Row) -> dict[str, Any]:
         model = row.details.description
         document |= {
             "devices": list(row.details.devices),
-            "slots": model.optimal_number_of_infer_requests,
+            "slots": row.details.slots,
             "inputs": [_port_document(port) for port in model.inputs],
             "outputs": [_port_document(port) for port in model.outputs],
         }
@@ -104,9 +104,8 @@ def _cells(row: Row) -> list[str | Text]:
     if details is None:
         return [status.name, status.version, state, "", "", ""]
     model = details.description
-    slots = str(model.optimal_number_of_infer_requests)
     ports = [*map(port_text, model.inputs), *(f"→ {port_text(port)}" for port in model.outputs)]
-    return [status.name, status.version, state, ", ".join(details.devices), slots, Text("\n".join(ports))]
+    return [status.name, status.version, state, ", ".join(details.devices), str(details.slots), Text("\n".join(ports))]
 
 
 def _port_document(port: PortDescription) -> dict[str, str]:

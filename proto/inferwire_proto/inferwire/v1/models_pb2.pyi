@@ -99,6 +99,7 @@ class ModelInfo(_message.Message):
     PROPERTIES_FIELD_NUMBER: _builtins.int
     EXECUTION_DEVICES_FIELD_NUMBER: _builtins.int
     MAX_BATCH_ROWS_FIELD_NUMBER: _builtins.int
+    SLOTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name it is served under, or the friendly name of an uploaded one."""
     version: _builtins.str
@@ -106,11 +107,13 @@ class ModelInfo(_message.Message):
     signature: _builtins.int
     """Names the ports: equal for models whose ports are equal. See `Target.signature`."""
     optimal_number_of_infer_requests: _builtins.int
-    """How many of its inferences the server runs at once."""
+    """How many inference requests its device keeps busy, as the runtime finds."""
     max_batch_rows: _builtins.int
     """How many rows one of its inferences runs at the most where executions may run together, and so the most that a
     stack of executions should have; 0 where each runs by itself.
     """
+    slots: _builtins.int
+    """How many slots it has on the server: so many of its inferences run at once."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Port]:
         """Its inputs in order."""
@@ -144,10 +147,11 @@ class ModelInfo(_message.Message):
         properties: _abc.Mapping[_builtins.str, _types_pb2.PropertyValue] | None = ...,
         execution_devices: _abc.Iterable[_builtins.str] | None = ...,
         max_batch_rows: _builtins.int = ...,
+        slots: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution_devices", b"execution_devices", "inputs", b"inputs", "max_batch_rows", b"max_batch_rows", "name", b"name", "optimal_number_of_infer_requests", b"optimal_number_of_infer_requests", "outputs", b"outputs", "properties", b"properties", "signature", b"signature", "states", b"states", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution_devices", b"execution_devices", "inputs", b"inputs", "max_batch_rows", b"max_batch_rows", "name", b"name", "optimal_number_of_infer_requests", b"optimal_number_of_infer_requests", "outputs", b"outputs", "properties", b"properties", "signature", b"signature", "slots", b"slots", "states", b"states", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

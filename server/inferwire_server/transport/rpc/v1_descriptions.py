@@ -21,6 +21,7 @@ def encode_model(model: Model) -> pb.ModelInfo:
     info = encode_spec(model.spec)
     info.version = model.version
     info.optimal_number_of_infer_requests = model.compiled.optimal_requests
+    info.slots = model.slots
     batching = model.terms.batching
     info.max_batch_rows = 0 if batching is None else batching.max_size
     info.execution_devices.extend(model.compiled.devices)
