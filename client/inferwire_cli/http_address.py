@@ -5,17 +5,19 @@ from __future__ import annotations
 from http.client import BadStatusLine, HTTPException
 
 from inferwire.errors import ServerUnavailable
-from inferwire.transport.address import Address
+from inferwire.transport.address import DEFAULT_PORT, Address
 from inferwire_cli.terminal import MisuseError
 
 DEFAULT_HTTP_PORT = 8000
 
 
 def http_address(given: str | None, grpc: Address) -> tuple[str, int]:
-    """Read --http-address; without one, port 8000 of the host whose gRPC is known.
+    """Read --http-address; without one, port 8000 of the host whose gRPC is at its usual port.
+
+    A server at another port is likely to have another for HTTP, too, and at 8000 there may be another server.
 
     Raises:
-        MisuseError: If it is none, or there is no host to derive it from.
+        MisuseError: If it is none, or it cannot be told from where gRPC is.
     """
     if given:
         host, colon, port = given.removeprefix("http://").rstrip("/").rpartition(":")
@@ -24,7 +26,13 @@ def http_address(given: str | None, grpc: Address) -> tuple[str, int]:
         return host.strip("[]"), int(port)
     if grpc.target.startswith("unix:"):
         raise MisuseError(f"a server at {grpc} is reached over HTTP too: give --http-address host:port")
-    return grpc.target.rpartition(":")[0].strip("[]"), DEFAULT_HTTP_PORT
+    host, _, port = grpc.target.rpartition(":")
+    if int(port) != DEFAULT_PORT:
+        raise MisuseError(
+            f"a server whose gRPC is at {grpc} may have its HTTP at any port: give --http-address {host}:PORT, "
+            "which its log says as it begins to listen"
+        )
+    return host.strip("[]"), DEFAULT_HTTP_PORT
 
 
 def no_http(host: str, port: int, error: OSError | HTTPException) -> ServerUnavailable:

@@ -23,7 +23,8 @@ HttpAddressOption = Annotated[
     Parameter(
         name="--http-address",
         group=SERVER,
-        help="The server's HTTP, as host:port. Else INFERWIRE_HTTP_ADDRESS, else port 8000 of --address's host.",
+        help="The server's HTTP, as host:port. Else INFERWIRE_HTTP_ADDRESS, else port 8000 of --address's host, whose "
+        "port has to be 8001 then.",
     ),
 ]
 

@@ -157,7 +157,8 @@ def test_bars_are_as_long_as_they_are_high() -> None:
     ("given", "grpc", "expected"),
     [
         (None, "box:8001", ("box", 8000)),
-        (None, "[::1]:9", ("::1", 8000)),
+        (None, "[::1]", ("::1", 8000)),
+        (None, "grpcs://box:8001", ("box", 8000)),
         ("box:80", "other:8001", ("box", 80)),
         ("http://[::1]:81/", "other:8001", ("::1", 81)),
     ],
@@ -166,7 +167,9 @@ def test_http_is_beside_grpc_unless_it_is_said(given: str | None, grpc: str, exp
     assert http_address(given, server_address(grpc)) == expected
 
 
-@pytest.mark.parametrize(("given", "grpc"), [("box", "a:1"), ("box:x", "a:1"), (":80", "a:1"), (None, "unix:/a")])
+@pytest.mark.parametrize(
+    ("given", "grpc"), [("box", "a:1"), ("box:x", "a:1"), (":80", "a:1"), (None, "unix:/a"), (None, "a:9001")]
+)
 def test_where_http_is_cannot_be_told(given: str | None, grpc: str) -> None:
     with pytest.raises(MisuseError, match="--http-address"):
         http_address(given, server_address(grpc))

@@ -48,6 +48,18 @@ def test_who_is_not_there_or_something_else_is_named(run: Run, server: ServerPro
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("words", [("top", "--once"), ("bench", "digits_mlp", "--path", "rest", "--number", "1")])
+def test_http_is_not_guessed_from_an_unusual_grpc_port(
+    run: Run, server: ServerProcess, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("INFERWIRE_HTTP_ADDRESS")
+    done = run(*words, "--address", server.grpc_address)
+    assert done.returncode == 2
+    assert f"gRPC is at {server.grpc_address}" in done.stderr
+    assert f"give --http-address {HOST}:PORT" in done.stderr
+    assert run(*words, "--address", server.grpc_address, "--http-address", server.http_address).returncode == 0
+
+
 class Terminal:
     """A terminal with a command in it."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 ENVIRONMENT_VARIABLE = "INFERWIRE_ADDRESS"
 DEFAULT_ADDRESS = "localhost:8001"
-_DEFAULT_PORT = 8001
+DEFAULT_PORT = 8001
 _TLS_SCHEME, _PLAIN_SCHEME, _UNIX_SCHEME = "grpcs://", "grpc://", "unix:"
 
 
@@ -55,7 +55,7 @@ def parse_address(given: str | os.PathLike[str] | None = None) -> Address:
 def _host_and_port(text: str, authority: str) -> str:
     host, colon, port = authority.rpartition(":")
     if not colon or authority.endswith("]"):
-        host, port = authority, str(_DEFAULT_PORT)
+        host, port = authority, str(DEFAULT_PORT)
     is_bracketed = host.startswith("[") and host.endswith("]")
     if not host or "/" in authority or (":" in host and not is_bracketed):
         hint = "; a URL is for REST calls, Core() takes the gRPC port, 8001" if text.startswith("http") else ""
