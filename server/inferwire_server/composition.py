@@ -44,6 +44,7 @@ from inferwire_server.service.health import Identity
 from inferwire_server.service.inference import NamedJob
 from inferwire_server.service.logs import LogControl
 from inferwire_server.service.models import ModelControl
+from inferwire_server.service.refusals import Refusals
 from inferwire_server.service.sequences import Sequences
 from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
 
@@ -97,6 +98,7 @@ async def compose(
             statistics = StatisticsService(catalogue, metrics.tallies, lambda at: time() - clock() + at)
             ledger: JobLedger[NamedJob] = JobLedger(new_job_id, settings.keep_jobs_s)
             services = _services(settings, engine, catalogue, models, uploads, statistics, ledger)
+            metrics.watch_refusals(lambda: services.refusals.counts)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)
             reaper.cancel()
@@ -131,6 +133,7 @@ def _services(
         devices=DeviceService(engine),
         statistics=statistics,
         logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
+        refusals=Refusals(),
     )
 
 

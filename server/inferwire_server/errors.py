@@ -6,7 +6,13 @@ from inferwire_proto.errors import Code
 
 
 class ServingError(Exception):
-    """A call cannot be served. The transports turn it into a status; nobody else catches it."""
+    """A call cannot be served. The transports turn it into a status; nobody else catches it.
+
+    Attributes:
+        is_of_job: Whether a job has ended in it, or was not admitted because of it.
+    """
+
+    is_of_job = False
 
     def __init__(self, code: Code, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)

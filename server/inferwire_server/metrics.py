@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -52,6 +52,10 @@ class Metrics:
     def watch(self, devices: Callable[[], Iterable[Device]]) -> None:
         """Read the load of these devices at every scrape."""
         self._registry.register(_Loads(devices))
+
+    def watch_refusals(self, counts: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        """Read at every scrape how many requests were answered with an error of no job, by face and code."""
+        self._registry.register(_Refusals(counts))
 
     def tally(self, device: str, model: ModelKey) -> Tally:
         """Give what a model's jobs are counted in on a device. Models of one name and version are counted together."""
@@ -112,6 +116,22 @@ class _Loads:
                 slots.add_metric(labels, load.slots)
                 bound.add_metric(labels, load.bound)
         yield from (queued, busy, slots, bound, capacity)
+
+
+class _Refusals:
+    """Collects the requests that were answered with an error of no job."""
+
+    def __init__(self, counts: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counter."""
+        refused = CounterMetricFamily(
+            "inferwire_refused_requests", "Requests answered with an error that is no job's.", labels=("face", "code")
+        )
+        for labels, count in self._counts().items():
+            refused.add_metric(labels, count)
+        yield refused
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

@@ -149,7 +149,7 @@ async def _listening(settings: Settings, server: Composition, crew: Crew) -> Asy
         address=crew.address,
     )
     async with Colleagues(crew) as colleagues:
-        face = face_of(crew, app, colleagues, lambda: server.services.models.stateful, rest.max_body_bytes)
+        face = face_of(crew, app, colleagues, server.services, rest.max_body_bytes)
         async with (
             GrpcServer(server.services, rpc, face.around, face.calls) as grpc_server,
             http_server(face.app, settings.host, settings.http_port, shares_port=crew.count > 1) as http,

@@ -146,8 +146,9 @@ async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:
     async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), metrics.tally, clock) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"))
         await engine.unload(model, GONE)
-        with pytest.raises(ServingError, match="is unloading"):
+        with pytest.raises(ServingError, match="is unloading") as refused:
             Client(engine, model).submit()
+        assert refused.value.is_of_job
         assert engine.devices[0].models == ()
         assert Scrape(metrics).outcomes == {"refused": 1}
 

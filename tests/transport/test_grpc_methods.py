@@ -13,8 +13,9 @@ from structlog.testing import capture_logs
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.inferwire.v1 import devices_pb2 as pb
 from inferwire_server.errors import ServingError
+from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.rpc.draining import Drain
-from inferwire_server.transport.rpc.methods import Service, generic_handler
+from inferwire_server.transport.rpc.methods import Guard, Service, generic_handler
 from inferwire_server.transport.rpc.status import RETRY_AFTER_METADATA
 
 DESCRIPTOR: Any = pb.DESCRIPTOR.services_by_name["DeviceService"]
@@ -41,7 +42,7 @@ async def served(raised: Exception) -> AsyncGenerator[Callable[[str], Any], None
     """Serve calls that raise, and give what calls them."""
     server = grpc.aio.server()
     server.add_generic_rpc_handlers(
-        [generic_handler(Service(DESCRIPTOR, Calls(raised), unimplemented=UNIMPLEMENTED), Drain())]
+        [generic_handler(Service(DESCRIPTOR, Calls(raised), unimplemented=UNIMPLEMENTED), Guard(Drain(), Refusals()))]
     )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -103,4 +104,6 @@ async def test_a_call_that_is_not_offered_says_so() -> None:
 )
 def test_a_call_is_answered_or_listed_as_unimplemented(unimplemented: dict[str, str]) -> None:
     with pytest.raises(AssertionError, match="either answered or listed as unimplemented; this is a bug"):
-        generic_handler(Service(DESCRIPTOR, Calls(ValueError()), unimplemented=unimplemented), Drain())
+        generic_handler(
+            Service(DESCRIPTOR, Calls(ValueError()), unimplemented=unimplemented), Guard(Drain(), Refusals())
+        )

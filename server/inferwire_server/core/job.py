@@ -159,6 +159,7 @@ class Job:
         """Record why it has no outputs: its state follows from the error's code."""
         if self.state.is_terminal:
             raise self._cannot_become(state_of(error))
+        error.is_of_job = True
         self.error = error
         self._close(state_of(error), now)
 

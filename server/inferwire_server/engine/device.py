@@ -150,7 +150,8 @@ class Device:
         self.tally(job.model).submit(job.work.executions)
         try:
             effects = self._scheduler.submit(job, self._clock())
-        except ServingError:
+        except ServingError as error:
+            error.is_of_job = True
             self.tally(job.model).refuse(job.work.executions)
             raise
         match effects:

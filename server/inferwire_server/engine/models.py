@@ -215,7 +215,9 @@ class Engine:
         )
         if model not in self._models:
             model.device.count_refused(model, job.count)
-            raise _unloading(model)
+            refusal = _unloading(model)
+            refusal.is_of_job = True
+            raise refusal
         model.device.submit(job, at_once=at_once and model.terms.batching is None)
         if idleness is not None:
             idleness.use()

@@ -12,6 +12,7 @@ from inferwire_server.service.health import HealthService
 from inferwire_server.service.inference import InferenceService
 from inferwire_server.service.logs import LogService
 from inferwire_server.service.models import ModelService
+from inferwire_server.service.refusals import Refusals
 from inferwire_server.service.sessions import SessionService
 from inferwire_server.service.shared_memory import SharedMemoryService
 from inferwire_server.service.statistics import StatisticsService
@@ -33,3 +34,4 @@ class Services:
     devices: DeviceService
     statistics: StatisticsService
     logs: LogService
+    refusals: Refusals

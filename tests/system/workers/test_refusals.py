@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from tests.system.workers.conftest import MODELS, ROW
 from tests.system.workers.doors import OIP, V1, Door, oip_request, opened_doors, refusal, rest_tensor
 
@@ -83,6 +85,43 @@ def test_over_rest(both: Both, method: str, path: str, body: object, headers: di
     assert said.status >= 400
     for door in both.workers:
         assert door.rest(method, path, body, x_request_id="mine", **headers) == said
+
+
+def refused(door: Door) -> Counter[tuple[str, str]]:
+    """Say how many requests were refused, by face and code."""
+    families = text_string_to_metric_families(door.rest("GET", "/metrics").body.decode())
+    samples = [each for family in families for each in family.samples if "refused_requests_total" in each.name]
+    return Counter({(each.labels["face"], each.labels["code"]): int(each.value) for each in samples})
+
+
+def test_what_workers_have_refused_is_counted_once_and_added_up(both: Both) -> None:
+    before = refused(both.workers[0])
+    calls: list[tuple[str, str, object]] = [
+        ("POST", "/v2/models/nobody/infer", {}),  # answered where it arrives
+        ("POST", f"/v2/models/{NAME}/infer", b"[]"),  # by the first worker
+        ("GET", "/inferwire/v1/jobs/nobody-1", None),  # by the second
+        ("GET", "/v2/models/nobody/stats", None),  # by all
+        ("POST", "/v2/repository/models/digits_mlp/load", None),  # by all, one after the other
+        ("POST", "/v2/logging", TOO_LARGE),  # before it is known by whom
+    ]
+    for door in both.workers:
+        for method, path, body in calls:
+            assert door.rest(method, path, body).status >= 400
+        refusal(door.channel, f"{OIP}.ModelStatistics", oip.ModelStatisticsRequest(name="nobody"))
+        refusal(door.channel, f"{V1}.Wait", inference_pb2.WaitRequest(job_id="nobody-2"))
+        refusal(door.channel, f"{OIP}.ModelInfer", oip_request("nobody", "x", np.zeros((1, 1), np.float32)))
+    expected = {
+        ("rest", "MODEL_NOT_FOUND"): 1,
+        ("rest", "INVALID_INPUT"): 2,
+        ("rest", "JOB_NOT_FOUND"): 1,
+        ("rest", "PERMISSION_DENIED"): 1,
+        ("rest", "TOO_LARGE"): 1,
+        ("grpc", "MODEL_NOT_FOUND"): 1,
+        ("grpc", "INVALID_INPUT"): 1,
+        ("grpc", "JOB_NOT_FOUND"): 1,
+    }
+    for door in both.workers:
+        assert refused(door) - before == {labels: 3 * count for labels, count in expected.items()}
 
 
 def sequence() -> oip.ModelInferRequest:

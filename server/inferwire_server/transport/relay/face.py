@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp
 
+from inferwire_server.service import Services
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.http_calls import CREW_CALL, RelayedApp, crew_call
@@ -24,15 +25,10 @@ class Face:
     calls: Mapping[str, RawCall] = field(default_factory=dict[str, RawCall])
 
 
-def face_of(
-    crew: Crew, app: ASGIApp, colleagues: Colleagues, stateful: Callable[[], frozenset[str]], max_body_bytes: int
-) -> Face:
-    """Put the crew behind an application and gRPC calls; nothing where there is but one worker.
-
-    `stateful` names the models that keep states.
-    """
+def face_of(crew: Crew, app: ASGIApp, colleagues: Colleagues, services: Services, max_body_bytes: int) -> Face:
+    """Put the crew behind an application and gRPC calls; nothing where there is but one worker."""
     if crew.count == 1:
         return Face(app)
-    routing = Routing(crew, colleagues, stateful)
-    relayed = RelayedApp(app, routing, colleagues, max_body_bytes)
+    routing = Routing(crew, colleagues, lambda: services.models.stateful)
+    relayed = RelayedApp(app, routing, colleagues, services.refusals, max_body_bytes)
     return Face(relayed, RpcRelay(routing, colleagues).around, {CREW_CALL: crew_call(app, colleagues, relayed)})

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
+from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
 from inferwire_server.transport.relay.routing import Routing
@@ -33,10 +34,13 @@ _BAD_REQUEST = 400
 class RelayedApp:
     """An application behind which is the whole crew."""
 
-    def __init__(self, app: ASGIApp, routing: Routing, colleagues: Colleagues, max_body_bytes: int) -> None:
+    def __init__(
+        self, app: ASGIApp, routing: Routing, colleagues: Colleagues, refusals: Refusals, max_body_bytes: int
+    ) -> None:
         self._app = app
         self._routing = routing
         self._colleagues = colleagues
+        self._refusals = refusals
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,7 +60,10 @@ class RelayedApp:
         except ClientDisconnect:
             return
         except (ServingError, asyncio.CancelledError, grpc.aio.AioRpcError) as error:
-            await error_response(_refusal(error))(scope, receive, send)
+            refusal = _refusal(error)
+            if not isinstance(error, asyncio.CancelledError):
+                self._refusals.count(Face.REST, refusal)
+            await error_response(refusal)(scope, receive, send)
             return
         await _written(answer)(scope, receive, send)
 

@@ -15,7 +15,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
+from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.rest.documentation import DESCRIPTION, SCHEMAS, TAGS, TITLE
 from inferwire_server.transport.rest.job_routes import JobRoutes
 from inferwire_server.transport.rest.log_routes import LogRoutes
@@ -24,7 +26,7 @@ from inferwire_server.transport.rest.oip_routes import OipRoutes
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rest.quick_routes import QuickRoutes
 from inferwire_server.transport.rest.repository_routes import RepositoryRoutes
-from inferwire_server.transport.rest.responses import bug_response, problem
+from inferwire_server.transport.rest.responses import as_serving_error, error_response, problem
 from inferwire_server.transport.rest.routes import Route, head_routes
 from inferwire_server.transport.rest.server_routes import ServerRoutes
 from inferwire_server.transport.rest.shared_memory_routes import SharedMemoryRoutes
@@ -33,8 +35,9 @@ from inferwire_server.transport.rest.shared_memory_routes import SharedMemoryRou
 class Api(FastAPI):
     """FastAPI with the schemas that the raw routes refer to, and the routes that need to be quick before all of it."""
 
-    def __init__(self, quick: Sequence[routing.Route], **settings: Any) -> None:
+    def __init__(self, quick: Sequence[routing.Route], refusals: Refusals, **settings: Any) -> None:
         super().__init__(**settings)
+        self.refusals = refusals
         self._entry = QuickRoutes(quick, super().__call__)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,9 +53,10 @@ class Api(FastAPI):
 
 def create_app(services: Services, options: RestOptions, metrics_text: Callable[[], bytes]) -> Api:
     """Build the application over the services."""
-    routes = [route.api_routes() for route in _routes(services, options, metrics_text)]
+    routes = [route.api_routes(services.refusals) for route in _routes(services, options, metrics_text)]
     app = Api(
         quick=routes[0],
+        refusals=services.refusals,
         title=TITLE,
         description=DESCRIPTION,
         version=services.health.identity.version,
@@ -91,8 +95,9 @@ async def _no_route(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     allowed = ", ".join(_methods(request)) if status == HTTPStatus.METHOD_NOT_ALLOWED else ""
     expected = f"expected {allowed}" if allowed else "see /docs for what is"
-    sentence = f"{request.method} {request.url.path} is not offered here, {expected}"
-    return problem(status, Code.UNIMPLEMENTED, sentence, {"Allow": allowed} if allowed else None)
+    refusal = ServingError(Code.UNIMPLEMENTED, f"{request.method} {request.url.path} is not offered here, {expected}")
+    _count(request, refusal)
+    return problem(status, refusal.code, refusal.message, {"Allow": allowed} if allowed else None)
 
 
 def _methods(request: Request) -> list[str]:
@@ -103,4 +108,11 @@ def _methods(request: Request) -> list[str]:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    return bug_response(error, request.url.path)
+    refusal = as_serving_error(error, request.url.path)
+    _count(request, refusal)
+    return error_response(refusal)
+
+
+def _count(request: Request, error: ServingError) -> None:
+    app: Api = request.app
+    app.refusals.count(Face.REST, error)

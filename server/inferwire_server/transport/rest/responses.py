@@ -62,8 +62,8 @@ def problem(status: int, code: Code, message: str, headers: Mapping[str, str] | 
     return json_response({"error": message, "code": code.name}, status, headers)
 
 
-def bug_response(error: Exception, path: str) -> Response:
-    """Answer with an id that the log explains: a caller learns nothing of the server's inside."""
+def as_serving_error(error: Exception, path: str) -> ServingError:
+    """Turn a bug into an id that the log explains: a caller learns nothing of the server's inside."""
     bug_id = token_hex(4)
     log.error("bug in an HTTP call", id=bug_id, path=path, exc_info=error)
-    return error_response(ServingError(Code.INTERNAL, f"a bug in the server; its log has more under id {bug_id}"))
+    return ServingError(Code.INTERNAL, f"a bug in the server; its log has more under id {bug_id}")

@@ -21,8 +21,9 @@ from starlette.types import Receive, Scope, Send
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
+from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.rest.documentation import ERRORS, PATH_PARAMETERS
-from inferwire_server.transport.rest.responses import bug_response, error_response
+from inferwire_server.transport.rest.responses import as_serving_error, error_response
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -49,15 +50,15 @@ class Route:
     hidden: tuple[str, ...] = ()
     is_safe: bool = True
 
-    def api_routes(self) -> list[APIRoute]:
-        """Give one route for each path."""
-        return [RawRoute(self, path) for path in (*self.paths, *self.hidden)]
+    def api_routes(self, refusals: Refusals) -> list[APIRoute]:
+        """Give one route for each path; requests that they refuse are counted."""
+        return [RawRoute(self, path, refusals) for path in (*self.paths, *self.hidden)]
 
 
 class RawRoute(APIRoute):
     """A route that calls its endpoint and turns whatever it raises into an answer."""
 
-    def __init__(self, route: Route, path: str) -> None:
+    def __init__(self, route: Route, path: str, refusals: Refusals) -> None:
         super().__init__(
             path,
             route.endpoint,
@@ -72,6 +73,7 @@ class RawRoute(APIRoute):
         )
         self.is_safe = route.is_safe
         self._call = route.endpoint
+        self._refusals = refusals
         self.app = self._answer
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,15 +81,19 @@ class RawRoute(APIRoute):
         try:
             response = await self._call(request)
         except ServingError as error:
-            response = error_response(error)
+            response = self._refusal(error)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
             # The grace of a drain is over. The task ends here either way, and its caller is told.
             response = error_response(ServingError(Code.SHUTTING_DOWN, "the server is shutting down"))
         except Exception as error:  # noqa: BLE001 - logged there, and nothing but its id goes out
-            response = bug_response(error, request.url.path)
+            response = self._refusal(as_serving_error(error, request.url.path))
         await response(scope, receive, send)
+
+    def _refusal(self, error: ServingError) -> Response:
+        self._refusals.count(Face.REST, error)
+        return error_response(error)
 
 
 def head_routes(routes: Sequence[BaseRoute]) -> list[routing.Route]:

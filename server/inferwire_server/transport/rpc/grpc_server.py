@@ -24,7 +24,7 @@ from inferwire_server.transport.rpc.device_calls import DeviceCalls
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.health_calls import HealthCalls
 from inferwire_server.transport.rpc.inference_calls import InferenceCalls
-from inferwire_server.transport.rpc.methods import Around, RawCall, Service, generic_handler, raw_handler
+from inferwire_server.transport.rpc.methods import Around, Guard, RawCall, Service, generic_handler, raw_handler
 from inferwire_server.transport.rpc.model_calls import ModelCalls
 from inferwire_server.transport.rpc.oip_calls import OipCalls
 from inferwire_server.transport.rpc.state_calls import StateCalls
@@ -118,8 +118,9 @@ class GrpcServer:
     def _build(self) -> grpc.aio.Server:
         services = [*self._offered, Service(_HEALTH, self._health, unimplemented=health_calls.UNIMPLEMENTED)]
         server = grpc.aio.server(options=_channel_options(self._options))
-        handlers = [generic_handler(service, self._drain, self._around) for service in services]
-        further = [raw_handler(method, call, self._drain) for method, call in self._further.items()]
+        guard = Guard(self._drain, self._services.refusals)
+        handlers = [generic_handler(service, guard, self._around) for service in services]
+        further = [raw_handler(method, call, guard) for method, call in self._further.items()]
         server.add_generic_rpc_handlers([*handlers, *further])
         names = (*(service.name for service in services), reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server, pool=_reflected(services))

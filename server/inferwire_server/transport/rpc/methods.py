@@ -19,6 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, bug
+from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.status import Context, abort, as_serving_error
 
@@ -55,23 +56,48 @@ class Service:
         return self.descriptor.full_name
 
 
-def generic_handler(service: Service, drain: Drain, around: Around | None = None) -> grpc.GenericRpcHandler:
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What is kept of every call: that it runs, and that it was refused."""
+
+    drain: Drain
+    refusals: Refusals
+
+    def around(self, call: Call) -> Call:
+        """Give what answers a call whatever it raises."""
+        drain, refusals = self.drain, self.refusals
+
+        async def guarded(request: Any, context: Context) -> Any:
+            drain.enter()
+            try:
+                return await call(request, context)
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong
+                refusal = as_serving_error(error)
+                refusals.count(Face.GRPC, refusal)
+                return await abort(context, refusal)
+            finally:
+                drain.leave()
+
+        return guarded
+
+
+def generic_handler(service: Service, guard: Guard, around: Around | None = None) -> grpc.GenericRpcHandler:
     """Make what a gRPC server dispatches to, with something around its calls of one message each way."""
-    handlers = {method.name: _handler(service, method, drain, around) for method in service.descriptor.methods}
+    handlers = {method.name: _handler(service, method, guard, around) for method in service.descriptor.methods}
     return grpc.method_handlers_generic_handler(service.name, handlers)
 
 
-def raw_handler(method: str, call: RawCall, drain: Drain) -> grpc.GenericRpcHandler:
+def raw_handler(method: str, call: RawCall, guard: Guard) -> grpc.GenericRpcHandler:
     """Make what a gRPC server dispatches a single call to, by its full name, that no descriptor knows."""
     service, _, name = method.rpartition(".")
     rpc: Any = grpc
-    return rpc.method_handlers_generic_handler(
-        service, {name: rpc.unary_unary_rpc_method_handler(_guarded(call, drain))}
-    )
+    return rpc.method_handlers_generic_handler(service, {name: rpc.unary_unary_rpc_method_handler(guard.around(call))})
 
 
 def _handler(
-    service: Service, method: MethodDescriptor, drain: Drain, around: Around | None
+    service: Service, method: MethodDescriptor, guard: Guard, around: Around | None
 ) -> grpc.RpcMethodHandler[Any, Any]:
     call = _call(service, method)
     is_raw = method.name in service.raw
@@ -82,7 +108,7 @@ def _handler(
         call, parse = _parsing(call, parse), None
     if around is not None and not method.client_streaming and not method.server_streaming:
         call, serialize = around(method.full_name, _serializing(call, serialize)), None
-    call = _guarded(call, drain)
+    call = guard.around(call)
     match method.client_streaming, method.server_streaming:
         case False, False:
             return grpc.unary_unary_rpc_method_handler(call, parse, serialize)
@@ -117,21 +143,6 @@ def _serializing(call: Call, serialize: Callable[[Any], bytes] | None) -> RawCal
         return serialize(await call(data, context))
 
     return serializing
-
-
-def _guarded(call: Call, drain: Drain) -> Call:
-    async def guarded(request: Any, context: Context) -> Any:
-        drain.enter()
-        try:
-            return await call(request, context)
-        except grpc.aio.AbortError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong
-            return await abort(context, as_serving_error(error))
-        finally:
-            drain.leave()
-
-    return guarded
 
 
 def _refusing(sentence: str) -> Call:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from inferwire_server.core.job import Job
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
+from inferwire_server.service.refusals import Face
 from inferwire_server.transport import oip
 from inferwire_server.transport.oip import OipCall
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
@@ -86,7 +87,9 @@ class OipStream:
         try:
             return self._answer(pending)
         except Exception as error:  # noqa: BLE001 - one request's bug is no other's
-            return encode_streamed_error(as_serving_error(error).message, pending.request_id)
+            refusal = as_serving_error(error)
+            self._services.refusals.count(Face.GRPC, refusal)
+            return encode_streamed_error(refusal.message, pending.request_id)
 
     async def wait(self) -> None:
         """Wait until a request has ended, or a wake."""

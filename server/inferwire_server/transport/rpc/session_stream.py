@@ -6,7 +6,7 @@ becomes of an execution is a result; only what cannot be read at all ends the st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from inferwire_server.core.job import Job
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
+from inferwire_server.service.refusals import Face
 from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.exchange import Exchange
 from inferwire_server.transport.rpc.outbox import Outbox, Running
@@ -144,8 +145,7 @@ class SessionStream:
             plan = self._plans.of(execution)
             inferences = [plan.inference(raw)] if len(ids) == 1 else plan.each(raw, len(ids))
         except ServingError as error:
-            for execution_id in ids:
-                self._outbox.refuse(execution_id, error)
+            self._refuse(ids, error)
             return
         at_once = arrival.is_alone and len(ids) == 1
         for execution_id, inference in zip(ids, inferences, strict=True):
@@ -159,11 +159,16 @@ class SessionStream:
         try:
             job = submit(partial(self._outbox.put, ids))
         except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
-            for execution_id in ids:
-                self._outbox.refuse(execution_id, as_serving_error(error))
+            self._refuse(ids, as_serving_error(error))
         else:
             if not job.state.is_terminal:
                 self._outbox.running.update(dict.fromkeys(ids, Running(job, ids)))
+
+    def _refuse(self, ids: Sequence[int], error: ServingError) -> None:
+        """Answer that executions did not become a job."""
+        for execution_id in ids:
+            self._services.refusals.count(Face.SESSION, error)
+            self._outbox.refuse(execution_id, error)
 
     def _cancel(self, execution_id: int) -> None:
         """Cancel an execution that has not ended; one whose stack goes on is answered at once."""
