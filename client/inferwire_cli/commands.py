@@ -17,9 +17,20 @@ from inferwire_cli.serve import serve
 from inferwire_cli.top import top
 from inferwire_server.settings import ENV_PREFIX
 
+HELP = """OpenVINO inference on another machine, through the API its users already know.
+
+To begin, and to see what a command takes:
+
+```
+inferwire serve --model-repository FOLDER
+inferwire models
+inferwire COMMAND --help
+```
+"""
+
 app = App(
     name="inferwire",
-    help="OpenVINO inference on another machine, through the API its users already know.",
+    help=HELP,
     version=lambda: version("inferwire"),
     config=Env(ENV_PREFIX, command=False, show=False),
     default_parameter=Parameter(negative=()),

@@ -11,9 +11,18 @@ DEFAULTS = Settings()
 def serve(*, settings: Settings = DEFAULTS) -> int:
     """Serve models over gRPC and REST.
 
-    Each flag can be an environment variable too: INFERWIRE_HTTP_PORT is --http-port. The flag wins.
+    Each flag can be an environment variable too: INFERWIRE_HTTP_PORT=80 is --http-port 80, INFERWIRE_WATCH=1 is
+    --watch, INFERWIRE_PROPERTY='A=1 B=2' is --property A=1 --property B=2; paths have colons between. The flag wins.
 
     SIGTERM or Ctrl-C lets running work finish within the grace period; a second one ends at once.
+
+    For example:
+
+    ```
+    inferwire serve --model-repository models
+    inferwire serve --model-repository models --host 0.0.0.0 --device CPU
+    inferwire serve --model-repository models --property NUM_STREAMS=4
+    ```
     """
     with needs_extra("server", "inferwire serve"):
         from inferwire_server.__main__ import run

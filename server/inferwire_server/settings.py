@@ -51,13 +51,15 @@ class Settings:
         str,
         Parameter(
             group=_MODELS,
-            help="Which versions of each model to serve: latest, latest:2 (the two highest), all, or as in 1,3.",
+            help="Which versions of each model to serve: latest, latest:2 (the two highest), all, or a list, as 1,3.",
         ),
     ] = "latest"
     watch: Annotated[
         bool,
         Parameter(
-            group=_MODELS, help="Load, reload and unload models as files change in the repository, while it serves."
+            group=_MODELS,
+            show_default=False,
+            help="Load, reload and unload models as files change in the repository, while it serves.",
         ),
     ] = False
     device: Annotated[
@@ -97,12 +99,14 @@ class Settings:
             name="--extension",
             negative=(),
             show_default=False,
-            help="Library of further operations for OpenVINO to load, a file here; may be repeated.",
+            help="Library of further operations for OpenVINO to load, a file on this machine; may be repeated.",
         ),
     ] = ()
     strict_readiness: Annotated[
         bool,
-        Parameter(group=_MODELS, help="Not ready while any model of the repository has failed to load."),
+        Parameter(
+            group=_MODELS, show_default=False, help="Not ready while any model of the repository has failed to load."
+        ),
     ] = False
     host: Annotated[
         str,
@@ -157,7 +161,11 @@ class Settings:
     ] = 64
     sequences_wait: Annotated[
         bool,
-        Parameter(group=_CLIENTS, help="Let one more wait, in the queue, until another's states are freed."),
+        Parameter(
+            group=_CLIENTS,
+            show_default=False,
+            help="Let one more wait, in the queue, until another's states are freed.",
+        ),
     ] = False
     sequence_idle_s: Annotated[
         float,
@@ -183,27 +191,32 @@ class Settings:
     ] = ()
     allow_uploads: Annotated[
         bool,
-        Parameter(group=_CLIENTS, help="Let clients upload models and compile them here."),
+        Parameter(group=_CLIENTS, show_default=False, help="Let clients upload models and compile them here."),
     ] = False
     allow_imports: Annotated[
         bool,
         Parameter(
             group=_CLIENTS,
+            show_default=False,
             help="Let clients import models compiled elsewhere, which are trusted as the server's own code is; "
             "needs --allow-uploads.",
         ),
     ] = False
     allow_exports: Annotated[
         bool,
-        Parameter(group=_CLIENTS, help="Let clients export the repository's models, graph and weights."),
+        Parameter(
+            group=_CLIENTS, show_default=False, help="Let clients export the repository's models, graph and weights."
+        ),
     ] = False
     allow_model_control: Annotated[
         bool,
-        Parameter(group=_CLIENTS, help="Let clients load, reload and unload the repository's models."),
+        Parameter(
+            group=_CLIENTS, show_default=False, help="Let clients load, reload and unload the repository's models."
+        ),
     ] = False
     allow_log_settings: Annotated[
         bool,
-        Parameter(group=_CLIENTS, help="Let clients change the least level that is logged."),
+        Parameter(group=_CLIENTS, show_default=False, help="Let clients change the least level that is logged."),
     ] = False
     max_upload_mb: Annotated[
         int,

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
+from inferwire_cli.bench import bench
+from inferwire_cli.commands import app, run_command
+from inferwire_cli.demo import demo
 from inferwire_cli.extras import MissingExtraError, needs_extra
+from inferwire_cli.infer import infer
+from inferwire_cli.models import load, models, unload
+from inferwire_cli.serve import serve
+from inferwire_cli.top import top
+from inferwire_server.settings import Settings
 
 
 def inferwire(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -28,6 +39,45 @@ def test_help_names_the_commands() -> None:
     assert done.returncode == 0
     assert "serve" in done.stdout
     assert "demo" in done.stdout
+
+
+COMMANDS = {"bench": bench, "demo": demo, "infer": infer, "load": load, "models": models, "serve": serve, "top": top}
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "unload"])
+def test_help_fits_the_terminal_and_breaks_no_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("COLUMNS", "80")
+        assert run_command([command, "--help"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert max(map(len, printed)) <= 80
+    assert "[default: False]" not in "".join(printed)
+    described = inspect.getdoc(COMMANDS.get(command, unload)) or ""
+    examples = [line for line in described.splitlines() if line.startswith("inferwire ")]
+    assert set(examples) <= {line.strip() for line in printed}
+    assert examples or command == "demo"
+
+
+@pytest.mark.parametrize("examples", [name for name in COMMANDS if name != "demo"])
+def test_examples_are_commands_that_can_be_parsed(examples: str) -> None:
+    for line in (inspect.getdoc(COMMANDS[examples]) or "").splitlines():
+        if line.startswith("inferwire "):
+            command, _, _ = app.parse_args(shlex.split(line)[1:], exit_on_error=False, print_error=False)
+            assert command is COMMANDS[examples]
+
+
+def test_a_flag_s_environment_variable_is_read_as_its_help_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {"HTTP_PORT": "80", "WATCH": "1", "PROPERTY": "A=1 B=2", "EXTENSION": "/a.so:/b.so", "GRACE_S": "7"}
+    for name, value in variables.items():
+        monkeypatch.setenv(f"INFERWIRE_{name}", value)
+    _, bound, _ = app.parse_args(["serve", "--grace-s", "9"], exit_on_error=False, print_error=False)
+    assert bound.arguments["settings"] == Settings(
+        http_port=80,
+        watch=True,
+        properties=("A=1", "B=2"),
+        extensions=(Path("/a.so"), Path("/b.so")),
+        grace_s=9.0,
+    )
 
 
 @pytest.mark.parametrize("width", [80, 120])

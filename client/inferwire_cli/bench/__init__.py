@@ -18,19 +18,22 @@ def bench(
     name: str,
     /,
     *,
-    seconds: Annotated[float, Parameter(validator=_POSITIVE, help="How long it runs.")] = 10.0,
+    seconds: Annotated[float, Parameter(validator=_POSITIVE, help="For how many seconds it runs.")] = 10.0,
     number: Annotated[
-        int | None, Parameter(validator=_POSITIVE, help="How many inferences it runs, instead of how long.")
+        int | None, Parameter(validator=_POSITIVE, help="How many inferences it runs, however long that takes.")
     ] = None,
     concurrency: Annotated[
         int | None,
         Parameter(
             validator=_POSITIVE,
-            help="Inferences in flight. Two for each that the server runs at once, and at least 8, unless given.",
+            help="Inferences in flight; twice the model's slots, and at least 8, unless given.",
         ),
     ] = None,
     batch: Annotated[
-        int | None, Parameter(validator=_POSITIVE, help="Rows of each inference; 1, or what the model takes.")
+        int | None,
+        Parameter(
+            validator=_POSITIVE, help="Rows of each inference; 1, or as many as the model has to have, unless given."
+        ),
     ] = None,
     path: Annotated[
         Literal["sdk", "grpc", "rest"],
@@ -70,13 +73,13 @@ def bench(
     ```
     inferwire bench efficientnet_lite0
     inferwire bench digits_mlp --seconds 30 --concurrency 64 --plot digits.png
-    inferwire bench efficientnet_lite0 --path rest --number 500 -i photo.jpg --mean 127 --scale 128
+    inferwire bench efficientnet_lite0 -i photo.jpg --path rest --number 500
     ```
 
     Parameters
     ----------
     name
-        The model.
+        The model, as inferwire models lists it.
     """
     with needs_extra("cli", "inferwire bench"):
         from inferwire_cli.bench.show import Plan, show

@@ -23,7 +23,8 @@ def demo(
     """Classify photos in four ways on a server of its own.
 
     Starts a server on free ports, calls it with infer, start_async and wait, an AsyncInferQueue and plain
-    REST, says what each saw and where the time went, and ends the server.
+    REST, says what each saw and where the time went, and ends the server. Run it in inferwire's checkout, where the
+    models and the photos are.
     """
     with needs_extra("cli", "inferwire demo"):
         from inferwire_cli.demo.show import show

@@ -18,17 +18,20 @@ InputOption = Annotated[
         name=["--input", "-i"],
         negative=(),
         show_default=False,
-        help="What goes in: a picture, a .npy or .json file, or JSON; NAME=... where the model has several inputs. May "
-        "be repeated.",
+        help="What goes in: a picture, a .npy or .json file, JSON, or a text where the model takes texts; NAME=... "
+        "where it has several inputs. May be repeated.",
     ),
 ]
 MeanOption = Annotated[
-    str, Parameter(group=PICTURES, show_default=False, help="Subtracted from pixels: a number, or R,G,B.")
+    str,
+    Parameter(
+        group=PICTURES, show_default=False, help="Subtracted from pixels, which are 0 to 255: a number, or R,G,B."
+    ),
 ]
 ScaleOption = Annotated[
-    str, Parameter(group=PICTURES, show_default=False, help="What the rest is divided by: a number, or R,G,B.")
+    str, Parameter(group=PICTURES, show_default=False, help="Divides what is left of them: a number, or R,G,B.")
 ]
-BgrOption = Annotated[bool, Parameter(group=PICTURES, show_default=False, help="Send blue first, not red.")]
+BgrOption = Annotated[bool, Parameter(group=PICTURES, show_default=False, help="Send channels as blue, green, red.")]
 
 
 def infer(
@@ -51,8 +54,9 @@ def infer(
 ) -> int:
     """Run one inference and print what came out, the classes by name where there are labels.
 
-    The middle of a picture, as much of it as has the proportions of the model's input, is resized and sent as the model
-    takes it: pixels in its order and type, or the file itself where the model takes encoded pictures.
+    Of a picture, the largest part of the middle that has the proportions of the model's input is resized and sent as
+    the model takes it: as pixels of its layout and type, or as the file itself where it takes encoded pictures.
+    `inferwire models` says what a model's inputs are called and what they take.
 
     For example:
 
@@ -65,7 +69,7 @@ def infer(
     Parameters
     ----------
     name
-        The model.
+        The model, as inferwire models lists it.
     """
     with needs_extra("cli", "inferwire infer"):
         from inferwire_cli.infer.pictures import PixelOptions

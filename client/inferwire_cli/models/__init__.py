@@ -29,8 +29,8 @@ def models(*, json: JsonOption = False, address: AddressOption = None) -> int:
 def load(name: str, /, *, address: AddressOption = None) -> int:
     """Load a model of the server's repository, or load it anew, and wait until it is ready.
 
-    What serves meanwhile loses no request; if the new one fails, it serves on. The server has to be started with
-    --allow-model-control.
+    What is loaded anew serves on meanwhile, and loses no request; if the new one fails, it stays. The server has to be
+    started with --allow-model-control.
 
     For example:
 
@@ -41,7 +41,7 @@ def load(name: str, /, *, address: AddressOption = None) -> int:
     Parameters
     ----------
     name
-        The model.
+        The model: its folder in the repository.
     """
     with needs_extra("cli", "inferwire load"):
         from inferwire_cli.models.control import load_model
@@ -62,7 +62,7 @@ def unload(name: str, /, *, address: AddressOption = None) -> int:
     Parameters
     ----------
     name
-        The model.
+        The model, as inferwire models lists it.
     """
     with needs_extra("cli", "inferwire unload"):
         from inferwire_cli.models.control import unload_model

@@ -22,15 +22,16 @@ def top(
     """Watch a server's devices, queues and models; q or Ctrl-C ends it.
 
     Rates and times are those since the last look; with --once, and where nobody looks, those since the server began.
-    Time in the queue and on the device are means, p50 and p99 those of a job's whole time on the server. Troubles are
-    jobs that failed, were refused or cancelled, or expired.
+    Busy are slots that run an inference, of those that there are. Times in the queue and on the device are means, p50
+    and p99 those of a job's whole time on the server. Troubles are jobs that failed, were refused or cancelled, or
+    expired.
 
     For example:
 
     ```
     inferwire top
     inferwire top --address gpu-box:8001 --interval 5
-    inferwire top --once
+    inferwire top --address gpu-box:9001 --http-address gpu-box:9000 --once
     ```
     """
     with needs_extra("cli", "inferwire top"):
