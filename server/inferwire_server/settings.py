@@ -74,7 +74,7 @@ class Settings:
             negative=(),
             show_default=False,
             help="OpenVINO property to compile them with, as NAME=VALUE; may be repeated. "
-            "PERFORMANCE_HINT=THROUGHPUT unless given.",
+            "PERFORMANCE_HINT=THROUGHPUT unless given. AUTO, MULTI and HETERO take names that no device knows, too.",
         ),
     ] = ()
     slots: Annotated[
