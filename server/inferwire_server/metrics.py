@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import (
 
 from inferwire_server.core.effects import Load
 from inferwire_server.core.lane import ModelKey
-from inferwire_server.core.tally import Histogram, Tally
+from inferwire_server.core.tally import OUTCOMES, Histogram, Tally
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.models import Model
 
@@ -84,8 +84,8 @@ class _Tallies:
         ended = CounterMetricFamily("inferwire_jobs", "Jobs by how they ended.", labels=(*_LABELS, "outcome"))
         for labels, tally in self._tallies.items():
             submitted.add_metric(labels, tally.submitted)
-            for outcome, count in tally.outcomes.items():
-                ended.add_metric((*labels, outcome), count)
+            for outcome in OUTCOMES:
+                ended.add_metric((*labels, outcome), tally.outcomes[outcome])
         yield from (submitted, ended)
         for name, text, histogram_of in _HISTOGRAMS:
             family = HistogramMetricFamily(name, text, labels=_LABELS)

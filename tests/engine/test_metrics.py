@@ -95,7 +95,7 @@ async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Bat
 
     assert waiting.values["submitted_jobs_total"] == 8
     assert waiting.outcomes.total() + waiting.values["queued_jobs"] == 8
-    assert ended.outcomes == {"finished": 3, "failed": 1, "cancelled": 2, "expired": 1, "refused": 2}
+    assert ended.outcomes == Counter(finished=3, failed=1, cancelled=2, expired=1, refused=2)
     assert ended.values["submitted_jobs_total"] == ended.outcomes.total() == 9
     assert ended.values["inference_seconds_count"] == ended.values["total_seconds_count"] == 3
     started = 9 - ended.outcomes["refused"] - 2
@@ -120,7 +120,7 @@ async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
         await asyncio.gather(*client.ends)
         engine.answered(whole, 2)
         counted = Scrape(metrics)
-    assert counted.outcomes == {"finished": 4, "failed": 1, "cancelled": 1}
+    assert counted.outcomes == Counter(finished=4, failed=1, cancelled=1)
     assert counted.values["submitted_jobs_total"] == counted.outcomes.total()
     assert counted.values["inference_seconds_count"] == counted.values["total_seconds_count"] == 4
     assert (counted.values["batch_jobs_sum"], counted.values["batch_jobs_count"]) == (6, 2)
@@ -140,6 +140,14 @@ async def test_executions_of_a_stack_that_run_one_by_one_are_inferences_each() -
     assert (values["batch_jobs_sum"], values["batch_jobs_count"], values["inference_seconds_count"]) == (3, 3, 2)
 
 
+async def test_a_model_is_counted_from_its_load_on_in_all_ways_that_jobs_end() -> None:
+    metrics = Metrics()
+    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), metrics.tally) as engine:
+        await engine.load(Source(Path("m.xml")), ModelOptions("m"))
+        assert set(Scrape(metrics).outcomes) == {"finished", "failed", "cancelled", "expired", "refused"}
+        assert Scrape(metrics).outcomes.total() == 0
+
+
 async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:
     metrics = Metrics()
     clock = asyncio.get_running_loop().time
@@ -150,7 +158,7 @@ async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:
             Client(engine, model).submit()
         assert refused.value.is_of_job
         assert engine.devices[0].models == ()
-        assert Scrape(metrics).outcomes == {"refused": 1}
+        assert Scrape(metrics).outcomes == Counter(refused=1)
 
 
 async def test_the_wire_s_time_is_what_a_finished_job_s_call_took_besides_it() -> None:

@@ -21,6 +21,9 @@ JOBS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 REFUSED = "refused"
 """How a job ends that was not admitted; others end in a state."""
 
+OUTCOMES = (*(state.value for state in JobState if state.is_terminal), REFUSED)
+"""The ways in which jobs end."""
+
 
 class Histogram:
     """How many values lie between bounds, and their sum. A value on a bound lies below it."""
