@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
+from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.engine.fake_backend import FakeModel
 from inferwire_server.service import Services
 from inferwire_server.transport.listening import CannotListen
@@ -142,3 +144,44 @@ async def test_a_drain_whose_time_is_up_counts_what_it_cuts_off(
     with pytest.raises(grpc.aio.AioRpcError):
         await call
     await asyncio.to_thread(gate.wait_held, 0)
+
+
+async def unary(channel: grpc.aio.Channel, message: bytes) -> None:
+    call: Any = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+    await call(message)
+
+
+async def streamed(channel: grpc.aio.Channel, message: bytes) -> None:
+    call: Any = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")()
+    await call.write(message)
+    await call.done_writing()
+    while await call.read() is not grpc.aio.EOF:
+        pass
+
+
+@pytest.mark.parametrize("way", [unary, streamed])
+async def test_who_calls_while_the_port_closes_is_told_to_call_again(
+    grpc_server: GrpcServer, way: Callable[[grpc.aio.Channel, bytes], Awaitable[None]]
+) -> None:
+    message = pb.ModelInferRequest(model_name="echo", raw_input_contents=[bytes(16)])
+    message.inputs.add(name="x", datatype="FP32", shape=[1, 4])
+    refused: set[str | None] = set()
+    answered = asyncio.Semaphore(0)
+
+    async def call_until_nobody_answers() -> grpc.StatusCode:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{grpc_server.port}") as channel:
+            while True:
+                try:
+                    await way(channel, message.SerializeToString())
+                    answered.release()
+                except grpc.aio.AioRpcError as error:
+                    if CODE_METADATA not in dict(error.trailing_metadata()):
+                        return error.code()
+                    refused.add(error.details())
+
+    callers = [asyncio.ensure_future(call_until_nobody_answers()) for _ in range(8)]
+    for _ in range(20):
+        await answered.acquire()
+    assert await grpc_server.drain(10) == 0
+    assert await asyncio.gather(*callers) == [grpc.StatusCode.UNAVAILABLE] * 8
+    assert refused == {"the server is shutting down"}

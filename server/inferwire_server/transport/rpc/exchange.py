@@ -8,9 +8,7 @@ from typing import Protocol
 
 import grpc
 
-from inferwire_proto.errors import Code
-from inferwire_server.errors import ServingError
-from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.rpc.draining import Drain, shutting_down
 from inferwire_server.transport.rpc.status import Context
 
 
@@ -73,7 +71,7 @@ class Exchange:
         if self._failure is not None:
             raise self._failure
         if not self._has_read_all:
-            raise ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
+            raise shutting_down()
 
     async def _write(self) -> None:
         while not self._is_over:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ from inferwire_server.transport.rpc.unix_socket import listening_at
 
 _FLUSH_S = 1.0
 """How long the last answers may take to leave once every call has ended."""
+
+_HOLD_S = 0.1
+"""How long calls are held before the port closes, so that those who call one after the other have one here."""
 
 
 _HEALTH: Any = health_pb2.DESCRIPTOR.services_by_name["Health"]
@@ -112,8 +116,25 @@ class GrpcServer:
         if others is not None:
             await others
         if self._server is not None:
-            await self._server.stop(None if left else _FLUSH_S)
+            await self._close(self._server, _HOLD_S if left else _FLUSH_S)
         return left
+
+    async def _close(self, server: grpc.aio.Server, flush_s: float) -> None:
+        """Close the port so that callers see that it is the server that goes.
+
+        gRPC cancels calls that come once it closes: their callers would take it for a cancel of their own, and not call
+        another server. Connections hear of the end in the order in which they are written to. So calls are held, the
+        end is announced, after which callers begin no more on these connections, and then the held ones are refused.
+        """
+        if not self._drain.is_busy:
+            await server.stop(flush_s)
+            return
+        with self._drain.holding():
+            await asyncio.sleep(_HOLD_S)
+            closing = asyncio.ensure_future(server.stop(flush_s))
+            # It announces the end before it waits for anything.
+            await asyncio.sleep(0)
+        await closing
 
     def _build(self) -> grpc.aio.Server:
         services = [*self._offered, Service(_HEALTH, self._health, unimplemented=health_calls.UNIMPLEMENTED)]

@@ -70,6 +70,8 @@ class Guard:
         async def guarded(request: Any, context: Context) -> Any:
             drain.enter()
             try:
+                if drain.holds:
+                    await drain.refuse()
                 return await call(request, context)
             except grpc.aio.AbortError:
                 raise
