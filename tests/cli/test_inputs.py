@@ -81,6 +81,50 @@ def test_numbers_take_the_inputs_type_unless_they_would_lose_something() -> None
         read_value("[1.5]", port("x", ov.Type.i32, [1]), PLAIN)
 
 
+@pytest.mark.parametrize(
+    ("text", "element_type", "expected"),
+    [
+        ("[1, 255]", ov.Type.u8, [1, 255]),
+        ("[-128, 127]", ov.Type.i8, [-128, 127]),
+        ("[18446744073709551615]", ov.Type.u64, [2**64 - 1]),
+        ("[1180591620717411303424, 1]", ov.Type.f32, [2.0**70, 1]),
+        ("[Infinity, 65504]", ov.Type.f16, [np.inf, 65504]),
+        ("[true]", ov.Type.boolean, [True]),
+    ],
+)
+def test_what_fits_is_taken(text: str, element_type: ov.Type, expected: list[float]) -> None:
+    array = read_value(text, port("x", element_type, [-1]), PLAIN)
+    assert (array.tolist(), array.dtype) == (expected, element_type.to_dtype())
+
+
+@pytest.mark.parametrize(
+    ("text", "element_type", "said"),
+    [
+        ("[1, 4294967297]", "i32", "has 4294967297 at position 1, expected an integer from -2147483648 to 2147483647"),
+        ("[[-200]]", "i8", "has -200 at position 0, expected an integer from -128 to 127"),
+        ("[-1]", "u8", "has -1 at position 0, expected an integer from 0 to 255"),
+        ("[1180591620717411303424]", "u64", "has 1180591620717411303424 at position 0, expected an integer from 0 to"),
+        ("[70000]", "f16", "has 70000 at position 0, expected a number that fits"),
+        ("[1e39]", "f32", "has 1e+39 at position 0, expected a number that fits"),
+        ("[1e39]", "bf16", "has 1e+39 at position 0, expected a number that fits"),
+        ("[1e39]", "i8", "is of float64, expected i8"),
+        (str(10**400), "f32", "at position 0, expected a number that fits f32"),
+        ("[null]", "f32", "is of object, expected f32"),
+        ("[2]", "boolean", "is of int64, expected boolean"),
+    ],
+)
+def test_what_does_not_fit_is_refused(text: str, element_type: str, said: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        read_value(text, port("x", getattr(ov.Type, element_type), [-1]), PLAIN)
+    assert str(refused.value).startswith("input 'x' ")
+    assert said in str(refused.value)
+
+
+def test_pixels_that_do_not_fit_are_refused(red: Path) -> None:
+    with pytest.raises(CommandError, match="input 'x' has 200 at position 0, expected an integer from -128 to 127"):
+        read_value(str(red), port("x", ov.Type.i8, [1, 3, 2, 2]), PLAIN)
+
+
 def test_bf16_travels_as_its_bits() -> None:
     numbers = [1.0, -2.5, 0.15625, 3.0e38]
     bits = read_value(json.dumps(numbers), port("x", ov.Type.bf16, [4]), PLAIN)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from inferwire.ports import PortDescription
 from inferwire.types import Type
-from inferwire_cli.infer.pictures import Array
+from inferwire_cli.infer.elements import Array
 
 FEW = 8
 """So many values are shown of an output, and all of one that has no more."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import PortDescription
+from inferwire_cli.infer.elements import Array, typed
 from inferwire_cli.terminal import CommandError, MisuseError
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff")
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +97,15 @@ def _cut(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 def _numbers(pixels: Array, options: PixelOptions, port: PortDescription) -> Array:
-    dtype = port.element_type.to_dtype()
     if not (options.mean or options.scale):
-        return pixels.astype(dtype)
+        return typed(pixels, port)
     if not port.element_type.real:
         raise MisuseError(
             f"input '{port.oip_name}' takes {port.element_type.type_name}, expected a type of floating-point numbers "
             "for --mean and --scale"
         )
     mean, scale = _per_channel("--mean", options.mean, 0.0), _per_channel("--scale", options.scale, 1.0)
-    return ((pixels.astype(np.float32) - mean) / scale).astype(dtype)
+    return typed((pixels.astype(np.float32) - mean) / scale, port)
 
 
 def _per_channel(flag: str, text: str, default: float) -> Array:

@@ -14,7 +14,8 @@ from inferwire.transport.address import Address
 from inferwire.transport.executions import Timings
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, numbers_of
-from inferwire_cli.infer.pictures import Array, PixelOptions
+from inferwire_cli.infer.elements import Array
+from inferwire_cli.infer.pictures import PixelOptions
 from inferwire_cli.infer.values import read_inputs, require_all
 from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console, server_address
 

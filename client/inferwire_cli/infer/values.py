@@ -12,7 +12,8 @@ import numpy as np
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import PortDescription
 from inferwire.types import Type
-from inferwire_cli.infer.pictures import SUFFIXES, Array, PixelOptions, read_picture
+from inferwire_cli.infer.elements import Array, typed
+from inferwire_cli.infer.pictures import SUFFIXES, PixelOptions, read_picture
 from inferwire_cli.terminal import CommandError, MisuseError
 
 LONGEST_NAME = 255
@@ -128,12 +129,8 @@ def _fitted(array: Array, port: PortDescription) -> Array:
     Raises:
         CommandError: If its elements or its shape are none that the input takes.
     """
-    name = port.element_type.type_name
     if port.element_type != Type.string:
-        try:
-            array = _typed(array, port.element_type)
-        except TypeError:
-            raise CommandError(f"input '{port.oip_name}' is of {array.dtype}, expected {name}") from None
+        array = typed(array, port)
     shape = port.partial_shape
     if not shape.rank.is_dynamic and array.ndim == shape.rank.get_length() - 1:
         array = array[np.newaxis]
@@ -141,16 +138,3 @@ def _fitted(array: Array, port: PortDescription) -> Array:
         lengths = ",".join(map(str, array.shape))
         raise CommandError(f"input '{port.oip_name}' has shape [{lengths}], expected {shape}")
     return array
-
-
-def _typed(array: Array, element_type: Type) -> Array:
-    """Convert numbers where nothing but precision is lost.
-
-    Raises:
-        TypeError: Where more would be.
-    """
-    if element_type != Type.bf16:
-        return array.astype(element_type.to_dtype(), casting="same_kind", copy=False)
-    # The upper half of an f32; numpy knows no such type, and openvino shows its bits as f16.
-    bits = np.ascontiguousarray(array.astype(np.float32, casting="same_kind")).view(np.uint32)
-    return ((bits + 0x8000) >> 16).astype(np.uint16).view(np.float16)

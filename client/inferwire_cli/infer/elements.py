@@ -1,0 +1,81 @@
+"""Elements of the type that an input takes: precision may be lost, a number's meaning may not. Knows no server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferwire.ports import PortDescription
+from inferwire.types import Type
+from inferwire_cli.terminal import CommandError
+
+Array = NDArray[Any]
+
+
+def typed(array: Array, port: PortDescription) -> Array:
+    """Give an array the type of an input.
+
+    Raises:
+        CommandError: If its elements are of a kind that the input does not take, or one does not fit.
+    """
+    element_type = port.element_type
+    try:
+        if element_type.integral_number and _has_integers(array):
+            return _as_integers(array, port)
+        if element_type.real:
+            return _as_floats(array, port)
+        return array.astype(element_type.to_dtype(), casting="same_kind", copy=False)
+    except TypeError:
+        raise CommandError(f"input '{port.oip_name}' is of {array.dtype}, expected {element_type.type_name}") from None
+
+
+def _has_integers(array: Array) -> bool:
+    """Whether all are integers; those beyond 64 bits are objects to numpy."""
+    return array.dtype.kind in "iu" or (array.dtype.kind == "O" and all(type(each) is int for each in array.flat))
+
+
+def _as_integers(array: Array, port: PortDescription) -> Array:
+    dtype = port.element_type.to_dtype()
+    limits = np.iinfo(dtype)
+    fits = (array >= limits.min) & (array <= limits.max)
+    _require(fits, array, port, f"an integer from {limits.min} to {limits.max} for {port.element_type.type_name}")
+    return array.astype(dtype, copy=False)
+
+
+def _as_floats(array: Array, port: PortDescription) -> Array:
+    given = array
+    if array.dtype.kind == "O" and _has_integers(array):
+        given = np.array([_as_float(each) for each in array.flat]).reshape(array.shape)
+    with np.errstate(over="ignore"):
+        if port.element_type == Type.bf16:
+            floats, numbers = _as_bf16(given.astype(np.float32, casting="same_kind"))
+        else:
+            floats = numbers = given.astype(port.element_type.to_dtype(), casting="same_kind", copy=False)
+    was_infinite = given is array and np.isinf(array)
+    _require(~np.isinf(numbers) | was_infinite, array, port, f"a number that fits {port.element_type.type_name}")
+    return floats
+
+
+def _as_float(number: int) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf")
+
+
+def _as_bf16(floats: NDArray[np.float32]) -> tuple[Array, Array]:
+    """Give bf16 as openvino shows it, as bits of f16, which numpy has beside it; and the numbers that they are."""
+    bits = np.ascontiguousarray(floats).view(np.uint32)
+    rounded = np.where(np.isfinite(floats), bits + np.uint32(0x8000), bits) >> 16
+    return rounded.astype(np.uint16).view(np.float16), (rounded << 16).astype(np.uint32).view(np.float32)
+
+
+def _require(fits: Array, array: Array, port: PortDescription, expected: str) -> None:
+    fits = np.asarray(fits, bool).reshape(-1)
+    if not fits.all():
+        position = int(np.argmin(fits))
+        raise CommandError(
+            f"input '{port.oip_name}' has {array.reshape(-1)[position]} at position {position}, expected {expected}"
+        )
