@@ -72,6 +72,8 @@ async def serve(
                 await followers.are_ready()
                 await may_work()
                 followers.take_work()
+                if workers.crew.is_lead and not settings.allow_uploads and not server.catalogue.statuses():
+                    log.warning("nothing to serve", reason=_why_nothing(settings))
                 _take_work(server, sockets)
 
             lost = await _until(stop, (*_watch(settings, server), begin()), followers)
@@ -169,14 +171,20 @@ def _check_shareable(settings: Settings) -> None:
 
 
 def _greet(settings: Settings, sockets: _Sockets) -> None:
-    if settings.model_repository is None and settings.config is None and not settings.allow_uploads:
-        log.warning("nothing to serve", remedy="name a folder with --model-repository, or --allow-uploads")
     log.info(
         "listening",
         http=f"{settings.host}:{sockets.http.port}",
         grpc=f"{settings.host}:{sockets.grpc.port}",
         docs=f"http://{settings.host}:{sockets.http.port}/docs",
     )
+
+
+def _why_nothing(settings: Settings) -> str:
+    if settings.config is not None:
+        return f"the configuration '{settings.config}' names no model to serve"
+    if settings.model_repository is not None:
+        return f"the model repository '{settings.model_repository}' has no model to serve"
+    return "no models are named, expected a folder with --model-repository, or --allow-uploads"
 
 
 def _watch(settings: Settings, server: Composition) -> Iterator[Coroutine[None, None, None]]:

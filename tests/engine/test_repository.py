@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from structlog.testing import capture_logs
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import All, Latest, Specific, VersionPolicy
@@ -218,3 +219,47 @@ def test_a_folder_that_cannot_be_read_is_a_model_that_does_not_load(
 
 def test_what_a_file_system_found_is_no_model(tmp_path: Path) -> None:
     assert found(tmp_path, "lost+found/1/m.xml", "a.onnx") == [("a", "1", "a.onnx")]
+
+
+def warnings_of(repository: Repository) -> list[tuple[str, str]]:
+    """What the repository says as it is read."""
+    with capture_logs() as logged:
+        repository.served()
+    assert all((line["event"], line["log_level"]) == ("passed over", "warning") for line in logged)
+    return [(line["folder"], line["reason"]) for line in logged]
+
+
+def test_a_folder_without_a_model_is_named_with_what_it_has(tmp_path: Path) -> None:
+    repository = lay_out(
+        tmp_path, "a/v1/model.xml", "b/1/model.xml", "c/readme", ".git/x", "lost+found/x", "notes.txt", "m.onnx"
+    )
+    (tmp_path / "empty").mkdir()
+    expected = "expected model files, or a folder named by a whole number, as 1, with model files"
+    assert warnings_of(repository) == [
+        ("a", f"it has 'v1', {expected}"),
+        ("c", f"it has 'readme', {expected}"),
+        ("empty", f"it has nothing, {expected}"),
+    ]
+
+
+def test_a_folder_that_is_passed_over_is_told_again_only_when_it_has_changed(tmp_path: Path) -> None:
+    repository = lay_out(tmp_path, "a/v1/model.xml", "b/1/model.xml")
+    assert [folder for folder, _ in warnings_of(repository)] == ["a"]
+    assert warnings_of(repository) == []
+    (tmp_path / "a/v2").mkdir()
+    assert [folder for folder, _ in warnings_of(repository)] == ["a"]
+    (tmp_path / "a/v1").rename(tmp_path / "a/1")
+    assert warnings_of(repository) == []
+
+
+def test_a_model_of_which_no_version_is_asked_for_is_named(tmp_path: Path) -> None:
+    lay_out(tmp_path, "a/1/model.xml", "a/2/model.xml", "b/3/model.xml")
+    assert warnings_of(Repository(tmp_path, Specific(frozenset({3})))) == [
+        ("a", "it has no version but 1, 2, expected one that its version policy asks for")
+    ]
+
+
+@pytest.mark.parametrize("files", [("1/model.xml", "assets/x"), ("saved_model.pb", "variables/x")])
+def test_folders_of_one_model_are_its_own_affair(tmp_path: Path, files: tuple[str, ...]) -> None:
+    assert warnings_of(lay_out(tmp_path / "m", *files)) == []
+    assert warnings_of(Repository(tmp_path / "m" / files[0], Latest())) == []

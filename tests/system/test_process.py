@@ -163,6 +163,23 @@ def test_strict_readiness_says_that_a_model_did_not_load(tmp_path: Path) -> None
             assert refusal.code == 503
 
 
+def test_a_repository_and_a_configuration_of_nothing_are_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    nothing = tmp_path / "nothing.json"
+    nothing.write_text('{"model_config_list": []}')
+    for flags, reason in (
+        (
+            ("--model-repository", str(tmp_path / "empty")),
+            f"the model repository '{tmp_path / 'empty'}' has no model to",
+        ),
+        (("--config", str(nothing)), f"the configuration '{nothing}' names no model to serve"),
+        ((), "no models are named, expected a folder with --model-repository, or --allow-uploads"),
+    ):
+        with started(*flags) as (server, log):
+            wait_until_ready(server, log)
+            assert log_line(log, "nothing to serve")["reason"].startswith(reason)
+
+
 @pytest.mark.parametrize("device", ["CPU", "AUTO", "AUTO:CPU", "HETERO:CPU", "MULTI:CPU", "BATCH:CPU(4)"])
 def test_every_way_to_name_the_device_queues_on_the_cpu(device: str) -> None:
     with running_server(DIGITS, "--device", device) as server:

@@ -5,14 +5,15 @@
     NAME.onnx                     a single file, one version, 1
     NAME/inferwire.toml           the model's settings; optional
 
-The folder of one model, or one model file, is a repository too. It reads the folder's layout and the settings; it
-opens no model.
+The folder of one model, or one model file, is a repository too. It reads the folder's layout and the settings, and
+says what it passes over; it opens no model.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from glob import escape
 from pathlib import Path
@@ -20,16 +21,25 @@ from stat import S_ISREG
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+import structlog
+
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.engine.model_settings import FILE_NAME, ModelSettings, merged, read_table, settings_from
 from inferwire_server.errors import ServingError
+
+log = structlog.stdlib.get_logger()
 
 MODEL_SUFFIXES = (".xml", ".onnx", ".tflite", ".pdmodel", ".pb", ".pbtxt")
 """The endings of model files: OpenVINO IR, ONNX, TensorFlow Lite, PaddlePaddle, TensorFlow."""
 
 SAVED_MODEL = "saved_model.pb"
 """The file that makes a folder a TensorFlow SavedModel."""
+
+_EXPECTED = "model files, or a folder named by a whole number, as 1, with model files"
+
+_FEW = 5
+"""So much of what a folder has is named."""
 
 _NO_MODELS = ("lost+found",)
 """Folders that file systems make for themselves, and that few may read."""
@@ -119,12 +129,13 @@ class Repository:
     def __init__(self, root: Path, policy: VersionPolicy) -> None:
         self.root = root
         self._policy = policy
+        self._told: frozenset[tuple[str, str]] = frozenset()
 
     def __repr__(self) -> str:
         return f"<Repository {self.root}>"
 
     def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
-        """List the versions to serve, by name, then by version.
+        """List the versions to serve, by name, then by version, and warn of folders of which nothing is, once of each.
 
         Raises:
             ServingError: INVALID_INPUT if there is no such folder or file.
@@ -132,7 +143,14 @@ class Repository:
         models: dict[str, list[Entry]] = {}
         for entry in overridden(self.scan(), overrides):
             models.setdefault(entry.name, []).append(entry)
-        return [entry for versions in models.values() for entry in chosen(versions, self._policy)]
+        found = {name: chosen(versions, self._policy) for name, versions in models.items()}
+        self._warn_of(
+            [
+                *self._without_models(set(models)),
+                *((name, _not_chosen(models[name])) for name, versions in found.items() if not versions),
+            ]
+        )
+        return [entry for versions in found.values() for entry in versions]
 
     def scan(self) -> list[Entry]:
         """List every version of every model, by name, then by version.
@@ -144,10 +162,36 @@ class Repository:
             return [Entry(self.root.stem, "1", self.root)]
         if not self.root.is_dir():
             raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file")
-        children = sorted(self.root.iterdir())
-        if any(_is_version(child) or child.name == SAVED_MODEL for child in children):
+        if self._is_one_model:
             return _single(_entries(self.root.resolve()))
-        return _single(entry for child in children for entry in _entries_or_obstacle(child))
+        return _single(entry for child in sorted(self.root.iterdir()) for entry in _entries_or_obstacle(child))
+
+    @property
+    def _is_one_model(self) -> bool:
+        return any(_is_version(child) or child.name == SAVED_MODEL for child in self.root.iterdir())
+
+    def _without_models(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Give the folders that are none of these models, and why."""
+        if not self.root.is_dir() or self._is_one_model:
+            return
+        for child in sorted(self.root.iterdir()):
+            if child.is_dir() and child.name not in (*_NO_MODELS, *names) and not child.name.startswith("."):
+                # It may have gone since.
+                with suppress(OSError):
+                    inner = ", ".join(sorted(f"'{each.name}'" for each in child.iterdir())[:_FEW])
+                    yield child.name, f"it has {inner or 'nothing'}, expected {_EXPECTED}"
+
+    def _warn_of(self, passed_over: Iterable[tuple[str, str]]) -> None:
+        """Say what is passed over, unless it was when the folder was last read."""
+        found = frozenset(passed_over)
+        for folder, reason in sorted(found - self._told):
+            log.warning("passed over", folder=folder, reason=reason)
+        self._told = found
+
+
+def _not_chosen(versions: Sequence[Entry]) -> str:
+    there = ", ".join(entry.version for entry in versions)
+    return f"it has no version but {there}, expected one that its version policy asks for"
 
 
 def chosen(versions: list[Entry], default: VersionPolicy) -> list[Entry]:
