@@ -7,11 +7,12 @@ from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi_swagger import patch_fastapi  # pyright: ignore[reportMissingTypeStubs] - it has types, but no marker
 from starlette import routing
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from inferwire_proto.errors import Code
@@ -30,6 +31,9 @@ from inferwire_server.transport.rest.responses import as_serving_error, error_re
 from inferwire_server.transport.rest.routes import Route, head_routes
 from inferwire_server.transport.rest.server_routes import ServerRoutes
 from inferwire_server.transport.rest.shared_memory_routes import SharedMemoryRoutes
+
+_PAGE = {"tryItOutEnabled": True, "persistAuthorization": True, "filter": True, "displayRequestDuration": True}
+"""What the page of the documentation offers."""
 
 
 class Api(FastAPI):
@@ -69,6 +73,9 @@ def create_app(services: Services, options: RestOptions, metrics_text: Callable[
     )
     for api_routes in routes:
         app.router.routes.extend(api_routes)
+    # The page comes before the library's, which names this server as its own connection does: behind a proxy that
+    # speaks TLS, a browser would not load its scripts.
+    app.add_api_route("/docs", _docs, include_in_schema=False)
     # The page's scripts come from here: FastAPI's own would fetch them from the internet.
     patch_fastapi(app, redirect_from_root_to_docs=False)
     app.router.routes.extend(head_routes(app.router.routes))
@@ -88,6 +95,18 @@ def _routes(services: Services, options: RestOptions, metrics_text: Callable[[],
         *SharedMemoryRoutes(services, options).routes(),
         *ServerRoutes(services, metrics_text).routes(),
     ]
+
+
+async def _docs() -> HTMLResponse:
+    """Give the page of the API's documentation; all that it loads is named by where it lies beside the page."""
+    return get_swagger_ui_html(
+        openapi_url="openapi.json",
+        title=f"{TITLE} - API",
+        swagger_js_url="swagger/swagger-ui-bundle.js",
+        swagger_css_url="swagger/swagger-ui.css",
+        swagger_favicon_url="swagger/favicon-32x32.png",
+        swagger_ui_parameters=_PAGE,
+    )
 
 
 async def _no_route(request: Request, error: Exception) -> Response:
