@@ -25,6 +25,7 @@ from inferwire_cli.server_process import (
     free_ports,
     has_ended_within,
     running_server,
+    tail,
     wait_until_ready,
 )
 
@@ -101,6 +102,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         with started("--model-repository", str(tmp_path), grpc_port=port) as (server, log):
             assert server.process.wait(END_S) == 1
             reason = log_line(log, "cannot serve")["reason"]
+            assert all(line.startswith("{") for line in tail(log).splitlines())
     assert reason.startswith(f"cannot listen for gRPC on {HOST}:{port}: another process uses the port")
 
 

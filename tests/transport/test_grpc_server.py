@@ -55,6 +55,15 @@ async def test_an_address_of_another_machine_is_named(services: Services) -> Non
             pass
 
 
+async def test_a_host_that_is_none_is_named(services: Services) -> None:
+    with pytest.raises(CannotListen) as raised:
+        async with GrpcServer(services, GrpcOptions(host="nowhere.invalid", port=0)):
+            pass
+    assert str(raised.value) == (
+        "cannot listen for gRPC on nowhere.invalid:0: there is no host of this name; choose another address with --host"
+    )
+
+
 async def test_a_closed_server_frees_its_port(services: Services) -> None:
     async with GrpcServer(services, GrpcOptions(port=0)) as server:
         port = server.port

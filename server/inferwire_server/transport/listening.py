@@ -7,6 +7,10 @@ import os
 import socket
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+
+NO_SUCH_NAME = -1
+"""Stands among the system's numbers for a host that has no address."""
 
 
 class CannotListen(OSError):
@@ -45,13 +49,20 @@ def reason_not_to_listen(host: str, port: int) -> int | None:
     A port at which another process listens is one, even if that would share it.
     """
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with closing(socket.socket(family, kind, protocol)) as probe:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError):
+        return NO_SUCH_NAME
+    reasons = [_reason_not_to_bind(family, address) for family, *_, address in found]
+    # A name may have addresses of which one alone is to be had.
+    return None if None in reasons else reasons[0]
+
+
+def _reason_not_to_bind(family: int, address: Any) -> int | None:
+    try:
+        with closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
             # What is left of connections that have ended is in nobody's way.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
-    except socket.gaierror:
-        return errno.EADDRNOTAVAIL
     except OSError as error:
         return error.errno
     return None
@@ -64,5 +75,7 @@ def _sentence(protocol: str, host: str, port: int, reason: int | None) -> str:
         return f"{cannot}: another process uses the port; stop it, or choose another port with {flag}"
     if reason == errno.EACCES:
         return f"{cannot}: this user may not use the port; choose one above 1023 with {flag}"
+    if reason == NO_SUCH_NAME:
+        return f"{cannot}: there is no host of this name; choose another address with --host"
     why = "the address is not one of this machine" if reason is None else os.strerror(reason)
     return f"{cannot}: {why}; choose another address with --host"

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
-from inferwire_server.transport.listening import CannotListen
+from inferwire_server.transport.listening import NO_SUCH_NAME, CannotListen
 from inferwire_server.transport.rest.http_protocol import HttpProtocol
 from inferwire_server.transport.rest.request_ids import RequestIds
 
@@ -131,7 +131,7 @@ def _listen(host: str, port: int, *, shares_port: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG, reuse_port=shares_port)
-    except socket.gaierror as error:
-        raise CannotListen("HTTP", host, port, None) from error
+    except (socket.gaierror, UnicodeError) as error:
+        raise CannotListen("HTTP", host, port, NO_SUCH_NAME) from error
     except OSError as error:
         raise CannotListen("HTTP", host, port, error.errno) from error

@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
 from inferwire_server.service import Services
-from inferwire_server.transport.listening import CannotListen, reason_not_to_listen
+from inferwire_server.transport.listening import CannotListen, reason_not_to_listen, require_free
 from inferwire_server.transport.oip_stubs import grpc_service_pb2
 from inferwire_server.transport.rpc import health_calls, inference_calls, oip_calls, state_calls, tensor_calls
 from inferwire_server.transport.rpc.device_calls import DeviceCalls
@@ -149,6 +149,9 @@ class GrpcServer:
 
     def _bind(self, server: grpc.aio.Server) -> int:
         host = self._options.host
+        if not self._options.shares_port:
+            # gRPC would write lines of its own to the log of a server that cannot listen.
+            require_free("gRPC", host, self._options.port)
         authority = f"[{host}]" if ":" in host else host
         try:
             port = server.add_insecure_port(f"{authority}:{self._options.port}")
