@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 
@@ -11,6 +12,10 @@ from rich.console import Console
 from inferwire.errors import InferwireError
 from inferwire.transport.address import Address, parse_address
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
+
+_PLACES = re.compile(r"Exception from \S+:\d+:\s*")
+
+_LINE_ENDS = re.compile(r"\s*\n\s*")
 
 PIPE_WIDTH = 200
 """Where nobody looks, tables are wide: a program reads them line by line."""
@@ -53,8 +58,13 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
         code, sentence = FAILED, str(error)
     else:
         return code
-    sys.stderr.write(f"inferwire: {sentence}\n")
+    sys.stderr.write(f"inferwire: {in_short(sentence)}\n")
     return code
+
+
+def in_short(text: str) -> str:
+    """Say what a server said in one line, without the places in OpenVINO's sources that it came through."""
+    return _LINE_ENDS.sub(" ", _PLACES.sub("", text))
 
 
 def server_address(given: str | None) -> Address:

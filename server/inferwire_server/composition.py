@@ -79,6 +79,8 @@ async def compose(
     """
     if settings.allow_imports and not settings.allow_uploads:
         raise invalid_input("--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first")
+    if settings.cache_dir is not None:
+        await asyncio.to_thread(_make_cache, settings.cache_dir)
     scan = _repository(settings)
     catalogue = Catalogue()
     catalogue.expect(await asyncio.to_thread(scan, {}))
@@ -145,6 +147,14 @@ def _repository(settings: Settings) -> Callable[[Overrides], list[Entry]]:
     if settings.model_repository is None:
         return lambda _: []
     return Repository(settings.model_repository, parse_version_policy(settings.version_policy)).served
+
+
+def _make_cache(folder: Path) -> None:
+    """Make the folder of compiled models; one that is there may be one to read from alone."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise invalid_input(f"--cache-dir is '{folder}', which is no folder and cannot be made one: {error}") from error
 
 
 def configured(settings: Settings, file: Path) -> ConfiguredRepository:

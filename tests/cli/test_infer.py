@@ -95,7 +95,7 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
     ("words", "code", "said"),
     [
         (("nobody", "-i", "1"), 1, "Request for unknown model: 'nobody' is not found"),
-        (("broken", "-i", "1"), 1, "failed to load 'broken' version 1"),
+        (("broken", "-i", "1"), 1, "failed to load 'broken' version 1: Unable to read the model"),
         (("digits_mlp",), 2, "takes 'pixels' f32[?,64]: give 'pixels' f32[?,64] with -i"),
         (("digits_mlp", "-i", "nope"), 1, "input 'pixels' is nope, which is no file that is there, and no JSON"),
         (("digits_mlp", "-i", "[1, 2]"), 1, "input 'pixels' has shape [1,2], expected [?,64]"),

@@ -29,7 +29,9 @@ def test_models_are_listed_with_their_states_and_ports(run: Run) -> None:
     assert files.split()[:5] == ["files", "1", "ready", "CPU", "5"]
     assert "pixels f32[?,64]" in digits
     assert "→ probabilities f32[?,10]" in done.stdout
-    assert "\nbroken version 1: " in done.stdout
+    (reason,) = (line for line in done.stdout.splitlines() if line.startswith("broken version 1: "))
+    # Where it happened in OpenVINO's sources is nothing to an operator.
+    assert reason.startswith("broken version 1: Unable to read the model: ")
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -153,6 +153,17 @@ def test_a_wrong_setting_is_named(tmp_path: Path, text: str, sentence: str) -> N
     assert caught.value.message.startswith(f"m/inferwire.toml: {sentence}")
 
 
+def test_all_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ServingError) as caught:
+        settings_of(tmp_path, "slots = 0\nslot = 1\nplots = 1\n[warm_up]\nx = 1\ny = 2")
+    unknown, others = caught.value.message.split(", expected device, ")
+    assert unknown == "m/inferwire.toml: 'slot' is no setting; 'plots' is no setting"
+    lengths = "expected a list of lengths from 0 up"
+    assert others.split("; ", 1)[1] == (
+        f"slots is 0, expected a whole number from 1 up; warm_up.x is 1, {lengths}; warm_up.y is 2, {lengths}"
+    )
+
+
 @pytest.mark.parametrize("content", [b"slots =", b"\xff", b"a = 1\na = 2"])
 def test_what_is_no_toml_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "inferwire.toml"

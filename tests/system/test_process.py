@@ -116,6 +116,13 @@ def test_a_second_server_does_not_share_the_port(tmp_path: Path) -> None:
     ("flags", "reason"),
     [
         (("--model-repository", "nowhere"), "the model repository 'nowhere' is no folder and no model file"),
+        (
+            ("--cache-dir", "/dev/null/cache"),
+            (
+                "--cache-dir is '/dev/null/cache', which is no folder and cannot be made one: "
+                "[Errno 20] Not a directory: '/dev/null/cache'"
+            ),
+        ),
         (("--property", "NUM_STREAMS"), "--property is 'NUM_STREAMS', expected NAME=VALUE"),
         (
             ("--allow-imports",),

@@ -13,7 +13,7 @@ from rich.text import Text
 from inferwire.errors import InferwireError
 from inferwire.ports import PortDescription
 from inferwire.transport.operator_calls import ModelDetails, ModelStatus, OperatorCalls
-from inferwire_cli.terminal import ending_in_a_code, new_console, server_address
+from inferwire_cli.terminal import ending_in_a_code, in_short, new_console, server_address
 
 STATE_STYLES = {"ready": "green", "failed": "bold red", "loading": "yellow", "warming": "yellow", "draining": "yellow"}
 
@@ -60,7 +60,7 @@ def as_table(rows: Sequence[Row]) -> Table:
 def reasons(rows: Sequence[Row]) -> list[str]:
     """Say of each version that has a reason what it is."""
     return [
-        f"{status.name} version {status.version}: {' '.join(status.reason.split())}"
+        f"{status.name} version {status.version}: {in_short(status.reason)}"
         for status in (row.status for row in rows)
         if status.reason
     ]

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inferwire_cli.models.table import STATE_STYLES
+from inferwire_cli.terminal import in_short
 from inferwire_cli.top.look import DeviceNow, Look
 from inferwire_cli.top.rates import ModelRow, device_per_second, model_rows, process_of
 
@@ -53,7 +54,7 @@ def _parts(now: Look, before: Look | None, where: str, width: int) -> Iterator[R
     yield _models(rows, width) if rows else Text("the server serves no models")
     for row in rows:
         if row.model.reason:
-            yield Text(f"\n{row.model.name} version {row.model.version}: {' '.join(row.model.reason.split())}", "dim")
+            yield Text(f"\n{row.model.name} version {row.model.version}: {in_short(row.model.reason)}", "dim")
 
 
 def _devices(now: Look, before: Look | None) -> Table:

@@ -133,16 +133,19 @@ def settings_from(table: Mapping[str, object], path: Path) -> ModelSettings:
         ServingError: As `read_settings`.
     """
     file = _file_name(path)
-    unknown = [name for name in table if name not in _READERS]
-    if unknown:
-        raise ServingError(Code.MODEL_FAILED, f"{file}: '{unknown[0]}' is no setting, expected {', '.join(_READERS)}")
+    unknown = [f"'{name}' is no setting" for name in table if name not in _READERS]
+    problems = [f"{'; '.join(unknown)}, expected {', '.join(_READERS)}"] if unknown else []
+    given: dict[str, Any] = {}
     try:
-        given = items(table, lambda name, value: _READERS[name](value))
+        known = {name: value for name, value in table.items() if name in _READERS}
+        given = items(known, lambda name, value: _READERS[name](value))
         if "labels" in given:
             given["labels"] = read_labels(path.parent / given["labels"])
-        return ModelSettings(**given)
     except UnfitError as unfit:
-        raise ServingError(Code.MODEL_FAILED, f"{file}: {unfit}") from unfit
+        problems.append(str(unfit))
+    if problems:
+        raise ServingError(Code.MODEL_FAILED, f"{file}: {'; '.join(problems)}")
+    return ModelSettings(**given)
 
 
 def merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,34 +14,44 @@ LARGEST = 2**31 - 1
 
 
 class UnfitError(Exception):
-    """A value that a setting cannot have. The tables it lies in add their names as it passes."""
+    """A value that a setting cannot have, or several. The tables they lie in add their names as it passes."""
 
     def __init__(self, value: object, expected: str) -> None:
         super().__init__()
-        self._sentence = f"is {json.dumps(value, default=str)}, expected {expected}"
-        self._path: list[str] = []
+        self._unfit: list[tuple[list[str], str]] = [([], f"is {json.dumps(value, default=str)}, expected {expected}")]
 
     def lies_in(self, name: str) -> None:
         """Put a name before those that are known."""
-        self._path.insert(0, name)
+        for path, _ in self._unfit:
+            path.insert(0, name)
+
+    def and_also(self, other: UnfitError) -> None:
+        """Say those of another after one's own."""
+        self._unfit += other._unfit
 
     def __str__(self) -> str:
-        return f"{'.'.join(self._path)} {self._sentence}"
+        return "; ".join(f"{'.'.join(path)} {sentence}" for path, sentence in self._unfit)
 
 
 def items(table: Mapping[str, object], read: Callable[[str, object], Any]) -> dict[str, Any]:
     """Read each value of a table, by its name.
 
     Raises:
-        UnfitError: If one cannot be what it is.
+        UnfitError: Naming all that cannot be what they are.
     """
     found: dict[str, Any] = {}
+    all_unfit: UnfitError | None = None
     for name, value in table.items():
         try:
             found[name] = read(name, value)
         except UnfitError as unfit:
             unfit.lies_in(name)
-            raise
+            if all_unfit is None:
+                all_unfit = unfit
+            else:
+                all_unfit.and_also(unfit)
+    if all_unfit is not None:
+        raise all_unfit
     return found
 
 
