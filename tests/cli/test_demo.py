@@ -16,7 +16,7 @@ import pytest
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 WAYS = ["infer", "start_async + wait", "AsyncInferQueue", "REST"]
 SEEN = re.compile(r"^(\w.*)\n  chelsea\.png +Egyptian Mau 0\.3.*\n  coffee\.png +espresso 0\.9", re.MULTILINE)
-ROW = re.compile(r"^(\w.*?) {2,}(\d+) +(\d+\.\d\d) +(\d+\.\d\d) +(\d+\.\d\d)$", re.MULTILINE)
+ROW = re.compile(r"^(\w.*?) {2,}(\d+) +(\d+) +(\d+\.\d\d) +(\d+\.\d\d) +(\d+\.\d\d)$", re.MULTILINE)
 READY = re.compile(r"ready after .* at 127\.0\.0\.1:(\d+)")
 
 
@@ -52,7 +52,13 @@ def test_every_way_sees_an_espresso_and_a_cat(finished: subprocess.CompletedProc
 def test_every_way_says_where_the_time_went(finished: subprocess.CompletedProcess[str]) -> None:
     rows = ROW.findall(finished.stdout)
     assert [row[0] for row in rows] == WAYS
-    assert all(float(inference_ms) > 0 for _, _, _, inference_ms, _ in rows)
+    assert [(requests, at_once) for _, requests, at_once, *_ in rows] == [
+        ("16", "1"),
+        ("16", "16"),
+        ("64", "4"),
+        ("16", "1"),
+    ]
+    assert all(float(inference_ms) > 0 for *_, inference_ms, _ in rows)
 
 
 def test_it_leaves_nothing_running(finished: subprocess.CompletedProcess[str]) -> None:

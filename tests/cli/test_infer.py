@@ -106,7 +106,17 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
         (("digits_mlp", "-i", str(DEPLOY / "models/README.md")), 1, "is no picture, .npy or .json file"),
         (("efficientnet_lite0", "-i", str(COFFEE), "--mean", "a"), 2, "--mean is 'a', expected a number or three"),
         (("efficientnet_lite0", "-i", str(COFFEE), "--scale", "0"), 2, "--scale is '0', expected a number or three"),
-        (("digits_mlp", "-i", "[0]", "--labels", "/nowhere"), 1, "/nowhere"),
+        (
+            ("digits_mlp", "-i", "[0]", "--labels", "/nowhere"),
+            1,
+            "--labels is '/nowhere', which cannot be read: No such file or directory",
+        ),
+        (("digits_mlp", "-i", "[0]", "--labels", str(COFFEE)), 1, "which cannot be read: it is no text"),
+        (
+            ("digits_mlp", "-i", "[0]", "--save", "out.npy"),
+            2,
+            "--save is 'out.npy', expected a file that ends in .npz: it holds every output by name",
+        ),
         (("digits_mlp", "-i", "[0]", "--model-version", "7"), 1, "version 7 is not found"),
     ],
 )

@@ -102,7 +102,7 @@ def test_everything_that_is_not_offered_is_named_in_one_message(tmp_path: Path) 
     )
     message = refusal(repository)
     for part in (
-        "the configuration config.json: mediapipe_config_list: graphs of MediaPipe",
+        f"the configuration '{tmp_path}/config.json': mediapipe_config_list: graphs of MediaPipe",
         "pipelines is no section of the file",
         "model 'a': shape is \"all\"",
         "model 'a': nirqe is no field of a model",
@@ -118,7 +118,7 @@ def test_everything_that_is_not_offered_is_named_in_one_message(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "the configuration config.json cannot be read: "),
+        ("{", "config.json' cannot be read: "),
         ("[]", "it is no JSON object"),
         ('{"model_config_list": {}}', "model_config_list is no list"),
         ('{"model_config_list": [{"name": "a"}]}', "model_config_list[0] has no object config"),
@@ -132,7 +132,7 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, text: str, said: str) -
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     repository = ConfiguredRepository(tmp_path / "gone.json", Latest())
-    assert "the configuration gone.json cannot be read" in refusal(repository)
+    assert refusal(repository) == f"the configuration '{tmp_path}/gone.json' cannot be read: No such file or directory"
     assert repository.folders() == {tmp_path}
     assert repr(repository) == f"<ConfiguredRepository {tmp_path}/gone.json>"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TextIO
 
@@ -10,7 +10,7 @@ from inferwire_cli.demo.four_ways import Answer
 from inferwire_cli.demo.photos import Guess
 
 NAME_WIDTH = 22
-COLUMNS = ("requests", "queue ms", "inference ms", "wire ms")
+COLUMNS = (("requests", 10), ("at once", 10), ("queue ms", 14), ("inference ms", 14), ("wire ms", 14))
 
 
 class Report:
@@ -35,9 +35,9 @@ class Report:
             seen = "   ".join(f"{guess.label} {guess.probability:.3f}" for guess in best)
             self._line(f"  {photo:<{NAME_WIDTH - 2}}{seen}")
 
-    def latencies(self, answers_by_way: dict[str, Sequence[Answer]]) -> None:
-        """Show where the time went: the median over each way's requests."""
-        heads = "".join(f"{column:>14}" for column in COLUMNS)
+    def latencies(self, answers_by_way: dict[str, Sequence[Answer]], at_once: Mapping[str, int]) -> None:
+        """Show where the time went: the median over each way's requests, of which so many were under way at once."""
+        heads = "".join(f"{column:>{width}}" for column, width in COLUMNS)
         self._line(f"\n{'median latency of':<{NAME_WIDTH}}{heads}")
         for name, answers in answers_by_way.items():
             columns = (
@@ -46,8 +46,8 @@ class Report:
                 median(answer.wire_ms for answer in answers),
             )
             numbers = "".join(f"{column:>14.2f}" for column in columns)
-            self._line(f"{name:<{NAME_WIDTH}}{len(answers):>14}{numbers}")
-        self._line("")
+            self._line(f"{name:<{NAME_WIDTH}}{len(answers):>10}{at_once.get(name, 1):>10}{numbers}")
+        self._line("Requests that are under way at once wait for each other: in the queue, or on their way.\n")
 
     def _line(self, text: str) -> None:
         self._out.write(text + "\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from types import FrameType
 
-from inferwire_cli.demo.four_ways import MODEL, Answer, four_ways
+from inferwire_cli.demo.four_ways import MODEL, QUEUE_JOBS, Answer, four_ways
 from inferwire_cli.demo.photos import Guess, Photo, best_guesses, load_photo
 from inferwire_cli.demo.report import Report
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED
@@ -20,6 +20,8 @@ from inferwire_cli.server_process import ServerProcess, ServerProcessError, runn
 REQUESTS = {"AsyncInferQueue": 64}
 """How many requests a way makes, taking the photos in turns; `FEW_REQUESTS` where it stands not here."""
 FEW_REQUESTS = 16
+AT_ONCE = {"start_async + wait": FEW_REQUESTS, "AsyncInferQueue": QUEUE_JOBS}
+"""How many requests of a way are under way at once; one where it stands not here."""
 
 
 def show(models: Path, photo_folder: Path) -> int:
@@ -49,7 +51,7 @@ def run(models: Path, photo_folder: Path, report: Report) -> None:
     begun = perf_counter()
     with running_server(models) as server:
         report.done(f"ready after {perf_counter() - begun:.1f} s at {server.grpc_address}")
-        report.latencies(classify(server, photos, labels, report))
+        report.latencies(classify(server, photos, labels, report), AT_ONCE)
         report.begin("ending the server")
     report.done("done, nothing is left running")
 

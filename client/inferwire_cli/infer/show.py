@@ -17,7 +17,7 @@ from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, num
 from inferwire_cli.infer.elements import Array
 from inferwire_cli.infer.pictures import PixelOptions
 from inferwire_cli.infer.values import read_inputs, require_all
-from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console, server_address
+from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, new_console, server_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,10 @@ def show(wanted: Wanted, address: str | None) -> int:
 
 
 def _show(wanted: Wanted, address: Address) -> None:
+    if wanted.save and wanted.save.suffix != ".npz":
+        raise MisuseError(
+            f"--save is '{wanted.save}', expected a file that ends in .npz: it holds every output by name"
+        )
     with OperatorCalls(address) as calls:
         model = calls.model(wanted.name, wanted.version)
         served_labels = () if wanted.labels else calls.labels(wanted.name, wanted.version)
@@ -76,8 +80,16 @@ def _infer(
 
 
 def read_labels(path: Path) -> tuple[str, ...]:
-    """Read the classes' names, one a line."""
-    return tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    """Read the classes' names, one a line.
+
+    Raises:
+        CommandError: If they cannot be read.
+    """
+    try:
+        return tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"it is no text: {error}"
+        raise CommandError(f"--labels is '{path}', which cannot be read: {why}") from error
 
 
 def _print_lines(

@@ -81,12 +81,16 @@ def read_config(file: Path) -> list[ConfiguredModel]:
     try:
         document: object = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise invalid_input(f"the configuration {file.name} cannot be read: {error}") from error
+        raise invalid_input(f"the configuration '{file}' cannot be read: {_why(error)}") from error
     reading = _Reading(file.parent)
     models = reading.models(document)
     if reading.problems:
-        raise invalid_input(f"the configuration {file.name}: {'; '.join(reading.problems)} ({MIGRATION})")
+        raise invalid_input(f"the configuration '{file}': {'; '.join(reading.problems)} ({MIGRATION})")
     return models
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
 class _Reading:

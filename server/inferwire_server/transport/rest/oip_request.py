@@ -126,7 +126,13 @@ def _load(document: bytes | memoryview) -> object:
     try:
         return orjson.loads(document)
     except orjson.JSONDecodeError as error:
-        raise invalid_input(f"the request is malformed JSON: {error}") from error
+        raise invalid_input(f"the request is malformed JSON: {error}{_hint(str(error))}") from error
+
+
+def _hint(reason: str) -> str:
+    """Say what is missing where a document with bytes behind it was read as one to its end."""
+    looks_binary = "after document" in reason or "UTF-8" in reason
+    return "; where binary tensors follow it, Inference-Header-Content-Length says its length" if looks_binary else ""
 
 
 def _inputs(request: Document) -> list[object]:
