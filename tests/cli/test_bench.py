@@ -61,7 +61,7 @@ def test_the_latencies_are_drawn(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("nobody",), 1, "'nobody' is not found"),
+        (("nobody",), 1, "'nobody' is not found; there are 'broken', 'digits_mlp'"),
         (("files",), 2, "takes strings, which are not made up: give it with -i"),
         (("files", "-i", "no picture", "--number", "1"), 1, "is no JPEG or PNG file"),
         (("digits_mlp", "--plot", "latencies.gif"), 2, "expected a file that ends in .png, .svg, .pdf"),

@@ -94,7 +94,7 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("nobody", "-i", "1"), 1, "Request for unknown model: 'nobody' is not found"),
+        (("nobody", "-i", "1"), 1, "'nobody' is not found; there are 'broken', 'digits_mlp', 'efficientnet_lite0'"),
         (("broken", "-i", "1"), 1, "failed to load 'broken' version 1: Unable to read the model"),
         (("digits_mlp",), 2, "takes 'pixels' f32[?,64]: give 'pixels' f32[?,64] with -i"),
         (("digits_mlp", "-i", "nope"), 1, "input 'pixels' is nope, which is no file that is there, and no JSON"),
@@ -117,7 +117,7 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
             2,
             "--save is 'out.npy', expected a file that ends in .npz: it holds every output by name",
         ),
-        (("digits_mlp", "-i", "[0]", "--model-version", "7"), 1, "version 7 is not found"),
+        (("digits_mlp", "-i", "[0]", "--model-version", "7"), 1, "version 7 is not found; it has version 1 (ready)"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, words: tuple[str, ...], code: int, said: str) -> None:
@@ -125,6 +125,15 @@ def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, words: tuple[str, .
     assert done.returncode == code
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_model_that_was_unloaded_can_be_brought_back(run: Run) -> None:
+    assert run("unload", "silero_vad_stateful").returncode == 0
+    done = run("infer", "silero_vad_stateful", "-i", "[0]")
+    assert done.returncode == 1
+    remedy = "it has version 1 (unloaded): `inferwire load silero_vad_stateful` brings it back"
+    assert done.stderr.endswith(f"; {remedy}\n")
+    assert run("load", "silero_vad_stateful").returncode == 0
 
 
 def test_labels_that_fit_no_output_are_refused(run: Run, digits: Path) -> None:

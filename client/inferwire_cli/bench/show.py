@@ -8,6 +8,7 @@ from pathlib import Path
 
 from inferwire.transport.address import Address
 from inferwire.transport.operator_calls import OperatorCalls
+from inferwire_cli.asked_for import model_asked_for
 from inferwire_cli.bench import ways
 from inferwire_cli.bench.inputs import complete
 from inferwire_cli.bench.load import Budget, Way
@@ -72,7 +73,7 @@ def _show(plan: Plan, address: Address, http: str | None) -> int:
 
 
 def _work(plan: Plan, calls: OperatorCalls) -> Work:
-    model = calls.model(plan.name, plan.version)
+    model = model_asked_for(calls, plan.name, plan.version)
     ports = model.description.inputs
     inputs = complete(read_inputs(plan.inputs, ports, plan.pixels), ports, plan.shapes, plan.batch)
     return Work(plan.name, plan.version, model, inputs, plan.concurrency or max(2 * model.slots, LEAST_CONCURRENCY))

@@ -13,6 +13,7 @@ from inferwire.core import Core
 from inferwire.transport.address import Address
 from inferwire.transport.executions import Timings
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
+from inferwire_cli.asked_for import model_asked_for
 from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, numbers_of
 from inferwire_cli.infer.elements import Array
 from inferwire_cli.infer.pictures import PixelOptions
@@ -45,7 +46,7 @@ def _show(wanted: Wanted, address: Address) -> None:
             f"--save is '{wanted.save}', expected a file that ends in .npz: it holds every output by name"
         )
     with OperatorCalls(address) as calls:
-        model = calls.model(wanted.name, wanted.version)
+        model = model_asked_for(calls, wanted.name, wanted.version)
         served_labels = () if wanted.labels else calls.labels(wanted.name, wanted.version)
     labels = read_labels(wanted.labels) if wanted.labels else served_labels
     ports = model.description.inputs
