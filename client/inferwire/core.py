@@ -168,7 +168,7 @@ class Core(PartlyMirrored):
         """Compile a model on the server. Mirrors `openvino.Core.compile_model`.
 
         Args:
-            model: What `read_model` gave, or what it takes.
+            model: What `read_model` gave, of this `Core` or another, or what it takes.
             device_name: A device as openvino names it, or a context of one; "AUTO" unless set.
             config: Properties, added to those of `set_property`.
             weights: As in `read_model`.
@@ -183,7 +183,8 @@ class Core(PartlyMirrored):
             raise incompatible("compile_model", *_COMPILE_SIGNATURES, invoked=(self, model, device_name, config))
         properties = map_to_contract(self._properties.for_compile(device, config))
         read = self._model(model, weights)
-        return self._compiled(self._transport.compile(read.source(), device, properties, read.blobs()), properties)
+        source = read.source(self._transport)
+        return self._compiled(self._transport.compile(source, device, properties, read.blobs()), properties)
 
     def get_property(self, *args: Any, **kwargs: Any) -> Any:
         """Give a property of a device, or of the runtime: `(device_name, property)` or `(property)`.
@@ -268,7 +269,7 @@ class Core(PartlyMirrored):
             signature = "(self: Core, model: Model, device_name: str, properties: Mapping[str, object] = {})"
             raise incompatible("query_model", signature, invoked=(self, model, device_name, config))
         properties = map_to_contract(self._properties.for_compile(device_name, config))
-        return dict(self._transport.query(read.source(), device_name, properties))
+        return dict(self._transport.query(read.source(self._transport), device_name, properties))
 
     def add_extension(self, *extensions: Any) -> None:
         """Make sure that the server has a library of operations. Mirrors `openvino.Core.add_extension`.

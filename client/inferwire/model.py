@@ -104,9 +104,9 @@ class Model(RuntimeInfo, ReadableModel):
         """Have the server build recorded calls in, which gives new inputs; for `PrePostProcessor`, not in openvino."""
         self._describe(self._reshape, (*self._preprocessing, Preprocessing(tuple(calls))), are_new=True)
 
-    def source(self) -> ModelSource:
-        """Upload what the session has not, and name it; for the SDK's own use, not in openvino."""
-        return self._source(self._reshape, self._preprocessing)
+    def source(self, transport: Transport) -> ModelSource:
+        """Upload what a session has not, which need not be the one that read the model; for the SDK's own use."""
+        return self._source(transport, self._reshape, self._preprocessing)
 
     def blobs(self) -> Blobs:
         """Give the way to the contents, for a compilation after this one; for the SDK's own use, not in openvino."""
@@ -116,14 +116,16 @@ class Model(RuntimeInfo, ReadableModel):
         self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...], *, are_new: bool = False
     ) -> ModelDescription:
         """Ask the server for the ports that come of this; nothing changes where it refuses."""
-        description = self._transport.read(self._source(reshape, preprocessing))
+        description = self._transport.read(self._source(self._transport, reshape, preprocessing))
         self._reshape, self._preprocessing = reshape, preprocessing
         self._inputs = _following([] if are_new else self._inputs, description.inputs)
         self._outputs = _following(self._outputs, description.outputs)
         return description
 
-    def _source(self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...]) -> ModelSource:
-        self._transport.upload(self._files.blobs)
+    def _source(
+        self, transport: Transport, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...]
+    ) -> ModelSource:
+        transport.upload(self._files.blobs)
         weights = self._files.weights
         return ModelSource(
             model=sha256_of(self._files.model),

@@ -165,3 +165,22 @@ def test_what_is_no_model(
 ) -> None:
     with pytest.raises(kind, match=text):
         call(runtime.core, files)
+
+
+def test_a_model_is_of_no_core_alone(
+    runtime: Any, files: Files, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if runtime.is_remote:
+        monkeypatch.setenv("INFERWIRE_ADDRESS", request.getfixturevalue("server_address"))
+    ov = runtime.ov
+    for compile_model in (ov.Core().compile_model, ov.compile_model):
+        assert_scales(compile_model(runtime.core.read_model(files.xml), "CPU"), files)
+    model = runtime.core.read_model(files.content, files.weights)
+    model.reshape([2])
+    processor = ov.preprocess.PrePostProcessor(model)
+    processor.input().tensor().set_element_type(ov.Type.u8)
+    model = processor.build()
+    assert set(ov.Core().query_model(model, "CPU").values()) == {"CPU"}
+    compiled = ov.Core().compile_model(model, "CPU")
+    assert types_of(compiled.inputs) == ["u8"]
+    assert compiled({0: np.array([5, 7], np.uint8)})[0].tolist() == [10, -21]

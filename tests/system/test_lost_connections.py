@@ -215,6 +215,17 @@ def server() -> Iterator[ServerProcess]:
         yield running
 
 
+def test_a_model_that_was_read_is_compiled_by_any_server(server: ServerProcess, port: int) -> None:
+    core = ov.Core(f"{HOST}:{port}")
+    with serving(DIGITS, port, "--allow-uploads"):
+        model = core.read_model(MODEL)
+        model.reshape([2, 64])
+    other = ov.Core(f"{HOST}:{server.grpc_port}")
+    assert other.compile_model(model, "CPU", F32)(np.zeros((2, 64), np.float32))[0].shape == (2, 10)
+    with serving(DIGITS, port, "--allow-uploads"):
+        assert core.compile_model(model, "CPU", F32)(np.zeros((2, 64), np.float32))[0].shape == (2, 10)
+
+
 @pytest.fixture
 def proxy(server: ServerProcess) -> Iterator[Proxy]:
     with Proxy(server.grpc_port) as running:
