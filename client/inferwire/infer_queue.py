@@ -6,11 +6,10 @@ Owns which request is idle and what went wrong since somebody last asked. What a
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -21,6 +20,7 @@ from inferwire.callbacks import CALLBACK_THREADS
 from inferwire.compiled_model import CompiledModel
 from inferwire.infer_request import InferRequest
 from inferwire.names_of_2023 import shares_inputs
+from inferwire.ordered_results import results_in_order
 from inferwire.ov_dict import OVDict
 from inferwire.process import THIS
 from inferwire.request_state import BUSY, FORKED, Run
@@ -185,11 +185,12 @@ class AsyncInferQueue:
         finally:
             self._give_back(at)
 
-    async def map_async(self, inputs: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[OVDict]:
+    def map_async(self, inputs: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[OVDict]:
         """Run an inference on each of the inputs and yield the results in their order; not in openvino.
 
-        Inputs are taken as jobs become free, so that they may be endless. Leaving the loop early, or
-        an error, cancels what is in flight.
+        Inputs are taken as jobs become free and results are, so that they may be endless. An error of theirs, or
+        of an inference, comes after the results before it. It ends the loop, and so does leaving it: what is in
+        flight is cancelled, and a generator that gives the inputs is closed.
 
         Example:
             >>> async for results in queue.map_async({0: image} for image in images):
@@ -202,18 +203,7 @@ class AsyncInferQueue:
             TypeError: As `InferRequest.infer`.
             RuntimeError: As `InferRequest.infer`.
         """
-        started: deque[asyncio.Task[OVDict]] = deque()
-        try:
-            async for each in _asynchronous(inputs):
-                started.append(asyncio.create_task(self.infer_async(each)))
-                if len(started) == len(self):
-                    yield await started.popleft()
-            while started:
-                yield await started.popleft()
-        finally:
-            for task in started:
-                task.cancel()
-            await asyncio.gather(*started, return_exceptions=True)
+        return results_in_order(self.infer_async, inputs, len(self))
 
     def wait_all(self) -> None:
         """Wait until all requests are idle.
@@ -305,15 +295,6 @@ class AsyncInferQueue:
         error, self._error = self._error, None
         if error is not None:
             raise error
-
-
-async def _asynchronous(values: Iterable[Any] | AsyncIterable[Any]) -> AsyncIterator[Any]:
-    if isinstance(values, AsyncIterable):
-        async for value in values:
-            yield value
-    else:
-        for value in values:
-            yield value
 
 
 def _jobs_for(model: CompiledModel) -> int:
