@@ -18,7 +18,8 @@ import pytest
 import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
-from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, Target, TensorSpec
+from inferwire.transport.descriptions import ModelSource
+from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, StoredBox, Target, TensorSpec
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.session_stream import LARGE_BYTES, SessionStream
 from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
@@ -480,3 +481,78 @@ def test_an_answer_to_no_execution_ends_the_session(
     error = outcomes.get(timeout=TIMEOUT_S).error
     assert isinstance(error, ov.InferwireError)
     assert "a result names no execution" in str(error)
+
+
+def freeing(server: ScriptedServer, calls: list[str]) -> Callable[[str, bytes], Callable[..., bytes]]:
+    """Note calls as they are answered. A release takes its time: until another call has come, or would have."""
+    others = threading.Event()
+
+    def release(data: bytes, context: grpc.ServicerContext) -> bytes:
+        others.wait(0.3)
+        others.clear()
+        calls.append("Release")
+        return b""
+
+    def note(name: str, answer: bytes) -> Callable[..., bytes]:
+        def called(data: bytes, context: grpc.ServicerContext) -> bytes:
+            others.set()
+            calls.append(name)
+            return answer
+
+        return called
+
+    server.unary["Release"] = release
+    return note
+
+
+def test_what_nobody_uses_is_freed_before_what_may_need_its_room(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    calls: list[str] = []
+    note = freeing(server, calls)
+    server.unary["Compile"] = note("Compile", models_pb2.CompileResponse(compiled_id="c").SerializeToString())
+    server.unary["Import"] = note("Import", models_pb2.ImportResponse(compiled_id="i").SerializeToString())
+    source = ModelSource(b"sha", b"", ".onnx", {}, {})
+    actions = {
+        "Compile": lambda: transport.compile(source, "CPU", {}, dict),
+        "Import": lambda: transport.import_compiled(b"sha", "CPU", {}, dict),
+        "a sequence": lambda: calls.append(f"a sequence {transport.open_sequence()}"),
+    }
+    submit(transport, SimpleQueue())
+    for action in actions.values():
+        transport.tensors.release(transport.tensors.new_id())
+        action()
+    assert calls == ["Release", "Compile", "Release", "Import", "Release", "a sequence 1"]
+
+
+def test_a_tensor_that_finds_no_room_is_asked_for_again_once_others_are_freed(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    calls: list[str] = []
+
+    def needs_room(data: bytes, context: grpc.ServicerContext) -> bytes:
+        if calls.count("Release") == 0:
+            calls.append("refused")
+            context.set_trailing_metadata(((CODE_METADATA, "TOO_LARGE"),))
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too much")
+        calls.append("made")
+        return b""
+
+    for name in ("CreateTensor", "PutTensor"):
+        freeing(server, calls)
+        server.unary[name] = needs_room
+        with pytest.raises(ov.TooLarge, match="too much"):
+            make(transport, name)
+        assert calls == ["refused", "refused"]
+        calls.clear()
+        transport.tensors.release(transport.tensors.new_id())
+        make(transport, name)
+        assert calls in (["refused", "Release", "made"], ["Release", "made"])
+        calls.clear()
+
+
+def make(transport: GrpcTransport, name: str) -> None:
+    if name == "CreateTensor":
+        transport.tensors.create(transport.tensors.new_id(), F32, (2,))
+    else:
+        transport.tensors.put(StoredBox(1), F32, (2,), DATA)

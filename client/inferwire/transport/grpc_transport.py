@@ -137,10 +137,10 @@ class GrpcTransport:
             self._upload_missing(link, blobs())
             return self._caller.call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse).compiled_id
 
+        self._releases.flush()
         link = self._connection.open()
         response = self._caller.call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse)
         self._compiled.add(link, response.compiled_id, compile_anew)
-        self._releases.start()
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
 
     def query(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
@@ -163,10 +163,10 @@ class GrpcTransport:
             self._upload_missing(link, blobs())
             return self._caller.call_on(link, "ModelService.Import", request, models_pb2.ImportResponse).compiled_id
 
+        self._releases.flush()
         link = self._connection.open()
         response = self._caller.call_on(link, "ModelService.Import", request, models_pb2.ImportResponse)
         self._compiled.add(link, response.compiled_id, import_anew)
-        self._releases.start()
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
 
     def export(self, target: Target) -> bytes:
@@ -202,7 +202,7 @@ class GrpcTransport:
 
     def open_sequence(self) -> int:
         """Give an id for a sequence."""
-        self._releases.start()
+        self._releases.flush()
         return next(self._sequence_ids)
 
     def get_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:

@@ -1,14 +1,17 @@
 """Frees what the garbage collector found unused, in batches and away from the destructors.
 
-Owns one queue and one daemon thread.
+Owns what is to be freed and one daemon thread. Who needs the room asks for it to be freed first.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
+
+from inferwire.process import THIS
 
 
 class Released(NamedTuple):
@@ -25,11 +28,17 @@ class Releases:
 
     def __init__(self, send: Callable[[list[Released]], None]) -> None:
         self._send = send
-        self._queue: SimpleQueue[Released | None] = SimpleQueue()
+        self._queue: SimpleQueue[Released] = SimpleQueue()
+        self._wakes: SimpleQueue[bool] = SimpleQueue()
+        self._sending = threading.Lock()
+        self._pid = THIS.pid
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the thread, once in each process; before the first `put`."""
+        if self._pid != THIS.pid:
+            # The parent's thread may have been sending.
+            self._pid, self._sending = THIS.pid, threading.Lock()
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="inferwire-release", daemon=True)
             self._thread.start()
@@ -37,22 +46,24 @@ class Releases:
     def put(self, released: Released) -> None:
         """Free an id some time soon. Safe to call from a destructor."""
         self._queue.put(released)
+        self._wakes.put(True)
+
+    def flush(self) -> None:
+        """Free what was put until now, and return once that was answered."""
+        self.start()
+        # What somebody else has taken is sent by the time they let go.
+        with self._sending:
+            batch: list[Released] = []
+            with suppress(Empty):
+                while True:
+                    batch.append(self._queue.get_nowait())
+            if batch:
+                self._send(batch)
 
     def stop(self) -> None:
         """Let the thread end once it has sent what is queued. Safe to call from a destructor."""
-        self._queue.put(None)
+        self._wakes.put(False)
 
     def _run(self) -> None:
-        while (batch := self._gather()) is not None:
-            self._send(batch)
-
-    def _gather(self) -> list[Released] | None:
-        batch: list[Released] = []
-        item = self._queue.get()
-        while item is not None:
-            batch.append(item)
-            try:
-                item = self._queue.get_nowait()
-            except Empty:
-                return batch
-        return None
+        while self._wakes.get():
+            self.flush()
