@@ -36,6 +36,7 @@ from inferwire.infer_queue import AsyncInferQueue
 from inferwire.infer_request import InferRequest
 from inferwire.layout import Layout
 from inferwire.model import Model
+from inferwire.model_batch import get_batch, set_batch
 from inferwire.not_offered import missing_attribute
 from inferwire.ov_any import OVAny
 from inferwire.partial_shape import PartialShape
@@ -103,11 +104,13 @@ __all__ = [
     "__version__",
     "compile_model",
     "exceptions",
+    "get_batch",
     "get_version",
     "helpers",
     "layout_helpers",
     "preprocess",
     "properties",
+    "set_batch",
     "shutdown",
     "tensor_from_file",
     "utils",

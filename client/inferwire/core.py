@@ -155,7 +155,7 @@ class Core(PartlyMirrored):
         """
         del config
         files = serialized(model) or read_files(model, weights)
-        return Model(self._transport, files)
+        return Model.of(self._transport, files)
 
     def compile_model(
         self,
@@ -264,7 +264,7 @@ class Core(PartlyMirrored):
             RuntimeError: If the device or a property is not known.
         """
         files = None if isinstance(model, Model) else serialized(model)
-        read = model if files is None else Model(self._transport, files)
+        read = model if files is None else Model.of(self._transport, files)
         if not (isinstance(read, Model) and isinstance(device_name, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
             signature = "(self: Core, model: Model, device_name: str, properties: Mapping[str, object] = {})"
             raise incompatible("query_model", signature, invoked=(self, model, device_name, config))

@@ -30,7 +30,7 @@ _RESHAPE_SIGNATURES = (
 class Model(RuntimeInfo, ReadableModel):
     """A model's ports, with the right to compile it. Mirrors `openvino.Model`.
 
-    Made by `Core.read_model`.
+    Made by `Core.read_model`; its constructor, which builds graphs in openvino, refuses to.
 
     Differs from OpenVINO: the graph is on the server, so that ports and the nodes behind them can be read, inputs
     reshaped and preprocessing built in, and nothing else edited; a model that left its `with` block can still be used.
@@ -41,13 +41,29 @@ class Model(RuntimeInfo, ReadableModel):
         >>> compiled = core.compile_model(model, "CPU")
     """
 
-    def __init__(self, transport: Transport, files: ModelFiles) -> None:
-        self._transport = transport
-        self._files = files
-        self._reshape: Mapping[str, PartialShape] = {}
-        self._preprocessing: tuple[Preprocessing, ...] = ()
-        super().__init__("", (), ())
-        self._friendly_name = self._describe({}, ()).name
+    _transport: Transport
+    _files: ModelFiles
+    _reshape: Mapping[str, PartialShape]
+    _preprocessing: tuple[Preprocessing, ...]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        del args, kwargs
+        refuse("building a graph with openvino.Model()")
+
+    @classmethod
+    def of(
+        cls,
+        transport: Transport,
+        files: ModelFiles,
+        reshape: Mapping[str, PartialShape] | None = None,
+        preprocessing: tuple[Preprocessing, ...] = (),
+    ) -> Model:
+        """Make one of files; for the SDK's own use, not in openvino."""
+        model = object.__new__(cls)
+        ReadableModel.__init__(model, "", (), ())
+        model._transport, model._files = transport, files
+        model._friendly_name = model._describe(reshape or {}, preprocessing).name
+        return model
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
         del memo
@@ -65,10 +81,10 @@ class Model(RuntimeInfo, ReadableModel):
         Raises:
             RuntimeError: If no server answers.
         """
-        clone = Model(self._transport, self._files)
-        if self._reshape or self._preprocessing:
-            clone._describe(self._reshape, self._preprocessing, are_new=True)
-        clone._friendly_name = self._friendly_name
+        clone = Model.of(self._transport, self._files, self._reshape, self._preprocessing)
+        clone.friendly_name = self._friendly_name
+        for own, other in zip((*self._inputs, *self._outputs), (*clone.inputs, *clone.outputs), strict=True):
+            other.node.layout = own.node.layout
         return clone
 
     def reshape(self, *args: Any, **kwargs: Any) -> None:

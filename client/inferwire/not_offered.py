@@ -33,10 +33,8 @@ TOP_LEVEL = frozenset(
         "VAContext",
         "VASurfaceTensor",
         "convert_model",
-        "get_batch",
         "save_model",
         "serialize",
-        "set_batch",
     }
 )
 """Other names of the openvino module that programs look for and do not find here."""

@@ -28,6 +28,14 @@ def test_a_member_of_openvino_that_is_not_there_yet_says_so(kind: str, name: str
         getattr(model, name)
 
 
+def test_a_graph_is_not_built_here() -> None:
+    for arguments in ((), ([], [], "x")):
+        with pytest.raises(
+            RuntimeError, match=r"building a graph with openvino\.Model\(\) is not offered by this version"
+        ):
+            inferwire.Model(*arguments)
+
+
 def test_any_other_member_is_an_ordinary_error(transport: Any) -> None:
     model = inferwire.Core(transport=transport).read_model(b"<net/>")
     assert not hasattr(model, "nonsense")
