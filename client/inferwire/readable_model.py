@@ -163,13 +163,6 @@ class ReadableModel:
             raise RuntimeError("get_result() must be called on a Model with exactly one result.")
         return self._outputs[0].node
 
-    def get_ordered_ops(self) -> Sequence[Node]:
-        """Give the nodes, of which parameters and results are known here.
-
-        Differs from OpenVINO: what is between them is not there.
-        """
-        return [*self.parameters, *self.results]
-
     def get_parameter_index(self, parameter: Node) -> int:
         """Give the position of the input that a node is behind; -1 where it is behind none."""
         return _index_of(parameter, self.parameters)

@@ -57,9 +57,6 @@ ASKED: dict[str, Callable[[Any, Any], object]] = {
         model.input().node.output(0).get_any_name(),
         len(model.input().node.outputs()),
     ],
-    "ends of the graph": lambda ov, model: {
-        node.get_friendly_name() for node in model.get_ordered_ops() if node.get_type_name() == "Parameter"
-    },
     "rt_info": lambda ov, model: list(model.get_rt_info())[1:],
     "rt_info below": lambda ov, model: sorted(model.get_rt_info()["model_info"]),
     "rt_info's values": lambda ov, model: [
