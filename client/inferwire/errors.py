@@ -158,6 +158,11 @@ def error_of(code: Code | None, message: str, retry_after_s: float | None = None
     return kind(message, retry_after_s)
 
 
+def lost_under_way(error: ServerUnavailable) -> ServerUnavailable:
+    """Say of an inference that was sent that nobody knows what became of it."""
+    return ServerUnavailable(f"the connection was lost while the inference was under way, which may have run: {error}")
+
+
 def tensor_lost(address: str, error: TensorLost) -> TensorLost:
     """Say what to do where the server at an address does not have a tensor any more."""
     return TensorLost(

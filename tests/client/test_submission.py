@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from inferwire.errors import InferenceFailed, ServerUnavailable
-from inferwire.transport.executions import ExecutionHeader, Outcome, Target
+from inferwire.errors import InferenceFailed, ServerUnavailable, ShuttingDown
+from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, Target
 from inferwire.transport.submission import Retries, Submission
 
 HEADER = ExecutionHeader(Target("double", is_served=True), ())
 LINK: Any = object()
 LOST = Outcome(error=ServerUnavailable("gone"))
+UNDER_WAY = "the connection was lost while the inference was under way, which may have run: "
+TIMEOUT_S = 10
 
 
 class Client:
@@ -20,15 +24,24 @@ class Client:
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
+        self.outcome: SimpleQueue[Outcome] = SimpleQueue()
         self.sent: list[Submission] = []
         self.taken_back: list[object] = []
         self.retries = Retries(self.send, lambda lost: lost)
-        self.submission = Submission(HEADER, (), self.outcomes.append, self.retries)
+        self.submission = Submission(HEADER, (), self.take, self.retries)
+
+    def take(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        self.outcome.put(outcome)
 
     def send(self, link: Any, submission: Submission) -> Any:
         del link
         self.sent.append(submission)
         return self.taken_back.append
+
+    def error(self) -> str:
+        """Wait for the one outcome, and give its text."""
+        return str(self.outcome.get(timeout=TIMEOUT_S).error)
 
 
 @pytest.fixture
@@ -57,3 +70,46 @@ def test_what_comes_of_one_that_was_given_up_is_told_to_nobody(client: Client, o
     client.submission.cancel()
     client.submission.take(outcome)
     assert client.outcomes == []
+
+
+def nobody_there(client: Client) -> None:
+    """Let no server be found where one is looked for again."""
+
+    def search(lost: object) -> Any:
+        raise ServerUnavailable("nobody answers")
+
+    client.submission = Submission(HEADER, (), client.take, Retries(client.send, search))
+
+
+def test_one_that_was_lost_under_way_says_that_it_may_have_run(client: Client) -> None:
+    nobody_there(client)
+    client.submission.send(client.send, LINK)
+    client.submission.take(LOST)
+    assert client.error() == UNDER_WAY + "nobody answers"
+
+
+def test_one_that_may_be_sent_once_says_so_as_well(client: Client) -> None:
+    header = replace(HEADER, sequence=SequenceMark(1, is_start=False))
+    assert not header.is_retryable
+    client.submission = Submission(header, (), client.take, client.retries)
+    client.submission.send(client.send, LINK)
+    client.submission.fail(LOST)
+    assert client.error() == UNDER_WAY + "gone"
+
+
+def test_one_that_was_never_sent_does_not(client: Client) -> None:
+    nobody_there(client)
+
+    def send(link: Any, submission: Submission) -> Any:
+        submission.fail(LOST)  # as a stream does that has ended meanwhile
+        return client.send(link, submission)
+
+    client.submission.send(send, LINK)
+    assert client.error() == "nobody answers"
+
+
+def test_one_that_was_refused_does_not(client: Client) -> None:
+    nobody_there(client)
+    client.submission.send(client.send, LINK)
+    client.submission.fail(Outcome(error=ShuttingDown("draining")))
+    assert client.error() == "nobody answers"

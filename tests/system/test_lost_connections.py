@@ -83,7 +83,7 @@ def test_what_a_killed_server_had_in_flight_is_run_by_its_successor(port: int, s
         server.process.kill()
         server.process.wait(TIMEOUT_S)
         # Nobody listens there now: it was tried again, once, and the wait ends.
-        with pytest.raises(ov.ServerUnavailable):
+        with pytest.raises(ov.ServerUnavailable, match="was under way, which may have run: no inferwire server"):
             request.wait()
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from inferwire.errors import InferwireError
+from inferwire.errors import InferwireError, ServerUnavailable, lost_under_way
 from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
 from inferwire.transport.executions import ExecutionHeader, Outcome, WireBytes
@@ -32,6 +32,7 @@ class Submission(StreamExecution):
     link: Link | None = None
     _undo: Undo | None = None
     _is_given_up = False
+    _may_have_run = False
 
     def __init__(
         self,
@@ -69,10 +70,21 @@ class Submission(StreamExecution):
         retries, self._retries = self._retries, None
         if self._is_given_up:
             return
+        # One that finds its stream at its end fails while it is sent, and was not.
+        if isinstance(outcome.error, ServerUnavailable) and self._undo is not None:
+            self._may_have_run = True
         if retries is not None and self.header.is_retryable and isinstance(outcome.error, LOST):
             retries.put(self)
         else:
-            self.deliver(outcome)
+            self.end(outcome)
+
+    def end(self, outcome: Outcome) -> None:
+        """End it with an error."""
+        if self._is_given_up:
+            return
+        if self._may_have_run and isinstance(outcome.error, ServerUnavailable):
+            outcome = Outcome(error=lost_under_way(outcome.error))
+        self.deliver(outcome)
 
     def cancel(self) -> None:
         """Drop the outcome and tell the server. Safe to call from a destructor."""
@@ -134,12 +146,12 @@ class Retries:
 
     def _send_again(self, submission: Submission, link: Link | InferwireError) -> None:
         if isinstance(link, InferwireError):
-            submission.fail(Outcome(error=link))
+            submission.end(Outcome(error=link))
             return
         try:
             submission.send(self._send, link)
         except InferwireError as error:
-            submission.fail(Outcome(error=error))
+            submission.end(Outcome(error=error))
         except Exception as error:  # noqa: BLE001 - whoever waits for the execution must hear of it
             bug = InferwireError(f"sending the execution again failed: {error!r}; this is a bug")
-            submission.fail(Outcome(error=bug))
+            submission.end(Outcome(error=bug))
