@@ -598,19 +598,23 @@ class SessionHello(_message.Message):
 
     CLIENT_FIELD_NUMBER: _builtins.int
     SESSION_ID_FIELD_NUMBER: _builtins.int
+    SERVER_EPOCH_FIELD_NUMBER: _builtins.int
     client: _builtins.str
     """The client and its version, for the server's log."""
     session_id: _builtins.str
     """Resume this session while its lease lasts; empty to open a new one."""
+    server_epoch: _builtins.str
+    """The epoch of the server that is meant: any other refuses. Empty for whichever it is; not on a plain socket."""
     def __init__(
         self,
         *,
         client: _builtins.str = ...,
         session_id: _builtins.str = ...,
+        server_epoch: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "server_epoch", b"server_epoch", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -627,6 +631,7 @@ class SessionWelcome(_message.Message):
     LEASE_S_FIELD_NUMBER: _builtins.int
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
     SERVER_FIELD_NUMBER: _builtins.int
+    SOCKET_PORT_FIELD_NUMBER: _builtins.int
     server_epoch: _builtins.str
     """Changes with every start of the server; what a session held before is gone."""
     session_id: _builtins.str
@@ -637,6 +642,8 @@ class SessionWelcome(_message.Message):
     """The largest message the server takes, in bytes."""
     server: _builtins.str
     """The server and its version."""
+    socket_port: _builtins.int
+    """The port of the same host at which the stream's messages may be carried by a plain socket; 0 for none."""
     def __init__(
         self,
         *,
@@ -645,10 +652,11 @@ class SessionWelcome(_message.Message):
         lease_s: _builtins.float = ...,
         max_message_bytes: _builtins.int = ...,
         server: _builtins.str = ...,
+        socket_port: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_s", b"lease_s", "max_message_bytes", b"max_message_bytes", "server", b"server", "server_epoch", b"server_epoch", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_s", b"lease_s", "max_message_bytes", b"max_message_bytes", "server", b"server", "server_epoch", b"server_epoch", "session_id", b"session_id", "socket_port", b"socket_port"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,139 @@
+"""A session's messages on a plain socket, where there is no HTTP/2 to say where each begins.
+
+A connection begins with the preface, at the port that otherwise speaks HTTP. What follows are frames, both ways: a
+header, and as many bytes as it says. The client's first is a message with a hello, the server's first one the welcome
+or the end.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+import numpy as np
+
+PREFACE = b"inferwire session 1\r\n\r\n"
+"""What a client says first. As HTTP it is malformed, so that a server that does not know it refuses it at once."""
+
+_HEADER = Struct("<II")
+"""The kind of a frame, and how many bytes follow."""
+
+SCRATCH_BYTES = 1 << 16
+"""How much is received at once where no frame has begun that has more."""
+
+
+class Kind(IntEnum):
+    """What a frame is. None of the numbers are what other protocols begin with."""
+
+    MESSAGE = 0x01495746
+    """A `SessionRequest` or `SessionResponse`."""
+    END = 0x02495746
+    """That nothing follows: empty if all was said, or an `Error` that says why not."""
+    PING = 0x03495746
+    """A question whether the peer is there; empty."""
+    PONG = 0x04495746
+    """That it is; empty."""
+
+
+_KINDS = {int(kind): kind for kind in Kind}
+
+
+class MalformedFrame(ValueError):
+    """What was received is no frame."""
+
+
+class Frame(NamedTuple):
+    """A frame that has come. What of it is a view stays as it is, as long as somebody holds it."""
+
+    kind: Kind
+    content: bytes | memoryview
+
+
+def header(kind: Kind, byte_size: int) -> bytes:
+    """Write what stands before a frame's content."""
+    return _HEADER.pack(kind, byte_size)
+
+
+def frame(kind: Kind, content: bytes = b"") -> bytes:
+    """Write a small frame."""
+    return _HEADER.pack(kind, len(content)) + content
+
+
+def scratch() -> memoryview:
+    """Make room to receive in. Readers that take turns may share it: they leave nothing in it."""
+    return memoryview(np.empty(SCRATCH_BYTES, np.uint8))
+
+
+class FrameReader:
+    """Cuts what a socket receives into frames. Large ones are received where they stay, and are never copied.
+
+    Args:
+        room: Where to receive what is not the rest of a frame that has begun; see `scratch`.
+        most_bytes: How many bytes a frame may have.
+    """
+
+    __slots__ = ("_body", "_filled", "_head", "_kind", "_scratch", "most_bytes")
+
+    def __init__(self, room: memoryview, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self._scratch = room
+        self._head = b""
+        self._kind = Kind.MESSAGE
+        self._body: memoryview | None = None
+        self._filled = 0
+
+    def __repr__(self) -> str:
+        return f"<FrameReader: {self._filled} bytes of a frame>"
+
+    def room(self) -> memoryview:
+        """Give where to receive what comes next. Whatever was there is overwritten."""
+        if self._body is not None:
+            return self._body[self._filled :]
+        begun = len(self._head)
+        self._scratch[:begun] = self._head
+        return self._scratch[begun:]
+
+    def received(self, count: int) -> list[Frame]:
+        """Take so many bytes that were received in the room, and give the frames that are complete.
+
+        Raises:
+            MalformedFrame: If they are no frame, or of one with more bytes than may be.
+        """
+        if self._body is not None:
+            self._filled += count
+            if self._filled < len(self._body):
+                return []
+            content, self._body, self._filled = self._body, None, 0
+            return [Frame(self._kind, content)]
+        return self._cut(len(self._head) + count)
+
+    def _cut(self, end: int) -> list[Frame]:
+        """Cut the first bytes of the scratch into frames, and keep what one that is not complete has of them."""
+        frames: list[Frame] = []
+        received, at = self._scratch, 0
+        while end - at >= _HEADER.size:
+            kind, byte_size = self._read_header(at)
+            at += _HEADER.size
+            if byte_size > end - at:
+                self._begin(kind, byte_size, received[at:end])
+                at = end
+            else:
+                frames.append(Frame(kind, bytes(received[at : at + byte_size])))
+                at += byte_size
+        self._head = bytes(received[at:end])
+        return frames
+
+    def _read_header(self, at: int) -> tuple[Kind, int]:
+        number, byte_size = _HEADER.unpack_from(self._scratch, at)
+        kind = _KINDS.get(number)
+        if kind is None:
+            raise MalformedFrame(f"a frame begins with {bytes(self._scratch[at : at + 8])!r}, expected a known kind")
+        if byte_size > self.most_bytes:
+            raise MalformedFrame(f"a frame has {byte_size} bytes, expected at most {self.most_bytes}")
+        return kind, byte_size
+
+    def _begin(self, kind: Kind, byte_size: int, begun: memoryview) -> None:
+        body = memoryview(np.empty(byte_size, np.uint8))
+        self._kind, self._body, self._filled = kind, body, len(begun)
+        body[: len(begun)] = begun
