@@ -62,7 +62,7 @@ def frame(kind: Kind, content: bytes = b"") -> bytes:
 
 def scratch() -> memoryview:
     """Make room to receive in. Readers that take turns may share it: they leave nothing in it."""
-    return memoryview(np.empty(SCRATCH_BYTES, np.uint8))
+    return np.empty(SCRATCH_BYTES, np.uint8).data
 
 
 class FrameReader:
@@ -134,6 +134,6 @@ class FrameReader:
         return kind, byte_size
 
     def _begin(self, kind: Kind, byte_size: int, begun: memoryview) -> None:
-        body = memoryview(np.empty(byte_size, np.uint8))
+        body = np.empty(byte_size, np.uint8).data
         self._kind, self._body, self._filled = kind, body, len(begun)
         body[: len(begun)] = begun

@@ -67,7 +67,7 @@ def field(number: int, content: bytes) -> bytes:
     return _lead(number, len(content)) + content
 
 
-def split(message_type: type[M], data: bytes, raw_field: int) -> tuple[M, Sequence[memoryview | bytes]]:
+def split(message_type: type[M], data: bytes | memoryview, raw_field: int) -> tuple[M, Sequence[memoryview | bytes]]:
     """Parse a message, and give its tensors' bytes without copying large ones.
 
     Raises:
@@ -75,7 +75,7 @@ def split(message_type: type[M], data: bytes, raw_field: int) -> tuple[M, Sequen
     """
     try:
         if len(data) <= SMALL_MESSAGE:
-            message = message_type.FromString(data)
+            message = message_type.FromString(bytes(data))
             name = message_type.DESCRIPTOR.fields_by_number[raw_field].name
             return message, getattr(message, name)[:]
         header, buffers = _cut(data, raw_field)
@@ -86,7 +86,7 @@ def split(message_type: type[M], data: bytes, raw_field: int) -> tuple[M, Sequen
         ) from error
 
 
-def _cut(data: bytes, raw_field: int) -> tuple[bytes, list[memoryview]]:
+def _cut(data: bytes | memoryview, raw_field: int) -> tuple[bytes, list[memoryview]]:
     """Take one field's entries off a message's top level; IndexError where the message is cut short."""
     view = memoryview(data)
     kept: list[memoryview] = []
@@ -104,7 +104,7 @@ def _cut(data: bytes, raw_field: int) -> tuple[bytes, list[memoryview]]:
     return b"".join(kept), buffers
 
 
-def _skip(data: bytes, at: int, wire_type: int) -> tuple[int, int]:
+def _skip(data: bytes | memoryview, at: int, wire_type: int) -> tuple[int, int]:
     """Give where a field's content starts and ends."""
     if wire_type == _VARINT:
         return at, _decode_varint(data, at)[1]
@@ -119,7 +119,7 @@ def _skip(data: bytes, at: int, wire_type: int) -> tuple[int, int]:
     return at, at + length
 
 
-def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
+def _decode_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     value, shift = 0, 0
     while True:
         byte = data[at]

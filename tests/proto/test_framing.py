@@ -66,6 +66,14 @@ def test_a_large_buffer_is_a_view_of_the_message() -> None:
     assert raw.obj is message
 
 
+@given(buffers)
+def test_a_message_that_is_a_view_is_split_as_its_bytes_are(parts: list[bytes]) -> None:
+    whole = join(parts)
+    header, raw = framing.split(InferRequest, memoryview(bytearray(whole)), RAW_FIELD)
+    assert [bytes(part) for part in raw] == parts
+    assert header.execution == HEADER.execution
+
+
 @pytest.mark.parametrize("size", [10, SMALL_MESSAGE])
 def test_a_message_cut_short_is_malformed(size: int) -> None:
     with pytest.raises(MalformedMessage, match=r"are not a message of type inferwire\.v1\.InferRequest"):

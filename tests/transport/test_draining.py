@@ -8,7 +8,7 @@ import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.draining import Drain
 
 
 def test_a_server_is_busy_while_calls_run_and_for_a_second_after() -> None:

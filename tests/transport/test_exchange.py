@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.exchange import Exchange
 
 

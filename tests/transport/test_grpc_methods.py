@@ -14,7 +14,7 @@ from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.inferwire.v1 import devices_pb2 as pb
 from inferwire_server.errors import ServingError
 from inferwire_server.service.refusals import Refusals
-from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.methods import Guard, Service, generic_handler
 from inferwire_server.transport.rpc.status import RETRY_AFTER_METADATA
 

@@ -16,7 +16,7 @@ from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2,
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
-from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions
 from inferwire_server.transport.rpc.inference_calls import InferenceCalls
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.rpc.outbox import Outbox, Running
+from inferwire_server.transport.rpc.session_call import OutgoingResults
+from inferwire_server.transport.session.outbox import Outbox, Running
 
 
 def ended(inference_s: float = 0.0001, byte_size: int = 4) -> Job:
@@ -57,8 +60,10 @@ async def test_a_result_that_took_long_is_sent_at_once() -> None:
 async def test_a_tiny_result_waits_for_slow_ones_only_for_a_moment() -> None:
     outbox = with_running(4)
     outbox.put((0,), ended())
-    while not outbox.is_ready:
-        await outbox.wait()
+    due = asyncio.Event()
+    outbox.on_ready = due.set
+    await due.wait()
+    assert outbox.is_ready
     assert ids(outbox.take()) == [0]
     outbox.put((1,), ended())
     assert not outbox.is_ready
@@ -82,12 +87,25 @@ async def test_a_result_over_the_limit_becomes_an_error() -> None:
 
 async def test_a_reader_waits_while_too_much_waits_to_be_sent() -> None:
     outbox = with_running(2)
+    outgoing = OutgoingResults(outbox)
     outbox.put((0,), ended(byte_size=65 << 20))
-    room = outbox.has_room()
-    assert room.send(None) is not None
-    outbox.take()
-    await outbox.has_room()
-    room.close()
+    assert not outbox.has_room
+    room = asyncio.ensure_future(outgoing.has_room())
+    await asyncio.sleep(0)
+    assert not room.done()
+    outgoing.take()
+    await room
+    assert outbox.has_room
+
+
+async def test_whoever_takes_from_it_hears_of_what_is_ready_and_of_nothing_else() -> None:
+    heard: list[bool] = []
+    outbox = with_running(4)
+    outbox.on_ready = lambda: heard.append(outbox.is_ready)
+    outbox.put((0,), ended())
+    assert heard == []
+    outbox.put((1,), ended())
+    assert heard == [True]
 
 
 async def test_the_repr_counts() -> None:

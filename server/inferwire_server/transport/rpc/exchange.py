@@ -8,7 +8,7 @@ from typing import Protocol
 
 import grpc
 
-from inferwire_server.transport.rpc.draining import Drain, shutting_down
+from inferwire_server.transport.draining import Drain, shutting_down
 from inferwire_server.transport.rpc.status import Context
 
 

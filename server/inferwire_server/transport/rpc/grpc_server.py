@@ -18,11 +18,11 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
 from inferwire_server.service import Services
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.listening import CannotListen, reason_not_to_listen, require_free
 from inferwire_server.transport.oip_stubs import grpc_service_pb2
 from inferwire_server.transport.rpc import health_calls, inference_calls, oip_calls, state_calls, tensor_calls
 from inferwire_server.transport.rpc.device_calls import DeviceCalls
-from inferwire_server.transport.rpc.draining import Drain
 from inferwire_server.transport.rpc.health_calls import HealthCalls
 from inferwire_server.transport.rpc.inference_calls import InferenceCalls
 from inferwire_server.transport.rpc.methods import Around, Guard, RawCall, Service, generic_handler, raw_handler

@@ -10,7 +10,7 @@ from grpc_health.v1 import health_pb2 as pb
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.service import HealthService
-from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.status import Context
 
 _SERVING = pb.HealthCheckResponse.SERVING

@@ -11,12 +11,14 @@ from inferwire_server.core.job import Job, JobState
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import Inference
+from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.refusing import too_large
 from inferwire_server.transport.rpc.caller import named_session
-from inferwire_server.transport.rpc.draining import Drain
-from inferwire_server.transport.rpc.session_stream import SessionStream
-from inferwire_server.transport.rpc.status import Context, too_large
+from inferwire_server.transport.rpc.session_call import SessionCall
+from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.rpc.v1_codec import encode_error, encode_result
 from inferwire_server.transport.rpc.v1_plans import decode_execution
+from inferwire_server.transport.session.stream import SessionTerms
 
 RAW_CALLS = frozenset({"Infer", "StartAsync", "GetResult", "Session"})
 """The calls whose messages hold tensors."""
@@ -77,7 +79,7 @@ class InferenceCalls:
 
     async def session(self, _: object, context: Context) -> None:
         """Carry many executions on one stream."""
-        await SessionStream(self._services, self._drain, context, self._max_message_bytes).run()
+        await SessionCall(self._services, self._drain, context, SessionTerms(self._max_message_bytes)).run()
 
     def _inference(self, message_type: _Request, data: bytes, context: Context) -> Inference:
         request, raw = framing.split(message_type, data, framing.RAW_FIELD)

@@ -20,8 +20,9 @@ from google.protobuf.message_factory import GetMessageClass
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, bug
 from inferwire_server.service.refusals import Face, Refusals
-from inferwire_server.transport.rpc.draining import Drain
-from inferwire_server.transport.rpc.status import Context, abort, as_serving_error
+from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.refusing import as_serving_error
+from inferwire_server.transport.rpc.status import Context, abort
 
 Call: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
 """Takes the request and the context and gives the answer. One that streams requests gets an iterator of

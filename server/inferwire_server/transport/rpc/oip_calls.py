@@ -16,8 +16,9 @@ from inferwire_server.transport import (
     oip_statistics,
     oip_tracing,
 )
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
-from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.refusing import too_large
 from inferwire_server.transport.rpc.oip_codec import encode_answer, split_request
 from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata, encode_regions
 from inferwire_server.transport.rpc.oip_plans import plan_of
@@ -29,7 +30,7 @@ from inferwire_server.transport.rpc.oip_settings import (
     encode_trace_settings,
 )
 from inferwire_server.transport.rpc.oip_stream import OipStream
-from inferwire_server.transport.rpc.status import Context, too_large
+from inferwire_server.transport.rpc.status import Context
 
 RAW_CALLS = frozenset({"ModelInfer", "ModelStreamInfer"})
 """The calls whose messages hold tensors."""

@@ -14,9 +14,10 @@ from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
 from inferwire_server.transport import oip
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.oip import OipCall
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
-from inferwire_server.transport.rpc.draining import Drain
+from inferwire_server.transport.refusing import as_serving_error, too_large
 from inferwire_server.transport.rpc.exchange import Exchange
 from inferwire_server.transport.rpc.oip_codec import (
     encode_answer,
@@ -25,7 +26,7 @@ from inferwire_server.transport.rpc.oip_codec import (
     split_request,
 )
 from inferwire_server.transport.rpc.oip_plans import plan_of
-from inferwire_server.transport.rpc.status import Context, as_serving_error, too_large
+from inferwire_server.transport.rpc.status import Context
 
 _MOST_WAITING = 256
 """How many requests may be on their way before the stream reads no more."""

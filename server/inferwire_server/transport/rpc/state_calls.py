@@ -11,8 +11,9 @@ from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, W
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
+from inferwire_server.transport.refusing import too_large
 from inferwire_server.transport.rpc.caller import session_of
-from inferwire_server.transport.rpc.status import Context, too_large
+from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.rpc.v1_codec import decode_sequence, decode_target, decode_tensor
 
 RAW_CALLS = frozenset({"GetStates", "SetStates"})

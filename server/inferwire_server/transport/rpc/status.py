@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from secrets import token_hex
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
-import structlog
-from google.protobuf.message import DecodeError
 
 from inferwire_proto.errors import CODE_METADATA, Code
-from inferwire_proto.framing import MalformedMessage
-from inferwire_server.errors import ServingError, invalid_input
-
-log = structlog.stdlib.get_logger()
+from inferwire_server.errors import ServingError
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
@@ -39,26 +33,6 @@ def trailers_of(error: ServingError) -> tuple[tuple[str, str], ...]:
     if error.retry_after_s is None:
         return trailers
     return (*trailers, (RETRY_AFTER_METADATA, f"{error.retry_after_s:g}"))
-
-
-def as_serving_error(error: Exception) -> ServingError:
-    """Turn whatever a call raised into what its caller is told; a bug into an id that the log explains."""
-    if isinstance(error, ServingError):
-        return error
-    if isinstance(error, MalformedMessage | DecodeError):
-        return invalid_input(str(error))
-    bug_id = token_hex(4)
-    log.error("bug in a gRPC call", id=bug_id, exc_info=error)
-    return ServingError(Code.INTERNAL, f"a bug in the server; its log has more under id {bug_id}")
-
-
-def too_large(byte_size: int, limit: int) -> ServingError:
-    """Refuse an answer that is no message any more."""
-    return ServingError(
-        Code.TOO_LARGE,
-        f"the answer has {byte_size} bytes, at most {limit} fit in a message; ask for fewer outputs, "
-        "or start the server with a larger --max-grpc-message-mb",
-    )
 
 
 async def abort(context: Context, error: ServingError) -> NoReturn:

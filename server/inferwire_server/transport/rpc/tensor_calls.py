@@ -10,8 +10,9 @@ from inferwire_server.core.loans import Loan
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import StoredTensor
+from inferwire_server.transport.refusing import too_large
 from inferwire_server.transport.rpc.caller import require_same_host, session_of
-from inferwire_server.transport.rpc.status import Context, too_large
+from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.rpc.v1_codec import decode_stored, decode_tensor
 
 RAW_CALLS = frozenset({"PutTensor", "GetTensor"})

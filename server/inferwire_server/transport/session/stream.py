@@ -1,17 +1,16 @@
 """One client's stream: executions in, results out, as many of either in a message as there are.
 
 What comes is admitted at once; what has ended waits in the outbox until it is sent. Whatever
-becomes of an execution is a result; only what cannot be read at all ends the stream.
+becomes of an execution is a result; only what cannot be read at all ends the stream. It knows
+messages, and nothing of how they are carried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from time import monotonic
 from typing import NamedTuple
-
-import grpc
 
 from inferwire_proto import framing
 from inferwire_proto.errors import Code
@@ -21,13 +20,14 @@ from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
-from inferwire_server.transport.rpc.draining import Drain
-from inferwire_server.transport.rpc.exchange import Exchange
-from inferwire_server.transport.rpc.outbox import Outbox, Running
-from inferwire_server.transport.rpc.status import Context, as_serving_error
+from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rpc.v1_plans import Plans, Raw, count_sent
+from inferwire_server.transport.session.outbox import Outbox, Running
 
 _CANCELLED = "the client cancelled the execution"
+
+_LONGEST_EPOCH = 64
+"""How much of what a client takes for an epoch is said back to it."""
 
 
 class _Arrival(NamedTuple):
@@ -37,65 +37,106 @@ class _Arrival(NamedTuple):
     is_alone: bool
 
 
-class SessionStream:
-    """One open stream, from the hello to its end."""
+@dataclass(frozen=True, slots=True)
+class SessionTerms:
+    """What a stream's carrier has to say.
 
-    def __init__(self, services: Services, drain: Drain, context: Context, max_message_bytes: int) -> None:
+    Attributes:
+        max_message_bytes: The largest message it carries.
+        socket_port: Where a plain socket may carry the messages instead; 0 for nowhere.
+        must_name_server: Whether the client has to say which server it means: it may have reached another.
+    """
+
+    max_message_bytes: int
+    socket_port: int = 0
+    must_name_server: bool = False
+
+
+class SessionStream:
+    """One open stream, from the hello to its end.
+
+    Attributes:
+        outbox: What is to be sent; whoever carries the messages takes it from there.
+    """
+
+    def __init__(self, services: Services, terms: SessionTerms) -> None:
         self._services = services
-        self._drain = drain
-        self._context = context
-        self._outbox = Outbox(max_message_bytes, services.inference.answered)
-        self._max_message_bytes = max_message_bytes
+        self._terms = terms
+        self.outbox = Outbox(terms.max_message_bytes, services.inference.answered)
         self._session: Session | None = None
         self._plans = Plans(None)
 
     def __repr__(self) -> str:
-        return f"<SessionStream of {self._session!r}: {self._outbox!r}>"
+        return f"<SessionStream of {self._session!r}: {self.outbox!r}>"
 
-    async def run(self) -> None:
-        """Serve the stream until either side ends it.
+    @property
+    def is_open(self) -> bool:
+        """Whether it has begun and not ended."""
+        return self._session is not None
+
+    def begin(self, data: bytes | memoryview, received_at: float) -> bytes:
+        """Take the first message, which opens or resumes a session, and give the welcome.
 
         Raises:
-            ServingError: Why this side ended it.
+            ServingError: Why there is none.
+            MalformedMessage: If the data is no message.
         """
-        data = await self._context.read()
-        if data is grpc.aio.EOF:
-            raise invalid_input("the stream ended before its first message, expected one with a hello")
-        received_at = monotonic()
         message, raw = framing.split(pb.SessionRequest, data, framing.RAW_FIELD)
         session = self._open(message)
-        try:
-            await self._context.write(self._welcome(session))
-            self._take(message, raw, received_at)
-            await Exchange(self._context, self._drain, self._outbox, self._receive).run()
-        finally:
-            for job, _ in tuple(self._outbox.running.values()):
-                self._services.inference.cancel(job, "the session's stream has ended")
-            self._services.sessions.detach(session)
+        welcome = self._welcome(session)
+        self._take(message, raw, received_at)
+        return welcome
+
+    def receive(self, data: bytes | memoryview, received_at: float) -> None:
+        """Take another message.
+
+        Raises:
+            ServingError: Why the stream cannot go on.
+            MalformedMessage: If the data is no message.
+        """
+        self._take(*framing.split(pb.SessionRequest, data, framing.RAW_FIELD), received_at)
+
+    def end(self) -> None:
+        """Cancel what runs, and leave the session, if there is one."""
+        session, self._session = self._session, None
+        if session is None:
+            return
+        for job, _ in tuple(self.outbox.running.values()):
+            self._services.inference.cancel(job, "the session's stream has ended")
+        self._services.sessions.detach(session)
 
     def _open(self, message: pb.SessionRequest) -> Session:
         if not message.HasField("hello"):
             raise invalid_input("the stream's first message has no hello")
         hello = message.hello
+        self._check_server(hello.server_epoch)
         message.ClearField("hello")
         self._session = self._services.sessions.attach(hello.session_id, hello.client)
         self._plans = Plans(self._session)
         return self._session
 
+    def _check_server(self, named: str) -> None:
+        """Refuse a client that means another server."""
+        if named and named != self._services.health.identity.epoch:
+            raise ServingError(
+                Code.SESSION_EXPIRED,
+                f"the hello is for the server of epoch '{named[:_LONGEST_EPOCH]}', but another one answers here: "
+                "it has restarted, or the address leads to several",
+            )
+        if not named and self._terms.must_name_server:
+            raise invalid_input("the hello has no server_epoch, expected the one that the server was welcomed with")
+
     def _welcome(self, session: Session) -> bytes:
         identity = self._services.health.identity
         welcome = pb.SessionWelcome(
             server_epoch=identity.epoch,
+            socket_port=self._terms.socket_port,
             session_id=session.id,
             lease_s=self._services.sessions.lease_s,
-            max_message_bytes=self._max_message_bytes,
+            max_message_bytes=self._terms.max_message_bytes,
             server=f"{identity.name} {identity.version}",
         )
         return pb.SessionResponse(welcome=welcome).SerializeToString()
-
-    def _receive(self, data: bytes) -> None:
-        received_at = monotonic()
-        self._take(*framing.split(pb.SessionRequest, data, framing.RAW_FIELD), received_at)
 
     def _take(self, message: pb.SessionRequest, raw: Raw, received_at: float) -> None:
         """Admit a message's executions, then carry out its cancels."""
@@ -120,7 +161,7 @@ class SessionStream:
         ids = tuple(execution.ids)
         if not ids:
             raise invalid_input("an execution on the stream has no id, by which its result could be known")
-        if len(set(ids)) < len(ids) or not self._outbox.running.keys().isdisjoint(ids):
+        if len(set(ids)) < len(ids) or not self.outbox.running.keys().isdisjoint(ids):
             raise invalid_input(f"an id of executions {ids} is in use, expected ids that no running execution has")
         execution.ClearField("ids")
         if len(ids) == 1 or not self._start_stack(ids, execution, raw, arrival):
@@ -157,24 +198,24 @@ class SessionStream:
     def _submit(self, ids: tuple[int, ...], submit: Callable[[Callable[[Job], None]], Job]) -> None:
         """Submit what is one job, of executions with these ids."""
         try:
-            job = submit(partial(self._outbox.put, ids))
+            job = submit(partial(self.outbox.put, ids))
         except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
             self._refuse(ids, as_serving_error(error))
         else:
             if not job.state.is_terminal:
-                self._outbox.running.update(dict.fromkeys(ids, Running(job, ids)))
+                self.outbox.running.update(dict.fromkeys(ids, Running(job, ids)))
 
     def _refuse(self, ids: Sequence[int], error: ServingError) -> None:
         """Answer that executions did not become a job."""
         for execution_id in ids:
             self._services.refusals.count(Face.SESSION, error)
-            self._outbox.refuse(execution_id, error)
+            self.outbox.refuse(execution_id, error)
 
     def _cancel(self, execution_id: int) -> None:
         """Cancel an execution that has not ended; one whose stack goes on is answered at once."""
-        running = self._outbox.running.get(execution_id)
+        running = self.outbox.running.get(execution_id)
         if running is None:
             return
         self._services.inference.drop(running.job, running.ids.index(execution_id), _CANCELLED)
-        if self._outbox.running.get(execution_id) is running:
-            self._outbox.refuse(execution_id, ServingError(Code.CANCELLED, _CANCELLED))
+        if self.outbox.running.get(execution_id) is running:
+            self.outbox.refuse(execution_id, ServingError(Code.CANCELLED, _CANCELLED))

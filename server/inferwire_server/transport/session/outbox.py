@@ -1,4 +1,4 @@
-"""What a stream has to send: results, gathered into as few messages as do no harm.
+"""What a session has to send: results, gathered into as few messages as do no harm.
 
 Writing a message costs the loop about as much as five tiny executions. So results of executions that took
 next to nothing wait until there are as many of them as still run: then one half of the client's
@@ -17,7 +17,7 @@ from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job, Result
 from inferwire_server.core.stacks import is_whole, results
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.rpc.status import too_large
+from inferwire_server.transport.refusing import too_large
 from inferwire_server.transport.rpc.v1_codec import encode_error, encode_result
 
 _MESSAGE_BYTES = 1 << 20
@@ -53,14 +53,16 @@ class _Ended(NamedTuple):
 
 
 class Outbox:
-    """A stream's executions until their results are sent. One task takes from it.
+    """A session's executions on one connection, until their results are sent. One writer takes from it.
 
     Attributes:
         running: The executions that have not ended, by the ids their client gave.
+        on_ready: Called whenever there has come to be something to send.
     """
 
     def __init__(self, max_message_bytes: int, on_answer: Callable[[Job, int], None]) -> None:
         self._on_answer = on_answer
+        self.on_ready: Callable[[], None] = _nobody_waits
         self.running: dict[int, Running] = {}
         self._max_message_bytes = max_message_bytes
         self._ended: deque[_Ended] = deque()
@@ -68,8 +70,6 @@ class Outbox:
         self._waiting_bytes = 0
         self._is_due = False
         self._due_timer: asyncio.TimerHandle | None = None
-        self._something = asyncio.Event()
-        self._room = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"<Outbox: {len(self.running)} running, {self._waiting} results of {self._waiting_bytes} bytes>"
@@ -83,6 +83,11 @@ class Outbox:
     def has_ended(self) -> bool:
         """Whether nothing is to be sent now, and nothing is running."""
         return not self._ended and not self.running
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more executions may come: not while too much waits to be sent."""
+        return self._waiting_bytes <= _MOST_WAITING_BYTES
 
     def put(self, ids: Sequence[int], job: Job) -> None:
         """Send the results of a job that has ended, but of executions that were dropped: those have theirs."""
@@ -101,21 +106,6 @@ class Outbox:
         self.running.pop(execution_id, None)
         self._put(_Ended((execution_id,), None, error))
 
-    def wake(self) -> None:
-        """End a wait though there is nothing to send."""
-        self._something.set()
-
-    async def wait(self) -> None:
-        """Wait until there is something to send, or a wake."""
-        await self._something.wait()
-        self._something.clear()
-
-    async def has_room(self) -> None:
-        """Wait while too much waits to be sent."""
-        while self._waiting_bytes > _MOST_WAITING_BYTES:
-            self._room.clear()
-            await self._room.wait()
-
     def take(self) -> bytes:
         """Join what is there, up to a good size of message; there has to be something."""
         results: list[bytes] = []
@@ -133,7 +123,6 @@ class Outbox:
             self._due_timer.cancel()
             self._due_timer = None
         self._waiting_bytes -= message_bytes
-        self._room.set()
         return framing.join(b"".join(results), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
 
     def _encode(self, ended: _Ended) -> tuple[bytes, list[bytes | memoryview]]:
@@ -149,14 +138,18 @@ class Outbox:
         self._waiting += len(ended.ids)
         self._waiting_bytes += ended.byte_size
         if self.is_ready:
-            self._something.set()
+            self.on_ready()
         elif self._due_timer is None:
             self._due_timer = asyncio.get_running_loop().call_later(_LONGEST_HOLD_S, self._fall_due)
 
     def _fall_due(self) -> None:
         self._due_timer = None
         self._is_due = True
-        self._something.set()
+        self.on_ready()
+
+
+def _nobody_waits() -> None:
+    """Tell nobody: who takes from it looks by itself."""
 
 
 def _parts(ids: Sequence[int], job: Job) -> Iterator[_Ended]:

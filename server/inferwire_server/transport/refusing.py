@@ -1,0 +1,34 @@
+"""What a caller is told of whatever was raised, by whichever way its messages come."""
+
+from __future__ import annotations
+
+from secrets import token_hex
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from inferwire_proto.errors import Code
+from inferwire_proto.framing import MalformedMessage
+from inferwire_server.errors import ServingError, invalid_input
+
+log = structlog.stdlib.get_logger()
+
+
+def as_serving_error(error: Exception) -> ServingError:
+    """Turn whatever a call raised into what its caller is told; a bug into an id that the log explains."""
+    if isinstance(error, ServingError):
+        return error
+    if isinstance(error, MalformedMessage | DecodeError):
+        return invalid_input(str(error))
+    bug_id = token_hex(4)
+    log.error("bug in a call", id=bug_id, exc_info=error)
+    return ServingError(Code.INTERNAL, f"a bug in the server; its log has more under id {bug_id}")
+
+
+def too_large(byte_size: int, limit: int) -> ServingError:
+    """Refuse an answer that is no message any more."""
+    return ServingError(
+        Code.TOO_LARGE,
+        f"the answer has {byte_size} bytes, at most {limit} fit in a message; ask for fewer outputs, "
+        "or start the server with a larger --max-grpc-message-mb",
+    )

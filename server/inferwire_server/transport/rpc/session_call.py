@@ -1,0 +1,91 @@
+"""InferenceService.Session: a gRPC stream that carries a session's messages."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+
+import grpc
+
+from inferwire_server.errors import invalid_input
+from inferwire_server.service import Services
+from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.rpc.exchange import Exchange
+from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.session.outbox import Outbox
+from inferwire_server.transport.session.stream import SessionStream, SessionTerms
+
+
+class SessionCall:
+    """One call."""
+
+    def __init__(self, services: Services, drain: Drain, context: Context, terms: SessionTerms) -> None:
+        self._drain = drain
+        self._context = context
+        self._stream = SessionStream(services, terms)
+
+    def __repr__(self) -> str:
+        return f"<SessionCall: {self._stream!r}>"
+
+    async def run(self) -> None:
+        """Carry messages until either side ends the stream.
+
+        Raises:
+            ServingError: Why this side ended it.
+        """
+        data = await self._context.read()
+        if data is grpc.aio.EOF:
+            raise invalid_input("the stream ended before its first message, expected one with a hello")
+        outgoing = OutgoingResults(self._stream.outbox)
+        try:
+            await self._context.write(self._stream.begin(data, monotonic()))
+            await Exchange(self._context, self._drain, outgoing, self._receive).run()
+        finally:
+            self._stream.end()
+
+    def _receive(self, data: bytes) -> None:
+        self._stream.receive(data, monotonic())
+
+
+class OutgoingResults:
+    """An outbox, as the two directions of an exchange wait for it."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._something = asyncio.Event()
+        self._room = asyncio.Event()
+        outbox.on_ready = self._something.set
+
+    def __repr__(self) -> str:
+        return f"<OutgoingResults of {self._outbox!r}>"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is something to send now."""
+        return self._outbox.is_ready
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is to be sent now, and nothing is running."""
+        return self._outbox.has_ended
+
+    def take(self) -> bytes:
+        """Give the next message; there has to be something ready."""
+        message = self._outbox.take()
+        self._room.set()
+        return message
+
+    async def wait(self) -> None:
+        """Wait until there is something to send, or a wake."""
+        await self._something.wait()
+        self._something.clear()
+
+    def wake(self) -> None:
+        """End a wait though there is nothing to send."""
+        self._something.set()
+
+    async def has_room(self) -> None:
+        """Wait while too much waits to be sent."""
+        while not self._outbox.has_room:
+            self._room.clear()
+            await self._room.wait()
