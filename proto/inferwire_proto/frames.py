@@ -43,6 +43,15 @@ class MalformedFrame(ValueError):
     """What was received is no frame."""
 
 
+class FrameTooLarge(MalformedFrame):
+    """A frame has more bytes than may be."""
+
+    def __init__(self, byte_size: int, most_bytes: int) -> None:
+        super().__init__(f"a frame has {byte_size} bytes, expected at most {most_bytes}")
+        self.byte_size = byte_size
+        self.most_bytes = most_bytes
+
+
 class Frame(NamedTuple):
     """A frame that has come. What of it is a view stays as it is, as long as somebody holds it."""
 
@@ -98,7 +107,8 @@ class FrameReader:
         """Take so many bytes that were received in the room, and give the frames that are complete.
 
         Raises:
-            MalformedFrame: If they are no frame, or of one with more bytes than may be.
+            MalformedFrame: If they are no frame.
+            FrameTooLarge: If they are of one with more bytes than may be.
         """
         if self._body is not None:
             self._filled += count
@@ -130,7 +140,7 @@ class FrameReader:
         if kind is None:
             raise MalformedFrame(f"a frame begins with {bytes(self._scratch[at : at + 8])!r}, expected a known kind")
         if byte_size > self.most_bytes:
-            raise MalformedFrame(f"a frame has {byte_size} bytes, expected at most {self.most_bytes}")
+            raise FrameTooLarge(byte_size, self.most_bytes)
         return kind, byte_size
 
     def _begin(self, kind: Kind, byte_size: int, begun: memoryview) -> None:

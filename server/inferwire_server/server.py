@@ -16,14 +16,16 @@ from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.watch import changes_in, changes_in_any, follow
 from inferwire_server.errors import invalid_input
 from inferwire_server.settings import MEBIBYTE, Settings
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.listening import require_free
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.transport.relay.face import face_of
+from inferwire_server.transport.relay.face import Face, face_of
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.http_server import HttpServer, http_server
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.workers.crews import Workers
 from inferwire_server.workers.followers import Followers, WorkerEnded
 
@@ -150,13 +152,31 @@ async def _listening(settings: Settings, server: Composition, crew: Crew) -> Asy
         shares_port=crew.count > 1,
         address=crew.address,
     )
-    async with Colleagues(crew) as colleagues:
-        face = face_of(crew, app, colleagues, server.services, rest.max_body_bytes)
-        async with (
-            GrpcServer(server.services, rpc, face.around, face.calls) as grpc_server,
-            http_server(face.app, settings.host, settings.http_port, shares_port=crew.count > 1) as http,
-        ):
-            yield _Sockets(grpc_server, http, colleagues)
+    with SocketSessions(server.services, Drain(), rpc.max_message_bytes) as sessions:
+        async with Colleagues(crew) as colleagues:
+            face = face_of(crew, app, colleagues, server.services, rest.max_body_bytes)
+            async with (
+                GrpcServer(server.services, rpc, face.around, face.calls, sessions) as grpc_server,
+                _http(settings, face, crew, sessions) as http,
+            ):
+                yield _Sockets(grpc_server, http, colleagues)
+
+
+@asynccontextmanager
+async def _http(
+    settings: Settings, face: Face, crew: Crew, sessions: SocketSessions
+) -> AsyncGenerator[HttpServer, None]:
+    """Open the HTTP port, for sessions on plain sockets as well.
+
+    Not where several workers share it: such a connection could reach another worker than the one that has the session.
+    """
+    if crew.count > 1:
+        async with http_server(face.app, settings.host, settings.http_port, shares_port=True) as http:
+            yield http
+        return
+    async with http_server(face.app, settings.host, settings.http_port, take_over=sessions.take_over) as http:
+        sessions.port = http.port
+        yield http
 
 
 def _check_shareable(settings: Settings) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from inferwire_proto import frames
-from inferwire_proto.frames import Frame, FrameReader, Kind, MalformedFrame
+from inferwire_proto.frames import Frame, FrameReader, FrameTooLarge, Kind, MalformedFrame
 
 LARGE = bytes(range(256)) * 1024
 MOST = 1 << 20
@@ -83,5 +83,5 @@ def test_what_is_no_frame_is_refused(what: bytes) -> None:
 
 
 def test_a_frame_that_is_too_large_is_refused_before_there_is_room_for_it() -> None:
-    with pytest.raises(MalformedFrame, match=r"a frame has 4294967295 bytes, expected at most 1048576"):
+    with pytest.raises(FrameTooLarge, match=r"a frame has 4294967295 bytes, expected at most 1048576"):
         list(receive(FrameReader(frames.scratch(), MOST), frames.header(Kind.MESSAGE, 2**32 - 1), MOST))

@@ -8,6 +8,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from inferwire_proto.errors import Code
+from inferwire_proto.frames import FrameTooLarge, MalformedFrame
 from inferwire_proto.framing import MalformedMessage
 from inferwire_server.errors import ServingError, invalid_input
 
@@ -18,7 +19,9 @@ def as_serving_error(error: Exception) -> ServingError:
     """Turn whatever a call raised into what its caller is told; a bug into an id that the log explains."""
     if isinstance(error, ServingError):
         return error
-    if isinstance(error, MalformedMessage | DecodeError):
+    if isinstance(error, FrameTooLarge):
+        return message_too_large(error.byte_size, error.most_bytes)
+    if isinstance(error, MalformedMessage | MalformedFrame | DecodeError):
         return invalid_input(str(error))
     bug_id = token_hex(4)
     log.error("bug in a call", id=bug_id, exc_info=error)
@@ -30,5 +33,14 @@ def too_large(byte_size: int, limit: int) -> ServingError:
     return ServingError(
         Code.TOO_LARGE,
         f"the answer has {byte_size} bytes, at most {limit} fit in a message; ask for fewer outputs, "
+        "or start the server with a larger --max-grpc-message-mb",
+    )
+
+
+def message_too_large(byte_size: int, limit: int) -> ServingError:
+    """Refuse a message of a caller's that may not be that large."""
+    return ServingError(
+        Code.TOO_LARGE,
+        f"the message has {byte_size} bytes, at most {limit} fit; send less in one, "
         "or start the server with a larger --max-grpc-message-mb",
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from inferwire_proto.errors import Code
+from inferwire_proto.frames import PREFACE
 from inferwire_server.transport.rest.exchange import EXTENSION, Connection, Exchange
 from inferwire_server.transport.rest.joined_writes import JoinedWrites
 from inferwire_server.transport.rest.request_ids import RequestIds
@@ -41,17 +43,22 @@ _HTTP2_PREFACE = b"PRI * HTTP/2.0"
 GATHERED_BODY = 1024 * 1024
 """How much of a body is gathered before the application is woken for it, and the peer told to wait."""
 
+TakeOver: TypeAlias = Callable[[asyncio.Transport, bytes], None]
+"""Takes a connection whose peer has said that it speaks a session's frames, and what has come of them."""
+
 
 class HttpProtocol(HttpToolsProtocol):
     """One connection."""
 
     _is_in_head = True
+    _opening = b""
     _head_size = 0
     _received = 0
 
-    def __init__(self, ids: RequestIds, **settings: Any) -> None:
+    def __init__(self, ids: RequestIds, take_over: TakeOver | None, **settings: Any) -> None:
         super().__init__(**settings)
         self._ids = ids
+        self._take_over = take_over
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Take a connection. What is written to it goes out at once, the parts of an answer together."""
@@ -69,6 +76,15 @@ class HttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes, unless they are more of a head that is too long already."""
+        if self._take_over is not None:
+            data = self._opening + data
+            if len(data) < len(PREFACE) and PREFACE.startswith(data):
+                self._opening = data
+                return
+            take_over, self._take_over = self._take_over, None
+            if data.startswith(PREFACE):
+                self._leave_to(take_over, data[len(PREFACE) :])
+                return
         self._received = len(data)
         if self._head_size == 0 and data.startswith(_HTTP2_PREFACE):
             self._refuse(_NO_GRPC)
@@ -107,6 +123,13 @@ class HttpProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's sentence is plain text
         """Answer what is no HTTP as every other error is answered."""
         self._refuse(_NO_HTTP)
+
+    def _leave_to(self, take_over: TakeOver, data: bytes) -> None:
+        """Have another protocol speak on this connection from now on."""
+        self.connections.discard(self)
+        self._unset_keepalive_if_required()
+        self.parser: Any = None  # they would keep one another until garbage is looked for
+        take_over(self._connection.transport.release(), data)
 
     def _refuse(self, answer: bytes) -> None:
         self.transport.write(answer)

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
 from inferwire_server.transport.listening import NO_SUCH_NAME, CannotListen
-from inferwire_server.transport.rest.http_protocol import HttpProtocol
+from inferwire_server.transport.rest.http_protocol import HttpProtocol, TakeOver
 from inferwire_server.transport.rest.request_ids import RequestIds
 
 _BACKLOG = 2048
@@ -54,17 +54,18 @@ class HttpServer:
 
 @asynccontextmanager
 async def http_server(
-    app: ASGIApp, host: str, port: int, *, shares_port: bool = False
+    app: ASGIApp, host: str, port: int, *, shares_port: bool = False, take_over: TakeOver | None = None
 ) -> AsyncGenerator[HttpServer, None]:
     """Serve an application until the block is left; port 0 takes a free one.
 
-    Other processes may listen on a port that is shared: the system then spreads connections over them.
+    Other processes may listen on a port that is shared: the system then spreads connections over them. Connections
+    that carry sessions are left to whoever takes them over, if anybody does.
 
     Raises:
         CannotListen: If the address cannot be bound.
     """
     listener = _listen(host, port, shares_port=shares_port)
-    server = LoopServer(_config(app))
+    server = LoopServer(_config(app, take_over))
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(server.serve([listener]))
         await server.has_started.wait()
@@ -110,9 +111,9 @@ class LoopServer(Server):
                 continue
 
 
-def _config(app: ASGIApp) -> Config:
+def _config(app: ASGIApp, take_over: TakeOver | None) -> Config:
     application: Any = app
-    protocol: Any = partial(HttpProtocol, RequestIds())
+    protocol: Any = partial(HttpProtocol, RequestIds(), take_over)
     return Config(
         application,
         http=protocol,

@@ -31,6 +31,7 @@ from inferwire_server.transport.rpc.oip_calls import OipCalls
 from inferwire_server.transport.rpc.state_calls import StateCalls
 from inferwire_server.transport.rpc.tensor_calls import TensorCalls
 from inferwire_server.transport.rpc.unix_socket import listening_at
+from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 _FLUSH_S = 1.0
 """How long the last answers may take to leave once every call has ended."""
@@ -63,7 +64,10 @@ _NOTHING: Mapping[str, RawCall] = {}
 
 
 class GrpcServer:
-    """The gRPC face of the services, open inside `async with`; with something around their calls, and further ones."""
+    """The gRPC face of the services, open inside `async with`; with something around their calls, and further ones.
+
+    It is drained together with the sessions on plain sockets, to which its own are told the way.
+    """
 
     def __init__(
         self,
@@ -71,13 +75,16 @@ class GrpcServer:
         options: GrpcOptions,
         around: Around | None = None,
         further: Mapping[str, RawCall] = _NOTHING,
+        sockets: SocketSessions | None = None,
     ) -> None:
         self._services = services
         self._options = options
         self._around = around
         self._further = further
-        self._drain = Drain()
-        self._offered = _offered(services, self._drain, options)
+        if sockets is None:
+            sockets = SocketSessions(services, Drain(), options.max_message_bytes)
+        self._drain = sockets.drain
+        self._offered = _offered(services, sockets, options)
         self._health = HealthCalls(services.health, self._drain, [service.name for service in self._offered])
         self._server: grpc.aio.Server | None = None
         self._socket = ExitStack()
@@ -167,9 +174,9 @@ class GrpcServer:
         return CannotListen("gRPC", host, port, reason_not_to_listen(host, port))
 
 
-def _offered(services: Services, drain: Drain, options: GrpcOptions) -> list[Service]:
-    limit = options.max_message_bytes
-    inference = InferenceCalls(services, drain, limit)
+def _offered(services: Services, sockets: SocketSessions, options: GrpcOptions) -> list[Service]:
+    limit, drain = options.max_message_bytes, sockets.drain
+    inference = InferenceCalls(services, drain, limit, lambda: sockets.port)
     oip = OipCalls(services, drain, limit)
     return [
         # A call's service is looked for in this order, at each call. A session's stream is one for many executions.

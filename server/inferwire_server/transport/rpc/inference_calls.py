@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 from typing import TypeAlias
 
@@ -41,10 +42,13 @@ _Response: TypeAlias = type[pb.InferResponse] | type[pb.GetResultResponse]
 class InferenceCalls:
     """Answers the calls of InferenceService."""
 
-    def __init__(self, services: Services, drain: Drain, max_message_bytes: int) -> None:
+    def __init__(
+        self, services: Services, drain: Drain, max_message_bytes: int, socket_port: Callable[[], int] = lambda: 0
+    ) -> None:
         self._services = services
         self._drain = drain
         self._max_message_bytes = max_message_bytes
+        self._socket_port = socket_port
 
     async def infer(self, data: bytes, context: Context) -> bytes:
         """Run one inference and answer with its outputs."""
@@ -79,7 +83,8 @@ class InferenceCalls:
 
     async def session(self, _: object, context: Context) -> None:
         """Carry many executions on one stream."""
-        await SessionCall(self._services, self._drain, context, SessionTerms(self._max_message_bytes)).run()
+        terms = SessionTerms(self._max_message_bytes, self._socket_port())
+        await SessionCall(self._services, self._drain, context, terms).run()
 
     def _inference(self, message_type: _Request, data: bytes, context: Context) -> Inference:
         request, raw = framing.split(message_type, data, framing.RAW_FIELD)

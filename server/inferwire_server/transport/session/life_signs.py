@@ -1,0 +1,98 @@
+"""Whether the peer of a connection is still there, judged by what is heard of it. Time is an argument."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a peer is waited for, in seconds.
+
+    Attributes:
+        hello_s: For its hello.
+        silence_s: For anything, before it is asked whether it is there.
+        answer_s: For anything after that, and for it to take what it is still sent at the end.
+        linger_s: For it to close its side once all is sent.
+    """
+
+    hello_s: float = 10.0
+    silence_s: float = 30.0
+    answer_s: float = 10.0
+    linger_s: float = 2.0
+
+
+class Verdict(Enum):
+    """What is to be done about a peer."""
+
+    WAIT = auto()
+    """Nothing."""
+    ASK = auto()
+    """It has said nothing for long: ask whether it is there."""
+    REFUSE = auto()
+    """It has not said hello."""
+    CUT_OFF = auto()
+    """It is gone."""
+
+
+class _Phase(Enum):
+    HELLO = auto()
+    TALK = auto()
+    END = auto()
+
+
+class LifeSigns:
+    """What is known of one peer. It is alive, too, if it takes what could not be sent at once."""
+
+    __slots__ = ("_asked", "_patience", "_phase", "_since", "_unsent")
+
+    def __init__(self, patience: Patience, now: float) -> None:
+        self._patience = patience
+        self._phase = _Phase.HELLO
+        self._since = now
+        self._asked = False
+        self._unsent = 0
+
+    def __repr__(self) -> str:
+        return f"<LifeSigns: {self._phase.name}{', asked' if self._asked else ''}>"
+
+    def greeted(self, now: float) -> None:
+        """Record its hello."""
+        self._phase = _Phase.TALK
+        self._since = now
+
+    def heard(self, now: float) -> None:
+        """Record that something has come: before the hello, that is no reason to wait longer."""
+        if self._phase is _Phase.TALK:
+            self._since = now
+            self._asked = False
+
+    def ending(self, now: float) -> None:
+        """Record that all is said, and nothing is listened to."""
+        self._phase = _Phase.END
+        self._since = now
+
+    def judge(self, now: float, unsent: int) -> Verdict:
+        """Say what is to be done, with so many bytes waiting to be sent."""
+        if unsent < self._unsent and self._phase is not _Phase.HELLO:
+            self._since = now
+            self._asked = False
+        self._unsent = unsent
+        waited_s = now - self._since
+        match self._phase:
+            case _Phase.HELLO:
+                return Verdict.REFUSE if waited_s >= self._patience.hello_s else Verdict.WAIT
+            case _Phase.TALK:
+                return self._judge_silence(now, waited_s)
+            case _Phase.END:
+                most_s = self._patience.answer_s if unsent else self._patience.linger_s
+                return Verdict.CUT_OFF if waited_s >= most_s else Verdict.WAIT
+
+    def _judge_silence(self, now: float, waited_s: float) -> Verdict:
+        if self._asked:
+            return Verdict.CUT_OFF if waited_s >= self._patience.answer_s else Verdict.WAIT
+        if waited_s < self._patience.silence_s:
+            return Verdict.WAIT
+        self._asked, self._since = True, now
+        return Verdict.ASK

@@ -1,0 +1,247 @@
+"""A session's messages on one plain socket: frames in, frames out.
+
+It adds nothing to what the stream and its outbox know. What a message has ready is written in the same turn of the
+loop, with no task in between; whatever goes wrong ends this connection, and tells its peer why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inferwire_proto import frames
+from inferwire_proto.frames import FrameReader, Kind
+from inferwire_server.errors import invalid_input
+from inferwire_server.service import Services
+from inferwire_server.service.refusals import Face
+from inferwire_server.transport.draining import Drain, shutting_down
+from inferwire_server.transport.refusing import as_serving_error
+from inferwire_server.transport.rpc.v1_codec import encode_error
+from inferwire_server.transport.session.life_signs import LifeSigns, Patience, Verdict
+from inferwire_server.transport.session.stream import SessionStream, SessionTerms
+
+_JOINED_BYTES = 16 * 1024
+"""Up to this size to copy a message behind its header costs less than to hand the system two pieces."""
+
+_PING = frames.frame(Kind.PING)
+_PONG = frames.frame(Kind.PONG)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the connections of a server share.
+
+    Attributes:
+        room: Where they receive, one at a time; idle ones have no buffers of their own.
+    """
+
+    services: Services
+    drain: Drain
+    patience: Patience
+    clock: Callable[[], float]
+    room: memoryview
+
+
+class SocketSession(asyncio.BufferedProtocol):
+    """One connection, from behind the preface to its end."""
+
+    __slots__ = (
+        "_around",
+        "_has_left",
+        "_has_said_all",
+        "_is_ending",
+        "_is_full",
+        "_is_reading",
+        "_is_scheduled",
+        "_loop",
+        "_on_lost",
+        "_owes_pong",
+        "_reader",
+        "_signs",
+        "_stream",
+        "_transport",
+    )
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        around: Surroundings,
+        terms: SessionTerms,
+        on_lost: Callable[[SocketSession], None],
+    ) -> None:
+        self._transport = transport
+        self._around = around
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader(around.room, terms.max_message_bytes)
+        self._stream = SessionStream(around.services, terms)
+        self._stream.outbox.on_ready = self.write_soon
+        self._signs = LifeSigns(around.patience, around.clock())
+        self._has_said_all = False
+        self._has_left = False
+        self._is_ending = False
+        self._is_full = False
+        self._is_reading = True
+        self._is_scheduled = False
+        self._owes_pong = False
+
+    def __repr__(self) -> str:
+        return f"<SocketSession: {self._signs!r}, {self._stream!r}>"
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the frame that has begun knows better
+        """Give where to receive what comes next."""
+        return self._reader.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what has come, and write what is ready then."""
+        if self._is_ending:
+            return
+        now = self._around.clock()
+        self._signs.heard(now)
+        self._is_scheduled = True
+        try:
+            for kind, content in self._reader.received(nbytes):
+                self._take(kind, content, now)
+        except Exception as error:  # noqa: BLE001 - the connection ends with it, whatever it is
+            self._refuse(error)
+        else:
+            self._write()
+
+    def eof_received(self) -> bool:
+        """Note that nothing more comes; a peer that had said so before still gets its answers."""
+        self._has_left = True
+        if self._has_said_all and not self._is_ending:
+            return True
+        self._end()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - one end is as good as another
+        """End the stream with the connection."""
+        self._end()
+        self._on_lost(self)
+
+    def pause_writing(self) -> None:
+        """Take no more results while the peer does not take those that are there."""
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._is_full = False
+        self.write_soon()
+
+    def write_soon(self) -> None:
+        """Write what is ready, once in this turn of the loop."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._write)
+
+    def check(self, now: float) -> None:
+        """Do what is to be done about a peer that is not heard of."""
+        match self._signs.judge(now, self._transport.get_write_buffer_size()):
+            case Verdict.WAIT:
+                pass
+            case Verdict.ASK:
+                self._transport.write(_PING)
+            case Verdict.REFUSE:
+                self._refuse(invalid_input(f"no hello has come within {self._around.patience.hello_s:g} s"))
+            case Verdict.CUT_OFF:
+                self.cut_off()
+
+    def cut_off(self) -> None:
+        """End the connection, and say nothing more."""
+        self._end()
+        self._transport.abort()
+
+    def _take(self, kind: Kind, content: bytes | memoryview, now: float) -> None:
+        match kind:
+            case Kind.MESSAGE:
+                self._take_message(content, now)
+            case Kind.PING:
+                self._owes_pong = True
+            case Kind.PONG:
+                pass
+            case Kind.END:
+                if not self._stream.is_open:
+                    raise invalid_input("the connection's first frame is its end, expected a message with a hello")
+                self._has_said_all = True
+
+    def _take_message(self, content: bytes | memoryview, now: float) -> None:
+        if self._has_said_all:
+            raise invalid_input("a message has come after the end, expected none")
+        if self._stream.is_open:
+            self._stream.receive(content, now)
+        else:
+            self._send(self._stream.begin(content, now))
+            self._signs.greeted(now)
+
+    def _write(self) -> None:
+        """Write what is ready, and end where all is said."""
+        self._is_scheduled = False
+        if self._is_ending:
+            return
+        outbox = self._stream.outbox
+        try:
+            if self._owes_pong and not self._is_full:
+                self._owes_pong = False
+                self._transport.write(_PONG)
+            while outbox.is_ready and not self._is_full:
+                self._send(outbox.take())
+        except Exception as error:  # noqa: BLE001 - the connection ends with it, whatever it is
+            self._refuse(error)
+            return
+        self._read_on(outbox.has_room)
+        if outbox.has_ended:
+            if self._has_said_all:
+                self._say_end(b"")
+            elif self._around.drain.is_draining:
+                self._refuse(shutting_down())
+
+    def _send(self, message: bytes) -> None:
+        header = frames.header(Kind.MESSAGE, len(message))
+        if len(message) <= _JOINED_BYTES:
+            self._transport.write(header + message)
+        else:
+            self._transport.writelines((header, message))
+
+    def _read_on(self, may_read: bool) -> None:
+        """Let the peer wait while it takes no results, and no longer."""
+        if may_read is not self._is_reading:
+            self._is_reading = may_read
+            if may_read:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _refuse(self, error: Exception) -> None:
+        """End the connection, and say why."""
+        refusal = as_serving_error(error)
+        self._around.services.refusals.count(Face.SESSION, refusal)
+        self._say_end(encode_error(refusal).SerializeToString())
+
+    def _say_end(self, why: bytes) -> None:
+        """Say that nothing follows, and wait for the peer to close its side.
+
+        If this side closed while something comes, the system would throw away what is still to be sent.
+        """
+        self._end()
+        if self._transport.is_closing():
+            return
+        self._transport.write(frames.frame(Kind.END, why))
+        if self._has_left:
+            self._transport.close()
+        else:
+            self._read_on(True)
+            self._transport.write_eof()
+
+    def _end(self) -> None:
+        """Cancel what runs and leave the session, once. What comes now is thrown away."""
+        if self._is_ending:
+            return
+        self._is_ending = True
+        self._signs.ending(self._around.clock())
+        self._reader = FrameReader(self._around.room, 0)
+        try:
+            self._stream.end()
+        except Exception as error:  # noqa: BLE001 - the connection ends all the same
+            as_serving_error(error)
