@@ -16,10 +16,12 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.server import Composition, compose
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.http_server import http_server
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 Models = dict[str, FakeModel]
 
@@ -91,9 +93,27 @@ def grpc_options() -> GrpcOptions:
 
 
 @pytest_asyncio.fixture
-async def grpc_server(services: Services, grpc_options: GrpcOptions) -> AsyncIterator[GrpcServer]:
+async def sockets(services: Services, grpc_options: GrpcOptions) -> AsyncIterator[SocketSessions]:
+    """The sessions on plain sockets, for which no port is open."""
+    with SocketSessions(services, Drain(), grpc_options.max_message_bytes) as sessions:
+        yield sessions
+
+
+@pytest_asyncio.fixture
+async def socket_port(sockets: SocketSessions, composition: Composition) -> AsyncIterator[int]:
+    """The HTTP port that they are found at, open."""
+    app = create_app(composition.services, RestOptions(), composition.metrics.text)
+    async with http_server(app, "127.0.0.1", 0, take_over=sockets.take_over) as server:
+        sockets.port = server.port
+        yield server.port
+
+
+@pytest_asyncio.fixture
+async def grpc_server(
+    services: Services, grpc_options: GrpcOptions, sockets: SocketSessions
+) -> AsyncIterator[GrpcServer]:
     """The gRPC port, open."""
-    async with GrpcServer(services, grpc_options) as server:
+    async with GrpcServer(services, grpc_options, sockets=sockets) as server:
         yield server
 
 

@@ -112,6 +112,7 @@ class SocketSession(asyncio.BufferedProtocol):
         """Note that nothing more comes; a peer that had said so before still gets its answers."""
         self._has_left = True
         if self._has_said_all and not self._is_ending:
+            self._signs.heard(self._around.clock())
             return True
         self._end()
         return False
@@ -143,6 +144,9 @@ class SocketSession(asyncio.BufferedProtocol):
                 pass
             case Verdict.ASK:
                 self._transport.write(_PING)
+                if self._has_left:
+                    # It cannot answer, and waits for what still runs. If it is gone, its system will say so.
+                    self._signs.heard(now)
             case Verdict.REFUSE:
                 self._refuse(invalid_input(f"no hello has come within {self._around.patience.hello_s:g} s"))
             case Verdict.CUT_OFF:

@@ -1,9 +1,9 @@
-"""The session's stream: what comes together is answered, whatever becomes of each execution."""
+"""A session's stream, by either way that carries it: all is answered, whatever becomes of each execution."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -11,10 +11,10 @@ import grpc
 import numpy as np
 import pytest
 import pytest_asyncio
+from tests.transport.session.carriers import Ended, GrpcStream, SocketStream, Stream
 
-from inferwire_proto import framing, strings
+from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
-from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
@@ -43,46 +43,33 @@ def models() -> Models:
     }
 
 
-class Stream:
-    """A client's end of a stream."""
+Connect = Callable[[], Awaitable[Stream]]
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self.call: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")()
 
-    async def open(self, session_id: str = "") -> pb.SessionWelcome:
-        """Say hello."""
-        await self.send(pb.SessionRequest(hello=pb.SessionHello(client="test", session_id=session_id)))
-        return pb.SessionResponse.FromString(await self.call.read()).welcome
+@pytest.fixture(params=["grpc", "socket"])
+def connect(
+    request: pytest.FixtureRequest, channel: grpc.aio.Channel, socket_port: int, services: Services
+) -> Iterator[Connect]:
+    """Begin another stream, by each way that carries one."""
+    begun: list[Stream] = []
 
-    async def send(self, message: pb.SessionRequest, raw: Sequence[bytes] = ()) -> None:
-        """Send one message."""
-        await self.call.write(framing.join(message.SerializeToString(), raw, framing.RAW_FIELD, framing.PADDING_FIELD))
+    async def begin() -> Stream:
+        if request.param == "grpc":
+            begun.append(GrpcStream(channel))
+        else:
+            begun.append(await SocketStream.connect(socket_port, services.health.identity.epoch))
+        return begun[-1]
 
-    async def results(self, number: int) -> dict[int, tuple[pb.ExecutionResult, list[bytes]]]:
-        """Read so many results, by id."""
-        found: dict[int, tuple[pb.ExecutionResult, list[bytes]]] = {}
-        while len(found) < number:
-            data = await self.call.read()
-            assert data is not grpc.aio.EOF, await self.call.details()
-            message = pb.SessionResponse.FromString(data)
-            raw = list(message.raw)
-            for result in message.results:
-                taken, raw = raw[: len(result.outputs)], raw[len(result.outputs) :]
-                count = len(result.ids)
-                sizes = [len(entry) // count for entry in taken]
-                for at, execution_id in enumerate(result.ids):
-                    pairs = zip(taken, sizes, strict=True)
-                    found[execution_id] = (result, [entry[at * size : (at + 1) * size] for entry, size in pairs])
-            assert raw == []
-        return found
+    yield begin
+    for stream in begun:
+        stream.leave()
 
 
 @pytest_asyncio.fixture
-async def stream(channel: grpc.aio.Channel) -> AsyncIterator[Stream]:
-    opened = Stream(channel)
+async def stream(connect: Connect) -> Stream:
+    opened = await connect()
     await opened.open()
-    yield opened
-    opened.call.cancel()
+    return opened
 
 
 def execution(*ids: int, model: str = "echo", shape: Sequence[int] = (1, 4), **target: Any) -> pb.Execution:
@@ -94,17 +81,13 @@ def row(value: float) -> bytes:
     return np.full((1, 4), value, np.float32).tobytes()
 
 
-async def error_of(call: Any) -> tuple[grpc.StatusCode, str, str]:
-    trailers = dict(await call.trailing_metadata())
-    return await call.code(), await call.details(), trailers.get(CODE_METADATA, "")
-
-
-async def test_the_welcome_says_who_the_server_is(channel: grpc.aio.Channel, services: Services) -> None:
-    welcome = await Stream(channel).open()
+async def test_the_welcome_says_who_the_server_is(connect: Connect, services: Services, socket_port: int) -> None:
+    welcome = await (await connect()).open()
     assert welcome.session_id
     assert welcome.server_epoch == services.health.identity.epoch
     assert welcome.max_message_bytes == 256 << 20
     assert welcome.server.startswith("inferwire ")
+    assert welcome.socket_port == socket_port
 
 
 async def test_executions_of_one_message_are_each_answered(stream: Stream) -> None:
@@ -222,34 +205,32 @@ async def test_a_deadline_ends_a_running_execution(stream: Stream) -> None:
 
 
 async def test_a_client_that_goes_leaves_nothing_running(
-    channel: grpc.aio.Channel, services: Services, models: Models, load: Callable[[], Any]
+    connect: Connect, models: Models, load: Callable[[], Any]
 ) -> None:
-    gone = Stream(channel)
+    gone = await connect()
     await gone.open()
     await gone.send(
         pb.SessionRequest(executions=[execution(1, model="slow"), execution(2, model="slow")]), [row(1), row(2)]
     )
     await asyncio.to_thread(models["slow"].gate.wait_held, 1)
-    gone.call.cancel()
+    gone.leave()
     await asyncio.to_thread(models["slow"].gate.wait_held, 0)
     models["slow"].gate.open()
-    stream = Stream(channel)
+    stream = await connect()
     await stream.open()
     await stream.send(pb.SessionRequest(executions=[execution(3, model="slow")]), [row(3)])
     assert (await stream.results(1))[3][1] == [row(3)]
     after = await load()
     assert (after.running, after.queued) == (0, 0)
-    stream.call.cancel()
 
 
 async def test_a_client_that_has_said_all_still_gets_its_results(stream: Stream, models: Models) -> None:
     await stream.send(pb.SessionRequest(executions=[execution(1, model="slow")]), [row(1)])
-    await stream.call.done_writing()
+    await stream.say_all()
     await asyncio.to_thread(models["slow"].gate.wait_held, 1)
     models["slow"].gate.open()
     assert (await stream.results(1))[1][1] == [row(1)]
-    assert await stream.call.read() is grpc.aio.EOF
-    assert await stream.call.code() is grpc.StatusCode.OK
+    assert await stream.ended() is None
 
 
 MALFORMED = [
@@ -270,36 +251,62 @@ async def test_what_cannot_be_read_ends_the_stream(
 ) -> None:
     await stream.send(pb.SessionRequest(executions=[execution(7, model="slow")]), [row(1)])
     await asyncio.to_thread(models["slow"].gate.wait_held, 1)
-    await stream.call.write(data)
-    status, details, code = await error_of(stream.call)
-    assert (status, code) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_INPUT")
-    assert sentence in details
+    await stream.send_bytes(data)
+    ended = await stream.ended()
+    assert ended is not None
+    assert ended.code == "INVALID_INPUT"
+    assert sentence in ended.sentence
     await asyncio.to_thread(models["slow"].gate.wait_held, 0)
 
 
-async def test_a_stream_begins_with_a_hello(channel: grpc.aio.Channel) -> None:
-    stream = Stream(channel)
+async def test_a_stream_begins_with_a_hello(connect: Connect) -> None:
+    stream = await connect()
     await stream.send(pb.SessionRequest(executions=[execution(1)]), [row(1)])
-    assert (await error_of(stream.call))[:2] == (
-        grpc.StatusCode.INVALID_ARGUMENT,
-        "the stream's first message has no hello",
-    )
+    assert await stream.ended() == Ended("INVALID_INPUT", "the stream's first message has no hello")
 
 
-async def test_a_session_is_resumed_while_a_stream_holds_it(channel: grpc.aio.Channel) -> None:
-    first, second = Stream(channel), Stream(channel)
+async def test_a_hello_is_for_the_server_that_it_names(connect: Connect) -> None:
+    stream = await connect()
+    hello = stream.hello()
+    hello.server_epoch = "another"
+    await stream.send(pb.SessionRequest(hello=hello))
+    ended = await stream.ended()
+    assert ended is not None
+    assert ended.code == "SESSION_EXPIRED"
+    assert ended.sentence.startswith("the hello is for the server of epoch 'another', but another one answers here")
+
+
+async def test_a_hello_may_bring_executions(connect: Connect) -> None:
+    stream = await connect()
+    await stream.send(pb.SessionRequest(hello=stream.hello(), executions=[execution(1)]), [row(1)])
+    assert pb.SessionResponse.FromString(await stream.message()).HasField("welcome")
+    assert (await stream.results(1))[1][1] == [row(1)]
+
+
+async def test_a_hello_with_what_cannot_be_read_holds_no_session(connect: Connect, services: Services) -> None:
+    stream = await connect()
+    await stream.send(pb.SessionRequest(hello=stream.hello()), [row(1)])
+    ended = await stream.ended()
+    assert ended is not None
+    assert ended.code == "INVALID_INPUT"
+    async with asyncio.timeout(10):
+        while repr(services.sessions) != "<SessionService: 0 sessions>":
+            await asyncio.to_thread(int)
+
+
+async def test_a_session_is_resumed_while_a_stream_holds_it(connect: Connect) -> None:
+    first, second = await connect(), await connect()
     welcome = await first.open()
     assert (await second.open(welcome.session_id)).session_id == welcome.session_id
-    first.call.cancel()
-    second.call.cancel()
 
 
-async def test_a_session_that_is_gone_cannot_be_resumed(channel: grpc.aio.Channel) -> None:
-    stream = Stream(channel)
-    await stream.send(pb.SessionRequest(hello=pb.SessionHello(session_id="gone")))
-    status, details, code = await error_of(stream.call)
-    assert (status, code) == (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_EXPIRED")
-    assert "'gone'" in details
+async def test_a_session_that_is_gone_cannot_be_resumed(connect: Connect) -> None:
+    stream = await connect()
+    await stream.send(pb.SessionRequest(hello=stream.hello("gone")))
+    ended = await stream.ended()
+    assert ended is not None
+    assert ended.code == "SESSION_EXPIRED"
+    assert "'gone'" in ended.sentence
 
 
 async def test_a_full_queue_is_a_result(stream: Stream, models: Models) -> None:
@@ -319,16 +326,13 @@ async def test_a_drain_answers_what_runs_and_then_ends_the_stream(
     await stream.send(pb.SessionRequest(executions=[execution(1, model="slow")]), [row(1)])
     await asyncio.to_thread(models["slow"].gate.wait_held, 1)
     drain = asyncio.gather(services.inference.drain(10), grpc_server.drain(10))
+    await asyncio.sleep(0)  # it has begun when the next message is sent
     await stream.send(pb.SessionRequest(executions=[execution(2)]), [row(2)])
     refused, _ = (await stream.results(1))[2]
     assert refused.error.code == types_pb2.ERROR_CODE_SHUTTING_DOWN
     models["slow"].gate.open()
     assert (await stream.results(1))[1][1] == [row(1)]
-    assert await error_of(stream.call) == (
-        grpc.StatusCode.UNAVAILABLE,
-        "the server is shutting down",
-        "SHUTTING_DOWN",
-    )
+    assert await stream.ended() == Ended("SHUTTING_DOWN", "the server is shutting down")
     assert await drain == [0, 0]
 
 
