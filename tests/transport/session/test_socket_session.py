@@ -372,6 +372,24 @@ async def test_silent_peers_are_looked_for_by_and_by(stream: SocketStream, clock
         assert await stream.frame() == (Kind.PING, b"")
 
 
+async def test_a_client_that_does_not_read_waits_and_then_gets_everything(
+    stream: SocketStream, sockets: SocketSessions
+) -> None:
+    (session,) = sockets._open
+    sent = row(1, 60_000)
+
+    async def send() -> None:
+        for number in range(80):
+            await stream.send(pb.SessionRequest(executions=[execution(number, rows=60_000)]), [sent])
+
+    sending = asyncio.ensure_future(send())
+    await until(lambda: not session._is_reading)
+    got = await stream.results(80)
+    await sending
+    assert all(raw == [sent] for _, raw in got.values())
+    assert session._is_reading
+
+
 # How it is written.
 
 
