@@ -16,6 +16,9 @@ import numpy as np
 PREFACE = b"inferwire session 1\r\n\r\n"
 """What a client says first. As HTTP it is malformed, so that a server that does not know it refuses it at once."""
 
+UNIX_SUFFIX = ".session"
+"""What the file of a socket for sessions is called beyond the name of gRPC's own, beside which it is."""
+
 _HEADER = Struct("<II")
 """The kind of a frame, and how many bytes follow."""
 

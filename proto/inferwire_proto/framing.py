@@ -49,17 +49,24 @@ def join(header: bytes, buffers: Iterable[Content], raw_field: int, padding_fiel
         padding_field: The number of an ignored `bytes` field that may be filled so that each
             tensor starts aligned; None where the message has no such field.
     """
+    return b"".join(pieces(header, buffers, raw_field, padding_field))
+
+
+def pieces(
+    header: bytes, buffers: Iterable[Content], raw_field: int, padding_field: int | None
+) -> list[bytes | memoryview]:
+    """Give the message that `join` makes in pieces, of which the tensors' bytes are where they were."""
     parts: list[bytes | memoryview] = [header]
     offset = len(header)
     for buffer in buffers:
-        pieces = buffer if isinstance(buffer, tuple) else (buffer,)
-        byte_size = sum([piece.nbytes if isinstance(piece, memoryview) else len(piece) for piece in pieces])
+        content = buffer if isinstance(buffer, tuple) else (buffer,)
+        byte_size = sum([piece.nbytes if isinstance(piece, memoryview) else len(piece) for piece in content])
         lead = _lead(raw_field, byte_size)
         if padding_field is not None and (beyond := (offset + len(lead)) % ALIGNMENT):
             lead = _padding(padding_field, beyond) + lead
-        parts += (lead, *pieces)
+        parts += (lead, *content)
         offset += len(lead) + byte_size
-    return b"".join(parts)
+    return parts
 
 
 def field(number: int, content: bytes) -> bytes:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from inferwire_proto import framing, strings
+from inferwire_proto import frames, framing, strings
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES
+from inferwire_proto.frames import FrameReader, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
@@ -46,7 +47,7 @@ class Target:
 
     def __call__(self, data: bytes) -> None:
         """Give it bytes; what it raises that is no refusal comes out."""
-        with suppress(ServingError, framing.MalformedMessage):
+        with suppress(ServingError, framing.MalformedMessage, frames.MalformedFrame):
             self.read(data)
 
 
@@ -88,6 +89,19 @@ def execution(data: bytes) -> None:
     for each in message.executions:
         with suppress(ServingError):
             v1_plans.decode_execution(each, raw, None)
+
+
+def framed(data: bytes) -> None:
+    """Receive bytes as a socket would, in pieces as long as the first of them says."""
+    reader = FrameReader(frames.scratch(), 1 << 20)
+    piece, data = data[0] + 1 if data else 1, data[1:]
+    for at in range(0, len(data), piece):
+        part = data[at : at + piece]
+        room = reader.room()[: len(part)]
+        room[:] = part[: len(room)]
+        for kind, content in reader.received(len(room)):
+            if kind is Kind.MESSAGE:
+                execution(bytes(content))
 
 
 def answer(data: bytes) -> None:
@@ -155,6 +169,7 @@ TARGETS = {
     "compressed": Target(compressed, (b"\x00\x1f\x8b\x08\x00", b"\xff\x78\x9c")),
     "configuration": Target(configuration, (json.dumps(_CONFIGURATION).encode(),)),
     "execution": Target(execution, (_session_request(),)),
+    "framed": Target(framed, (b"\x10" + frames.frame(Kind.MESSAGE, _session_request()) + frames.frame(Kind.PING),)),
     "answer": Target(answer, (b"\x00abcd", b"\x0aabcdefgh")),
     "packed_strings": Target(packed_strings, (b"\1" + strings.pack([b"a"]),)),
 }
