@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import structlog
 
+from inferwire_proto.frames import UNIX_SUFFIX
 from inferwire_server.composition import Composition, compose, configured
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
@@ -25,6 +26,7 @@ from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.http_server import HttpServer, http_server
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+from inferwire_server.transport.session.session_file import sessions_at
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.workers.crews import Workers
 from inferwire_server.workers.followers import Followers, WorkerEnded
@@ -166,7 +168,7 @@ async def _listening(settings: Settings, server: Composition, crew: Crew) -> Asy
 async def _http(
     settings: Settings, face: Face, crew: Crew, sessions: SocketSessions
 ) -> AsyncGenerator[HttpServer, None]:
-    """Open the HTTP port, for sessions on plain sockets as well.
+    """Open the HTTP port, for sessions on plain sockets as well, and their own socket beside gRPC's.
 
     Not where several workers share it: such a connection could reach another worker than the one that has the session.
     """
@@ -174,7 +176,13 @@ async def _http(
         async with http_server(face.app, settings.host, settings.http_port, shares_port=True) as http:
             yield http
         return
-    async with http_server(face.app, settings.host, settings.http_port, take_over=sessions.take_over) as http:
+    async with AsyncExitStack() as opening:
+        if settings.grpc_socket is not None:
+            beside = settings.grpc_socket.with_name(settings.grpc_socket.name + UNIX_SUFFIX)
+            await opening.enter_async_context(sessions_at(beside, sessions.take_over))
+        http = await opening.enter_async_context(
+            http_server(face.app, settings.host, settings.http_port, take_over=sessions.take_over)
+        )
         sessions.port = http.port
         yield http
 

@@ -21,6 +21,7 @@ from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.http_server import http_server
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+from inferwire_server.transport.session.session_file import sessions_at
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 Models = dict[str, FakeModel]
@@ -106,6 +107,14 @@ async def socket_port(sockets: SocketSessions, composition: Composition) -> Asyn
     async with http_server(app, "127.0.0.1", 0, take_over=sockets.take_over) as server:
         sockets.port = server.port
         yield server.port
+
+
+@pytest_asyncio.fixture
+async def session_file(sockets: SocketSessions, tmp_path: Path) -> AsyncIterator[Path]:
+    """Where they listen at a Unix socket."""
+    path = tmp_path / "sessions"
+    async with sessions_at(path, sockets.take_over):
+        yield path
 
 
 @pytest_asyncio.fixture

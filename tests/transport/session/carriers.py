@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
@@ -134,6 +135,13 @@ class SocketStream(Stream):
     async def connect(port: int, server_epoch: str, *, preface: bytes = frames.PREFACE) -> SocketStream:
         """Connect to the HTTP port, and say what is said first."""
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(preface)
+        return SocketStream(reader, writer, server_epoch)
+
+    @staticmethod
+    async def connect_to_file(path: Path, server_epoch: str, *, preface: bytes = frames.PREFACE) -> SocketStream:
+        """Connect to a Unix socket, and say what is said first."""
+        reader, writer = await asyncio.open_unix_connection(path)
         writer.write(preface)
         return SocketStream(reader, writer, server_epoch)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -46,9 +47,13 @@ def models() -> Models:
 Connect = Callable[[], Awaitable[Stream]]
 
 
-@pytest.fixture(params=["grpc", "socket"])
+@pytest.fixture(params=["grpc", "socket", "Unix socket"])
 def connect(
-    request: pytest.FixtureRequest, channel: grpc.aio.Channel, socket_port: int, services: Services
+    request: pytest.FixtureRequest,
+    channel: grpc.aio.Channel,
+    socket_port: int,
+    session_file: Path,
+    services: Services,
 ) -> Iterator[Connect]:
     """Begin another stream, by each way that carries one."""
     begun: list[Stream] = []
@@ -56,6 +61,8 @@ def connect(
     async def begin() -> Stream:
         if request.param == "grpc":
             begun.append(GrpcStream(channel))
+        elif request.param == "Unix socket":
+            begun.append(await SocketStream.connect_to_file(session_file, services.health.identity.epoch))
         else:
             begun.append(await SocketStream.connect(socket_port, services.health.identity.epoch))
         return begun[-1]

@@ -419,6 +419,9 @@ class Recorded(asyncio.Transport):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self.calls.append(protocol)
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert (high, low) == (0, None)
+
     def is_closing(self) -> bool:
         return False
 

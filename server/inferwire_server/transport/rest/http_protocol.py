@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -15,6 +14,7 @@ from inferwire_proto.frames import PREFACE
 from inferwire_server.transport.rest.exchange import EXTENSION, Connection, Exchange
 from inferwire_server.transport.rest.joined_writes import JoinedWrites
 from inferwire_server.transport.rest.request_ids import RequestIds
+from inferwire_server.transport.session.session_file import TakeOver
 
 LONGEST_HEAD = 64 * 1024
 """The most bytes of a request line and headers; the parser itself would keep any number."""
@@ -42,9 +42,6 @@ _HTTP2_PREFACE = b"PRI * HTTP/2.0"
 
 GATHERED_BODY = 1024 * 1024
 """How much of a body is gathered before the application is woken for it, and the peer told to wait."""
-
-TakeOver: TypeAlias = Callable[[asyncio.Transport, bytes], None]
-"""Takes a connection whose peer has said that it speaks a session's frames, and what has come of them."""
 
 
 class HttpProtocol(HttpToolsProtocol):

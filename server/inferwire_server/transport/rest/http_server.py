@@ -14,8 +14,9 @@ from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
 from inferwire_server.transport.listening import NO_SUCH_NAME, CannotListen
-from inferwire_server.transport.rest.http_protocol import HttpProtocol, TakeOver
+from inferwire_server.transport.rest.http_protocol import HttpProtocol
 from inferwire_server.transport.rest.request_ids import RequestIds
+from inferwire_server.transport.session.session_file import TakeOver
 
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 75

@@ -30,8 +30,8 @@ from inferwire_server.transport.rpc.model_calls import ModelCalls
 from inferwire_server.transport.rpc.oip_calls import OipCalls
 from inferwire_server.transport.rpc.state_calls import StateCalls
 from inferwire_server.transport.rpc.tensor_calls import TensorCalls
-from inferwire_server.transport.rpc.unix_socket import listening_at
 from inferwire_server.transport.session.socket_sessions import SocketSessions
+from inferwire_server.transport.unix_socket import socket_file
 
 _FLUSH_S = 1.0
 """How long the last answers may take to leave once every call has ended."""
@@ -99,7 +99,10 @@ class GrpcServer:
             self.port = self._bind(server)
             if self._options.address is not None:
                 server.add_insecure_port(self._options.address)
-            opening.enter_context(listening_at(server, self._options.socket))
+            if self._options.socket is not None:
+                opening.enter_context(
+                    socket_file(self._options.socket, lambda path: server.add_insecure_port(f"unix:{path}"))
+                )
             await server.start()
             self._socket = opening.pop_all()
         self._server = server

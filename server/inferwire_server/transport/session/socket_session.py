@@ -103,6 +103,9 @@ class SocketSession(asyncio.BufferedProtocol):
         try:
             for kind, content in self._reader.received(nbytes):
                 self._take(kind, content, now)
+                if self._stream.outbox.is_ready:
+                    # What this message has ready is not to wait for the inferences of the next one.
+                    self._write_results()
         except Exception as error:  # noqa: BLE001 - the connection ends with it, whatever it is
             self._refuse(error)
         else:
@@ -189,8 +192,7 @@ class SocketSession(asyncio.BufferedProtocol):
             if self._owes_pong and not self._is_full:
                 self._owes_pong = False
                 self._transport.write(_PONG)
-            while outbox.is_ready and not self._is_full:
-                self._send(outbox.take())
+            self._write_results()
         except Exception as error:  # noqa: BLE001 - the connection ends with it, whatever it is
             self._refuse(error)
             return
@@ -200,6 +202,11 @@ class SocketSession(asyncio.BufferedProtocol):
                 self._say_end(b"")
             elif self._around.drain.is_draining:
                 self._refuse(shutting_down())
+
+    def _write_results(self) -> None:
+        outbox = self._stream.outbox
+        while outbox.is_ready and not self._is_full:
+            self._send(outbox.take())
 
     def _send(self, message: bytes) -> None:
         header = frames.header(Kind.MESSAGE, len(message))

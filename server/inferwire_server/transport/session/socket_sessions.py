@@ -62,6 +62,8 @@ class SocketSessions:
         transport.pause_reading()
         transport.set_protocol(session)
         transport.resume_reading()
+        # What is written goes to the system at once, and not when the loop comes round.
+        transport.set_write_buffer_limits(0)
         _feed(session, data)
         if self.drain.is_draining:
             session.write_soon()

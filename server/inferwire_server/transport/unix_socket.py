@@ -1,4 +1,4 @@
-"""The gRPC port as a file: a Unix socket for callers on this machine.
+"""A port as a file: a Unix socket for callers on this machine.
 
 Owns whose file it is: one left over by a server that has ended is removed, any other is not touched.
 """
@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
-
-import grpc
 
 from inferwire_server.transport.listening import CannotListenAt
 
@@ -22,17 +20,14 @@ _LONGEST_PATH = 107
 
 
 @contextmanager
-def listening_at(server: grpc.aio.Server, path: Path | None) -> Generator[None]:
-    """Have a server that has not started listen at a path, too, if there is one; remove the file at the end.
+def socket_file(path: Path, bind: Callable[[Path], object]) -> Generator[None]:
+    """Have something bind a socket to a path, for callers of this user and group; remove the file at the end.
 
     Raises:
         CannotListenAt: If it cannot.
     """
-    if path is None:
-        yield
-        return
     _make_way(path)
-    identity = _bind(server, path)
+    identity = _bind(bind, path)
     try:
         yield
     finally:
@@ -63,11 +58,11 @@ def _make_way(path: Path) -> None:
             raise CannotListenAt(path, "another process listens there")
 
 
-def _bind(server: grpc.aio.Server, path: Path) -> tuple[int, int] | None:
+def _bind(bind: Callable[[Path], object], path: Path) -> tuple[int, int] | None:
     # Between being made and being given its mode, the file is nobody's but its owner's.
     mask = os.umask(0o177)
     try:
-        server.add_insecure_port(f"unix:{path}")
+        bind(path)
         path.chmod(_OWNER_AND_GROUP)
     except (RuntimeError, OSError):
         folder = path.absolute().parent

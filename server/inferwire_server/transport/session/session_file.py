@@ -1,0 +1,54 @@
+"""Sessions at a Unix socket of their own, beside that of gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from inferwire_proto.frames import PREFACE
+from inferwire_server.transport.unix_socket import socket_file
+
+TakeOver: TypeAlias = Callable[[asyncio.Transport, bytes], None]
+"""Takes a connection whose peer has said that it speaks a session's frames, and what has come of them."""
+
+
+@asynccontextmanager
+async def sessions_at(path: Path, take_over: TakeOver) -> AsyncGenerator[None, None]:
+    """Listen at a path for sessions until the block is left.
+
+    Raises:
+        CannotListenAt: If it cannot.
+    """
+    listener = socket.socket(socket.AF_UNIX)
+    with listener, socket_file(path, lambda at: listener.bind(os.fspath(at))):
+        server = await asyncio.get_running_loop().create_unix_server(partial(_Opening, take_over), sock=listener)
+        try:
+            yield
+        finally:
+            server.close()
+
+
+class _Opening(asyncio.Protocol):
+    """A connection until it has said the preface."""
+
+    def __init__(self, take_over: TakeOver) -> None:
+        self._take_over = take_over
+        self._said = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a connection."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand the connection over once it has said the preface; end it where it says anything else."""
+        self._said += data
+        if self._said.startswith(PREFACE):
+            self._take_over(self._transport, self._said[len(PREFACE) :])
+        elif not PREFACE.startswith(self._said):
+            self._transport.abort()

@@ -1,0 +1,50 @@
+"""Sessions at a Unix socket: who may call there, and what becomes of those who say something else."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+
+import pytest
+from tests.transport.session.carriers import LIMIT_S, SocketStream
+
+from inferwire_proto.frames import PREFACE
+from inferwire_server.service import Services
+from inferwire_server.transport.listening import CannotListenAt
+from inferwire_server.transport.session.session_file import sessions_at
+from inferwire_server.transport.session.socket_sessions import SocketSessions
+
+
+async def test_its_user_and_group_may_call_and_nothing_is_left(sockets: SocketSessions, tmp_path: Path) -> None:
+    path = tmp_path / "here"
+    async with sessions_at(path, sockets.take_over):
+        assert stat.filemode(path.lstat().st_mode) == "srw-rw----"
+    assert not path.exists()
+
+
+async def test_another_servers_socket_is_not_taken(
+    sockets: SocketSessions, session_file: Path, services: Services
+) -> None:
+    with pytest.raises(CannotListenAt, match="another process listens there"):
+        await sessions_at(session_file, sockets.take_over).__aenter__()
+    stream = await SocketStream.connect_to_file(session_file, services.health.identity.epoch)
+    assert (await stream.open()).session_id
+    stream.leave()
+
+
+async def test_the_preface_may_come_in_pieces(session_file: Path, services: Services) -> None:
+    stream = await SocketStream.connect_to_file(session_file, services.health.identity.epoch, preface=PREFACE[:5])
+    await asyncio.sleep(0.01)
+    stream.writer.write(PREFACE[5:])
+    assert (await stream.open()).session_id
+    stream.leave()
+
+
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0", PREFACE[:-1] + b"x"])
+async def test_whoever_says_something_else_is_cut_off(session_file: Path, said: bytes) -> None:
+    stream = await SocketStream.connect_to_file(session_file, "", preface=said)
+    async with asyncio.timeout(LIMIT_S):
+        with pytest.raises((ConnectionResetError, EOFError)):
+            assert await stream.reader.readexactly(1)
+    stream.leave()
