@@ -14,7 +14,7 @@ from inferwire.transport.address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE, A
     [
         ("host:9", Address("host:9")),
         ("host", Address("host:8001")),
-        ("grpc://host:9", Address("host:9")),
+        ("grpc://host:9", Address("host:9", is_grpc_alone=True)),
         ("grpcs://host:9", Address("host:9", is_secure=True)),
         ("grpcs://host", Address("host:8001", is_secure=True)),
         ("[::1]:9", Address("[::1]:9")),
@@ -25,6 +25,20 @@ from inferwire.transport.address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE, A
 )
 def test_addresses(given: str, expected: Address) -> None:
     assert parse_address(given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ("host:9", ("host", 8000)),
+        ("[::1]:9", ("::1", 8000)),
+        ("unix:/run/inferwire.sock", "/run/inferwire.sock.session"),
+        ("grpc://host:9", None),
+        ("grpcs://host:9", None),
+    ],
+)
+def test_where_a_session_may_go_on_beside_grpc(given: str, place: object) -> None:
+    assert parse_address(given).socket_at(8000) == place
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from inferwire.transport.executions import Timings
 from inferwire.transport.outgoing import (
+    AT_ONCE_BYTES,
     LONGEST_HOLD_S,
     MOST_EXECUTIONS,
     Batch,
@@ -31,10 +32,15 @@ class Rig:
         self._ids = count(1)
 
     def put(self, header: EncodedHeader, byte_size: int = 1) -> StreamExecution:
+        execution = self.make(header, byte_size)
+        self.outgoing.put(execution)
+        return execution
+
+    def make(self, header: EncodedHeader, byte_size: int = 1) -> StreamExecution:
+        """Make an execution that somebody wants."""
         execution = StreamExecution([], lambda _: None)
         execution.id, execution.encoded, execution.byte_size = next(self._ids), header, byte_size
         self.wanted[execution.id] = execution
-        self.outgoing.put(execution)
         return execution
 
     def drop(self, execution: StreamExecution) -> None:
@@ -59,8 +65,11 @@ class Rig:
         self.outgoing.take()
         self.answer(first, inference_ms=inference_ms)
         executions = [self.put(header) for _ in range(number)]
-        if executions:
+        # Each is as large as a message may be, so that none waits for the others.
+        most_bytes, self.outgoing.most_bytes = self.outgoing.most_bytes, 0
+        for _ in executions:
             self.outgoing.take()
+        self.outgoing.most_bytes = most_bytes
         return executions
 
 
@@ -125,6 +134,137 @@ def test_tiny_ones_wait_until_there_are_as_many_as_are_under_way(rig: Rig, pool:
     assert ids(batch.result(TIMEOUT_S)) == [[5, 6, 7]]
 
 
+def test_of_what_came_at_once_one_half_goes_while_the_other_waits(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    (lone,) = rig.under_way(header, 1)
+    executions = [rig.put(header) for _ in range(15)]
+    assert rig.taken() == [[execution.id for execution in executions[:8]]]
+    batch = sleeping(rig, pool)
+    rig.answer(lone)
+    assert not batch.done()
+    rig.answer(executions[0])
+    assert ids(batch.result(TIMEOUT_S)) == [[execution.id for execution in executions[8:]]]
+
+
+def test_what_is_not_worth_waiting_for_goes_as_a_whole(rig: Rig) -> None:
+    header = stackable()
+    rig.under_way(header, 1, inference_ms=20.0)
+    executions = [rig.put(header) for _ in range(15)]
+    assert rig.taken() == [[execution.id for execution in executions]]
+
+
+def put_and_take(rig: Rig, header: EncodedHeader, byte_size: int = 1) -> list[list[int]] | None:
+    """Submit an execution, and give what whoever does is to send."""
+    batch = rig.outgoing.put_and_take(rig.make(header, byte_size))
+    return None if batch is None else ids(batch)
+
+
+def test_one_after_the_other_they_are_sent_by_whoever_submits_them(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    batch = sleeping(rig, pool)
+    for header in (stackable(), EncodedHeader(b"")):
+        for _ in range(3):
+            execution = rig.make(header)
+            taken = rig.outgoing.put_and_take(execution)
+            assert taken is not None
+            assert ids(taken) == [[execution.id]]
+            rig.answer(execution)
+    assert not batch.done()
+    rig.outgoing.end()
+    assert ids(batch.result(TIMEOUT_S)) == []
+
+
+def test_whoever_makes_a_message_due_takes_it(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    rig.under_way(header, 3)
+    rig.put(header)
+    batch = sleeping(rig, pool)
+    assert put_and_take(rig, header) is None
+    assert put_and_take(rig, header) == [[5, 6, 7]]
+    assert not batch.done()
+    rig.outgoing.end()
+    assert ids(batch.result(TIMEOUT_S)) == []
+
+
+def test_a_thread_that_waited_for_nothing_looks_after_what_now_waits(pool: ThreadPoolExecutor) -> None:
+    rig = Rig(LONGEST_HOLD_S)
+    header = stackable()
+    rig.under_way(header, 3)
+    batch = sleeping(rig, pool)
+    assert not put_and_take(rig, header)
+    rig.now += LONGEST_HOLD_S
+    assert ids(batch.result(TIMEOUT_S)) == [[5]]
+
+
+def test_while_the_thread_sends_it_takes_what_is_put(rig: Rig) -> None:
+    rig.put(stackable())
+    assert rig.taken() == [[1]]
+    assert put_and_take(rig, stackable()) is None
+    assert rig.taken() == [[2]]
+
+
+def test_what_is_large_together_is_left_to_the_thread(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    rig.under_way(header, 2)
+    rig.put(header, AT_ONCE_BYTES)
+    batch = sleeping(rig, pool)
+    assert put_and_take(rig, header) is None
+    assert ids(batch.result(TIMEOUT_S)) == [[4, 5]]
+
+
+def test_what_is_large_is_left_to_the_thread(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    batch = sleeping(rig, pool)
+    assert put_and_take(rig, stackable(), AT_ONCE_BYTES + 1) is None
+    assert ids(batch.result(TIMEOUT_S)) == [[1]]
+
+
+def test_where_all_are_back_as_many_are_due_as_went_last(rig: Rig) -> None:
+    header = stackable()
+    together = burst(rig, header)
+    rig.answer(*together)
+    rig.outgoing.end()
+    rig.taken()
+    assert [put_and_take(rig, header) for _ in range(4)] == [[], [[6, 7]], [], [[8, 9]]]
+
+
+def burst(rig: Rig, header: EncodedHeader) -> list[StreamExecution]:
+    """Have four executions under way that went two by two."""
+    rig.under_way(header, 0)
+    together = [rig.put(header) for _ in range(4)]
+    rig.taken()
+    rig.taken()
+    return together
+
+
+def test_the_thread_is_woken_for_the_first_of_a_burst_and_sends_it_if_no_more_come(
+    rig: Rig, pool: ThreadPoolExecutor
+) -> None:
+    header = stackable()
+    rig.answer(*burst(rig, header))
+    batch = sleeping(rig, pool)
+    assert put_and_take(rig, header) == []
+    assert ids(batch.result(TIMEOUT_S)) == [[6]]
+
+
+def test_what_was_cancelled_is_neither_taken_nor_counted(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    batch = sleeping(rig, pool)
+    execution = rig.make(stackable())
+    del rig.wanted[execution.id]
+    assert not rig.outgoing.put_and_take(execution)
+    assert execution.flow is None
+    rig.outgoing.end()
+    batch.result(TIMEOUT_S)
+
+
+def test_whoever_takes_leaves_the_end_to_the_thread(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    batch = sleeping(rig, pool)
+    rig.outgoing.is_asleep = True
+    rig.outgoing.end()
+    rig.outgoing.is_asleep = True
+    put_and_take(rig, stackable())
+    while not batch.result(TIMEOUT_S).is_last:
+        batch = pool.submit(rig.outgoing.take)
+
+
 def test_they_go_where_so_many_wait_as_one_stack_may_have(rig: Rig, pool: ThreadPoolExecutor) -> None:
     header = stackable(2)
     rig.under_way(header, 6)
@@ -167,7 +307,7 @@ def test_what_is_cancelled_before_it_was_sent_is_not_sent(rig: Rig) -> None:
     assert (ids(batch), batch.cancels) == ([[1]], [2, 3])
 
 
-def test_nothing_waits_for_what_takes_longer_on_the_device_than_on_the_wire(rig: Rig) -> None:
+def test_nothing_waits_for_what_takes_much_longer_on_the_device_than_on_the_wire(rig: Rig) -> None:
     header = stackable()
     rig.under_way(header, 3, inference_ms=20.0)
     rig.put(header)
@@ -214,9 +354,11 @@ def test_the_size_is_that_of_what_waits_and_not_of_what_was_sent(rig: Rig, pool:
     for _ in range(5):
         executions = [rig.put(header, 300) for _ in range(2)]
         rig.taken()
+        rig.taken()
         rig.answer(*executions)
     rig.put(header)
     rig.put(header)
+    rig.taken()
     rig.taken()
     rig.put(header, 300)
     batch = sleeping(rig, pool)

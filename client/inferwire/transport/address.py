@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TypeAlias
+
+from inferwire_proto.frames import UNIX_SUFFIX
 
 ENVIRONMENT_VARIABLE = "INFERWIRE_ADDRESS"
 DEFAULT_ADDRESS = "localhost:8001"
 DEFAULT_PORT = 8001
 _TLS_SCHEME, _PLAIN_SCHEME, _UNIX_SCHEME = "grpcs://", "grpc://", "unix:"
+
+
+SocketPlace: TypeAlias = tuple[str, int] | str
+"""Where a socket is: a host and a port, or a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +25,26 @@ class Address:
     Attributes:
         target: What gRPC dials, as "localhost:8001" or "unix:/run/inferwire.sock".
         is_secure: Whether the connection uses TLS.
+        is_grpc_alone: Whether nothing but gRPC is to be spoken.
     """
 
     target: str
     is_secure: bool = False
+    is_grpc_alone: bool = False
 
     @property
     def is_local(self) -> bool:
         """Whether it is on this machine, where no proxy is in between."""
         host = self.target.rpartition(":")[0]
         return host in ("unix", "localhost", "[::1]") or host.startswith(("unix:", "127."))
+
+    def socket_at(self, port: int) -> SocketPlace | None:
+        """Where a session may go on beside gRPC, at this port or in a file beside gRPC's; None for nowhere."""
+        if self.is_secure or self.is_grpc_alone:
+            return None
+        if self.target.startswith(_UNIX_SCHEME):
+            return self.target.removeprefix(_UNIX_SCHEME) + UNIX_SUFFIX
+        return self.target.rpartition(":")[0].removeprefix("[").removesuffix("]"), port
 
     def __str__(self) -> str:
         return _TLS_SCHEME + self.target if self.is_secure else self.target
@@ -37,7 +54,8 @@ def parse_address(given: str | os.PathLike[str] | None = None) -> Address:
     """Read an address; without one, the environment's, else the default.
 
     Args:
-        given: "host:port", "host" (port 8001), "grpcs://host:port" for TLS, or "unix:path".
+        given: "host:port", "host" (port 8001), "grpcs://host:port" for TLS, "unix:path", or "grpc://host:port" for
+            gRPC and nothing beside it.
 
     Raises:
         ValueError: If it is none of these.
@@ -49,7 +67,8 @@ def parse_address(given: str | os.PathLike[str] | None = None) -> Address:
         return Address(text)
     if text.startswith(_TLS_SCHEME):
         return Address(_host_and_port(text, text.removeprefix(_TLS_SCHEME)), is_secure=True)
-    return Address(_host_and_port(text, text.removeprefix(_PLAIN_SCHEME)))
+    is_grpc_alone = text.startswith(_PLAIN_SCHEME)
+    return Address(_host_and_port(text, text.removeprefix(_PLAIN_SCHEME)), is_grpc_alone=is_grpc_alone)
 
 
 def _host_and_port(text: str, authority: str) -> str:

@@ -1,25 +1,33 @@
 """One connection to a server at a time: opened when first needed, and again after it was lost.
 
-Owns the channel and the session's stream on it. What is said on them is others' business.
+Owns the channel and the session's stream, on it or on a socket beside it. What is said on them is others' business.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass
 
 import grpc
 
-from inferwire.errors import SessionExpired
+from inferwire.errors import InferwireError, SessionExpired
 from inferwire.process import THIS
 from inferwire.transport import rpc
-from inferwire.transport.address import Address
+from inferwire.transport.address import Address, SocketPlace
+from inferwire.transport.carriers import GrpcCarrier
 from inferwire.transport.session_stream import SessionStream
+from inferwire.transport.socket_carrier import IS_OFFERED, SocketCarrier, place_text
 from inferwire.version import CLIENT
 from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello
 
 CLOSE_TIMEOUT_S = 2.0
 SESSION_METADATA = "inferwire-session"
+
+_SOCKET_PATIENCE_S = 1.0
+"""How long a server may take to answer at its socket: it may be out of reach, where gRPC is not."""
+
+_LOG = logging.getLogger(__name__)
 
 _OPTIONS = (
     # The server says in its welcome what it takes, which is checked with a better sentence than gRPC's.
@@ -55,10 +63,18 @@ class Patience:
             ("grpc.http2.ping_timeout_ms", int(self.answer_s * 1000)),
         )
 
+    def dial(self, place: SocketPlace) -> SocketCarrier:
+        """Connect to a socket, and be as patient there.
+
+        Raises:
+            OSError: If nobody answers there.
+        """
+        return SocketCarrier(place, _SOCKET_PATIENCE_S, self.keepalive_s, self.answer_s)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Link:
-    """An open channel, the session's stream on it, and the process that opened them."""
+    """An open channel, the session's stream on it or beside it, and the process that opened them."""
 
     channel: grpc.Channel
     stream: SessionStream
@@ -95,6 +111,7 @@ class Connection:
         self._pid = THIS.pid
         self._link: Link | None = None
         self._session_id = ""
+        self._without_socket = ""
 
     def __repr__(self) -> str:
         link = self._link
@@ -163,13 +180,31 @@ class Connection:
     def _greet(self, session_id: str) -> Link:
         """Open a channel and a stream that resumes a session, or opens a new one."""
         channel = open_channel(self._address, self._patience)
-        greeting = SessionHello(client=CLIENT, session_id=session_id)
         try:
-            stream = SessionStream(channel, str(self._address), greeting, self._patience.connect_s)
+            greeting = SessionHello(client=CLIENT, session_id=session_id)
+            carrier = GrpcCarrier(channel, str(self._address))
+            stream = SessionStream(carrier, str(self._address), greeting, self._patience.connect_s)
+            return Link(channel, self._beside(stream), THIS.pid)
         except BaseException:
             channel.close()
             raise
-        return Link(channel, stream, THIS.pid)
+
+    def _beside(self, stream: SessionStream) -> SessionStream:
+        """Give a stream of the same session on a socket, if the server can be had there; else the one that there is."""
+        welcome = stream.welcome
+        place = self._address.socket_at(welcome.socket_port) if welcome.socket_port and IS_OFFERED else None
+        if place is None or welcome.server_epoch == self._without_socket:
+            return stream
+        greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
+        try:
+            carrier = self._patience.dial(place)
+            on_socket = SessionStream(carrier, str(self._address), greeting, _SOCKET_PATIENCE_S)
+        except (InferwireError, OSError) as error:
+            _LOG.debug("the session at %s stays on gRPC: %s: %s", self._address, place_text(place), error)
+            self._without_socket = welcome.server_epoch
+            return stream
+        stream.finish()
+        return on_socket
 
 
 def open_channel(address: Address, patience: Patience) -> grpc.Channel:

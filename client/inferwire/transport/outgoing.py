@@ -1,13 +1,15 @@
 """What a stream has to send: executions gathered into as few messages, and stacks, as the traffic allows.
 
-Owns the queue between whoever submits and the one thread that writes. What piles up while a message is
-being written goes out together in the next. A message costs as much as many tiny executions, so executions
-that are alike wait until there are as many of them as are under way: one half of what a client has in
-flight travels while the other runs, and a lone one never waits. Knows neither messages nor the wire.
+Owns the queue between whoever submits and the one thread that writes. What piles up while a message is being written
+goes out together in the next. A message costs as much as many tiny executions, so executions that are alike wait until
+there are as many of them as are under way: one half of what a client has in flight travels while the other runs, and a
+lone one never waits. To wake the thread costs as much again, so whoever makes a message due may take it and write it
+instead. Knows neither messages nor the wire.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Container
@@ -25,6 +27,9 @@ MOST_EXECUTIONS = 64
 
 MOST_BYTES = 1 << 20
 """How many bytes of inputs one message gathers; a single execution may have more."""
+
+AT_ONCE_BYTES = 1 << 16
+"""Up to this size whoever makes a message due may send it: a larger one may have to wait for the system's room."""
 
 LONGEST_HOLD_S = 0.005
 """How long an execution waits for others at the most, should what is under way take longer than it did."""
@@ -60,7 +65,7 @@ class _End(Enum):
 
 
 class Outgoing:
-    """Executions in the order they came. One thread takes them; any may put, also from a destructor.
+    """Executions in the order they came. One thread takes them; any may put, and withdraw also from a destructor.
 
     Of those that were put, only the `wanted` ones are given, by their ids.
 
@@ -79,6 +84,7 @@ class Outgoing:
         self._clock = clock
         self._longest_hold_s = longest_hold_s
         self._wanted = wanted
+        self._turn = threading.Lock()
         self._new: deque[StreamExecution | _Withdrawn | _End] = deque()
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._flows: weakref.WeakKeyDictionary[EncodedHeader, Flow] = weakref.WeakKeyDictionary()
@@ -86,8 +92,10 @@ class Outgoing:
         self._held_bytes = 0
         self._held_until = 0.0
         self.is_asleep = False
+        self._is_sending = False
         self._quiet: EncodedHeader | None = None
-        self._quiet_up_to = 0
+        self._quiet_up_to = -1
+        self._is_timed = False
 
     def __repr__(self) -> str:
         return f"<Outgoing: {len(self._new)} new, {sum(map(len, self._held.values()))} wait for others>"
@@ -97,6 +105,34 @@ class Outgoing:
         self._new.append(execution)
         if self.is_asleep and not self._is_quiet(execution):
             self._wake()
+
+    def put_and_take(self, execution: StreamExecution) -> Batch | None:
+        """Have an execution sent, and give what is due by it, if whoever submits it is to send that.
+
+        Whoever does goes on submitting, for all that is known: so as many are due as went the last time. Should they
+        not come, the thread that takes, which is woken for the first of them, has them all the same. So it has what
+        comes while it sends, and what is so large that sending might wait.
+        """
+        self._new.append(execution)
+        if self._is_sending:
+            return None
+        if self._is_quiet(execution):
+            if self.is_asleep and not self._is_timed:
+                self._wake()
+            return None
+        byte_size = self._held_bytes + len(self._new) * execution.byte_size
+        if byte_size > AT_ONCE_BYTES or not self._turn.acquire(blocking=False):
+            self._wake()
+            return None
+        try:
+            batch = self._gather_new(is_patient=True)
+            if batch.is_last:
+                self.end()
+            elif self._held and self.is_asleep and not self._is_timed:
+                self._wake()
+            return batch
+        finally:
+            self._turn.release()
 
     def withdraw(self, execution: StreamExecution) -> None:
         """Have an execution cancelled that was put before."""
@@ -110,19 +146,34 @@ class Outgoing:
 
     def answers_came(self) -> None:
         """Look again at what waits for others, since fewer are under way."""
-        if self.is_asleep and self._held:
+        if not self.is_asleep or not (self._held or self._new):
+            return
+        if not self._turn.acquire(blocking=False):
             self._wake()
+            return
+        try:
+            self._settle(is_patient=False)
+            if self._quiet is None or len(self._new) > self._quiet_up_to:
+                self._wake()
+        finally:
+            self._turn.release()
 
     def take(self) -> Batch:
         """Wait until there is something to send, and give it. The last batch may be empty."""
+        self._is_sending = False
         while True:
             batch = self._gather()
             if batch or batch.is_last:
+                self._is_sending = bool(batch)
                 return batch
             self._sleep()
 
     def _gather(self) -> Batch:
         """Take what is there and is due, up to a good size of message."""
+        with self._turn:
+            return self._gather_new()
+
+    def _gather_new(self, *, is_patient: bool = False) -> Batch:
         batch = Batch()
         byte_size = self._held_bytes
         is_full = False
@@ -137,10 +188,14 @@ class Outgoing:
             else:
                 batch.is_last = True
         is_over = is_full or batch.is_last or (self._held and self._clock() >= self._held_until)
-        for header in list(self._held):
-            if is_over or self._is_due(header):
-                batch.stacks += self._release(header)
-        self._held_bytes = byte_size if self._held else 0
+        for header, waiting in list(self._held.items()):
+            worthwhile = self._worthwhile(header, is_patient=is_patient)
+            if is_over:
+                batch.stacks += self._release(header, len(waiting))
+            elif len(waiting) >= worthwhile:
+                batch.stacks += self._release(header, max(worthwhile, self._flow_of(header).share_of(len(waiting))))
+        self._held_bytes = sum([len(waiting) * waiting[0].byte_size for waiting in self._held.values()])
+        self._settle(is_patient=True)
         return batch
 
     def _sort_in(self, execution: StreamExecution, batch: Batch) -> None:
@@ -158,17 +213,30 @@ class Outgoing:
             execution.flow.sent -= 1
 
     def _is_due(self, header: EncodedHeader) -> bool:
-        return len(self._held[header]) >= min(self._flow_of(header).worthwhile, header.most_stacked)
+        return len(self._held[header]) >= self._worthwhile(header, is_patient=False)
 
-    def _release(self, header: EncodedHeader) -> list[Stack]:
-        """Give what waited of one header as stacks."""
+    def _worthwhile(self, header: EncodedHeader, *, is_patient: bool) -> int:
+        flow = self._flow_of(header)
+        return min(flow.expected if is_patient else flow.worthwhile, header.most_stacked)
+
+    def _release(self, header: EncodedHeader, count: int) -> list[Stack]:
+        """Give as stacks so many of those of one header that wait."""
         flow, most = self._flow_of(header), header.most_stacked
-        wanted = [execution for execution in self._held.pop(header) if execution.id in self._wanted]
-        flow.sent += len(wanted)
-        now = self._clock()
-        for execution in wanted:
-            execution.flow, execution.sent_at = flow, now
+        waiting = self._held.pop(header)
+        if count < len(waiting):
+            self._held[header] = waiting[count:]
+            self._held_until = self._clock() + self._longest_hold_s
+        wanted = [execution for execution in waiting[:count] if execution.id in self._wanted]
+        self._count(flow, *wanted)
         return [wanted[start : start + most] for start in range(0, len(wanted), most)]
+
+    def _count(self, flow: Flow, *sent: StreamExecution) -> None:
+        """Count executions as under way."""
+        flow.sent += len(sent)
+        flow.latest = len(sent)
+        now = self._clock()
+        for execution in sent:
+            execution.flow, execution.sent_at = flow, now
 
     def _flow_of(self, header: EncodedHeader) -> Flow:
         flow = self._flows.get(header)
@@ -178,20 +246,25 @@ class Outgoing:
 
     def _sleep(self) -> None:
         """Wait until somebody rings, or what is held has waited long enough."""
+        with self._turn:
+            self._is_timed = bool(self._held)
+            self.is_asleep = True
+            # Whoever puts something looks at this flag afterwards, and we at what there is after setting it.
+            is_idle = not self._new and not any(map(self._is_due, self._held))
+        if is_idle:
+            with suppress(Empty):
+                self._bell.get(timeout=max(self._held_until - self._clock(), 0) if self._is_timed else None)
+        self.is_asleep = False
+
+    def _settle(self, *, is_patient: bool) -> None:
+        """Say how many of the header that waits may come before anybody looks: that would cost more than they do."""
         self._quiet = None
         if len(self._held) == 1:
             ((header, stack),) = self._held.items()
-            self._quiet_up_to = min(self._flow_of(header).worthwhile, header.most_stacked) - len(stack) - 1
+            self._quiet_up_to = self._worthwhile(header, is_patient=is_patient) - len(stack) - 1
             self._quiet = header
-        self.is_asleep = True
-        # Whoever puts or counts something looks at this flag afterwards, and we at what there is after setting it.
-        if not self._new and not any(map(self._is_due, self._held)):
-            with suppress(Empty):
-                self._bell.get(timeout=max(self._held_until - self._clock(), 0) if self._held else None)
-        self.is_asleep = False
 
     def _is_quiet(self, execution: StreamExecution) -> bool:
-        """Whether one that comes while others are held wakes nobody: that would cost more than it is about."""
         is_small = execution.byte_size * MOST_EXECUTIONS <= self.most_bytes
         return execution.encoded is self._quiet and is_small and len(self._new) <= self._quiet_up_to
 

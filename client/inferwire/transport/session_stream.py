@@ -1,7 +1,7 @@
 """The session's stream: many executions in flight, gathered into as few messages as traffic allows.
 
-Owns the ids of executions and the two threads that write and read one stream; `outgoing` says what goes
-into one message. Knows nothing of requests, models or reconnecting.
+Owns the ids of executions and the thread that reads one stream; `outgoing` says what goes into one message, and a
+carrier carries it. Knows nothing of requests, models or reconnecting.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from time import perf_counter
 
-import grpc
-
 from inferwire.errors import Cancelled, InferwireError, ServerUnavailable
 from inferwire.transport import codec, rpc
+from inferwire.transport.carriers import Carrier, Pieces
 from inferwire.transport.executions import Outcome, WireBytes
-from inferwire.transport.outgoing import MOST_BYTES, Batch, Outgoing
+from inferwire.transport.outgoing import MOST_BYTES, Outgoing, Stack
 from inferwire.transport.stream_execution import EncodedHeader, StreamExecution, count_answers
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1.inference_pb2 import (
@@ -45,7 +44,7 @@ class SessionStream:
         is_open: Whether executions can be sent on it.
     """
 
-    def __init__(self, channel: grpc.Channel, address: str, hello: SessionHello, timeout_s: float) -> None:
+    def __init__(self, carrier: Carrier, address: str, hello: SessionHello, timeout_s: float) -> None:
         self._address = address
         self._hello = hello
         self._ids = itertools.count(1)
@@ -56,7 +55,9 @@ class SessionStream:
         self._welcomed = threading.Event()
         self._is_closing = False
         self._set_limits(SessionWelcome())
-        self._call = rpc.open_stream(channel, "InferenceService.Session", self._messages())
+        self._carrier = carrier
+        self._sends_at_once = carrier.sends_at_once
+        carrier.start(self._messages())
         self._reader = threading.Thread(target=self._read, name="inferwire-session", daemon=True)
         self._reader.start()
         self._await_welcome(timeout_s)
@@ -73,7 +74,10 @@ class SessionStream:
         execution.flow = None
         execution.started = perf_counter()
         self._pending[id_] = execution
-        self._outgoing.put(execution)
+        if not self._sends_at_once:
+            self._outgoing.put(execution)
+        elif batch := self._outgoing.put_and_take(execution):
+            self._carrier.send(_pieces(batch.stacks, batch.cancels))
         if self._ended is not None and self._pending.pop(id_, None):
             execution.fail(Outcome(error=self._ended))
 
@@ -93,7 +97,7 @@ class SessionStream:
         """End the stream now and wait for its reading thread."""
         self._is_closing = True
         self.finish()
-        self._call.cancel()
+        self._carrier.cancel()
         if threading.current_thread() is not self._reader:
             self._reader.join(timeout_s)
 
@@ -111,12 +115,12 @@ class SessionStream:
         if self._ended is not None:
             raise self._ended
 
-    def _messages(self) -> Iterator[bytes]:
-        yield SessionRequest(hello=self._hello).SerializeToString()
+    def _messages(self) -> Iterator[Pieces]:
+        yield (SessionRequest(hello=self._hello).SerializeToString(),)
         while True:
             batch = self._outgoing.take()
             if batch:
-                yield _join(batch)
+                yield _pieces(batch.stacks, batch.cancels)
             if batch.is_last:
                 return
             # While there is nothing to send, what was sent last is not to be kept.
@@ -126,19 +130,19 @@ class SessionStream:
         """Deliver what comes until the stream ends, then fail what is left."""
         error: InferwireError = ServerUnavailable(f"the server at {self._address} ended the session")
         try:
-            for data in self._call:
+            for data in self._carrier.receive():
                 self._take(data)
-        except grpc.RpcError as raised:
-            error = rpc.error_from(raised, self._address)
+        except InferwireError as raised:
+            error = raised
             if isinstance(error, Cancelled) and not self._is_closing:
                 # Nobody here did: a proxy that gives up a connection says it like that.
                 error = rpc.unavailable(self._address, str(error))
         except (ValueError, KeyError) as raised:
             error = InferwireError(f"the server at {self._address} sent what cannot be read: {raised}")
-            self._call.cancel()
+            self._carrier.cancel()
         self._end(error)
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, data: WireBytes) -> None:
         message, raw = framing.split(SessionResponse, data, framing.RAW_FIELD)
         if message.HasField("welcome"):
             self._set_limits(message.welcome)
@@ -180,11 +184,11 @@ class SessionStream:
             execution.fail(Outcome(error=error))
 
 
-def _join(batch: Batch) -> bytes:
-    """Join a batch into one message. Its tensors' bytes are copied here and nowhere else."""
-    parts = [SessionRequest(cancels=batch.cancels).SerializeToString()] if batch.cancels else []
+def _pieces(stacks: Sequence[Stack], cancels: Sequence[int]) -> Pieces:
+    """Make one message of executions and cancels. Tensors' bytes are still where they were."""
+    parts = [SessionRequest(cancels=cancels).SerializeToString()] if cancels else []
     buffers: list[framing.Content] = []
-    for stack in batch.stacks:
+    for stack in stacks:
         encoded = stack[0].encoded
         # Fields may stand in any order: the ids, which alone are new, go behind the header as it is.
         ids = Execution(ids=[each.id for each in stack]).SerializeToString()
@@ -192,4 +196,4 @@ def _join(batch: Batch) -> bytes:
         buffers += (
             encoded.sent_of(stack[0].inputs) if len(stack) == 1 else zip(*[each.inputs for each in stack], strict=True)
         )
-    return framing.join(b"".join(parts), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+    return framing.pieces(b"".join(parts), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)

@@ -13,6 +13,9 @@ from inferwire.transport.executions import Outcome, Timings, WireBytes
 _SMOOTHING = 1 / 8
 """How much the latest answer counts in what is known of a flow."""
 
+_NEGLIGIBLE = 1 / 4
+"""What part of an inference's time its message may take before fewer messages are to be had."""
+
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class EncodedHeader:
@@ -36,27 +39,41 @@ class EncodedHeader:
 class Flow:
     """The executions of one header that are under way, where they may be stacked.
 
-    The writing thread alone changes `sent`, the reading one all else: neither needs a lock.
+    Whoever has the turn to send changes `sent`, and the reading thread all else: neither needs a lock of its own.
 
     Attributes:
         sent: How many were sent, but for those that were withdrawn later.
+        latest: How many were sent together last.
         answered: How many of these were answered.
-        spared_ms: By how much messages took longer than inferences of late: what is to be gained by fewer of them.
+        spared_ms: By how much messages took longer of late than is negligible: what is to be gained by fewer of them.
     """
 
     sent: int = 0
+    latest: int = 0
     answered: int = 0
     spared_ms: float = 0.0
 
     def learn(self, count: int, wire_ms: float, inference_ms: float) -> None:
         """Take note of so many answers: how long their message was under way, and the inference for which it was."""
         self.answered += count
-        self.spared_ms += (wire_ms - inference_ms - self.spared_ms) * _SMOOTHING
+        self.spared_ms += (wire_ms - inference_ms * _NEGLIGIBLE - self.spared_ms) * _SMOOTHING
 
     @property
     def worthwhile(self) -> int:
         """How many that wait are worth a message. The server is not to wait for those that keep its device busy."""
         return max(self.sent - self.answered, 1) if self.spared_ms > 0 else 1
+
+    @property
+    def expected(self) -> int:
+        """How many are worth a message to whoever goes on submitting: where all are back, as many as went last."""
+        return max(self.sent - self.answered or self.latest, 1) if self.spared_ms > 0 else 1
+
+    def share_of(self, waiting: int) -> int:
+        """How many of those that wait are to go, once they are worth a message: half of what is in flight then.
+
+        If all went, they would come back together, and this side and the server would take turns.
+        """
+        return min(waiting, (waiting + self.sent - self.answered + 1) // 2) if self.spared_ms > 0 else waiting
 
 
 class StreamExecution:

@@ -1,0 +1,83 @@
+"""What carries the messages of a session's stream: gRPC's own stream, which always can, or a plain socket.
+
+Owns what a stream may ask of either. What the messages say is the stream's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeAlias
+
+import grpc
+
+from inferwire.transport import rpc
+from inferwire.transport.executions import WireBytes
+
+Pieces: TypeAlias = Sequence[WireBytes]
+"""One message's bytes, in pieces that nobody has joined."""
+
+
+class Carrier(Protocol):
+    """Carries messages both ways, until either side ends it."""
+
+    @property
+    def sends_at_once(self) -> bool:
+        """Whether whoever has a message may send it, beside the thread that does."""
+        ...
+
+    def start(self, messages: Iterator[Pieces]) -> None:
+        """Begin to send messages as they come; the last one ends what this side says."""
+        ...
+
+    def send(self, message: Pieces) -> None:
+        """Send a message from the calling thread, where that may be. Whoever receives hears of it if that fails."""
+        ...
+
+    def receive(self) -> Iterator[WireBytes]:
+        """Give the messages that come, until the server ends it. For one thread.
+
+        Raises:
+            InferwireError: If it does not end well.
+            ValueError: If what comes cannot be read.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """End it now. Safe to call from a destructor."""
+        ...
+
+
+class GrpcCarrier:
+    """The stream of a gRPC call, of which gRPC's threads send and receive."""
+
+    sends_at_once = False
+
+    def __init__(self, channel: grpc.Channel, address: str) -> None:
+        self._channel = channel
+        self._address = address
+        self._call: rpc.ResponseStream | None = None
+
+    def __repr__(self) -> str:
+        return f"<GrpcCarrier to {self._address}>"
+
+    def start(self, messages: Iterator[Pieces]) -> None:
+        """Open the call."""
+        self._call = rpc.open_stream(self._channel, "InferenceService.Session", map(b"".join, messages))
+
+    def send(self, message: Pieces) -> None:
+        """Send nothing: gRPC asks for messages itself."""
+        raise NotImplementedError(f"{self!r} takes no message beside those that it asks for: {len(message)} pieces")
+
+    def receive(self) -> Iterator[WireBytes]:
+        """Give the call's answers."""
+        if self._call is None:
+            return
+        try:
+            yield from self._call
+        except grpc.RpcError as raised:
+            raise rpc.error_from(raised, self._address) from None
+
+    def cancel(self) -> None:
+        """Cancel the call."""
+        if self._call is not None:
+            self._call.cancel()

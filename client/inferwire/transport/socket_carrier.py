@@ -1,0 +1,185 @@
+"""A session's messages on a socket of their own, past gRPC: the same bytes, for half the time of a small inference.
+
+Owns the socket, the thread that writes to it, and how long a silent server is waited for. gRPC hands each message
+from thread to thread, with a lock and a queue at each; here whoever has a lone one writes it, and large ones go from
+where they are.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+from inferwire.errors import ServerUnavailable
+from inferwire.transport import codec
+from inferwire.transport.address import SocketPlace
+from inferwire.transport.carriers import Pieces
+from inferwire.transport.executions import WireBytes
+from inferwire_proto import frames
+from inferwire_proto.frames import FrameReader, Kind
+from inferwire_proto.inferwire.v1.types_pb2 import Error
+
+IS_OFFERED = hasattr(socket, "SO_RCVTIMEO") and hasattr(socket.socket, "sendmsg")
+"""Whether this system's sockets do what is needed here."""
+
+MOST_JOINED = 1 << 16
+"""Up to so many bytes it costs less to join a message's pieces than to hand the system several."""
+
+_MOST_PIECES = 512
+"""Systems take no more than twice as many at once."""
+
+_MOST_BYTES = 2**32 - 1
+
+
+class SocketCarrier:
+    """A socket's two directions. Threads may send beside each other; one receives."""
+
+    sends_at_once = True
+
+    def __init__(self, place: SocketPlace, connect_s: float, keepalive_s: float, answer_s: float) -> None:
+        """Connect.
+
+        Raises:
+            OSError: If nobody answers there in time.
+        """
+        self._place = place
+        self._keepalive_s = keepalive_s
+        self._answer_s = answer_s
+        self._lock = threading.Lock()
+        self._users = 2
+        self._socket = _connect(place, connect_s)
+        _set_receive_timeout(self._socket, keepalive_s)
+
+    def __repr__(self) -> str:
+        return f"<SocketCarrier to {place_text(self._place)}>"
+
+    def start(self, messages: Iterator[Pieces]) -> None:
+        """Say what follows, and have a thread send it."""
+        threading.Thread(target=self._write, args=(messages,), name="inferwire-writer", daemon=True).start()
+
+    def send(self, message: Pieces) -> None:
+        """Send a message from the calling thread."""
+        byte_size = sum(map(len, message))
+        header = frames.header(Kind.MESSAGE, byte_size)
+        if byte_size <= MOST_JOINED or len(message) > _MOST_PIECES:
+            self._send(b"".join((header, *message)))
+        else:
+            self._send(header, *message)
+
+    def receive(self) -> Iterator[WireBytes]:
+        """Give the messages that come, and answer for those who ask whether this side is there."""
+        reader = FrameReader(frames.scratch(), _MOST_BYTES)
+        try:
+            while count := self._receive_into(reader.room()):
+                for kind, content in reader.received(count):
+                    if kind is Kind.MESSAGE:
+                        yield content
+                    elif kind is Kind.PING:
+                        self._send(frames.frame(Kind.PONG))
+                    elif kind is Kind.END:
+                        if content:
+                            raise codec.decode_error(Error.FromString(bytes(content)))
+                        return
+            raise self._lost("it ended without a word")
+        except OSError as error:
+            raise self._lost(error.strerror or str(error)) from None
+        finally:
+            self.cancel()
+            self._leave()
+
+    def cancel(self) -> None:
+        """End both directions now."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            # It has ended already.
+            return
+
+    def _write(self, messages: Iterator[Pieces]) -> None:
+        try:
+            self._send(frames.PREFACE)
+            for message in messages:
+                self.send(message)
+                # While there is nothing to send, what was sent last is not to be kept.
+                del message
+            self._send(frames.frame(Kind.END))
+        finally:
+            self._leave()
+
+    def _send(self, *pieces: WireBytes) -> None:
+        """Send all of it. Where that fails nothing more comes, of which whoever receives makes an error."""
+        try:
+            with self._lock:
+                if len(pieces) == 1:
+                    self._socket.sendall(pieces[0])
+                else:
+                    self._send_pieces(list(pieces))
+        except OSError:
+            self.cancel()
+
+    def _send_pieces(self, pieces: list[WireBytes]) -> None:
+        sent = self._socket.sendmsg(pieces)
+        for piece in pieces:
+            if sent >= len(piece):
+                sent -= len(piece)
+            else:
+                self._socket.sendall(memoryview(piece)[sent:])
+                sent = 0
+
+    def _receive_into(self, room: memoryview) -> int:
+        """Receive something; 0 where nothing more comes. A server that is silent for long is asked whether it is there.
+
+        Raises:
+            OSError: If the connection is lost.
+            ServerUnavailable: If a server that was asked does not answer.
+        """
+        try:
+            return self._socket.recv_into(room)
+        except BlockingIOError:
+            self._send(frames.frame(Kind.PING))
+        _set_receive_timeout(self._socket, self._answer_s)
+        try:
+            return self._socket.recv_into(room)
+        except BlockingIOError:
+            raise self._lost(f"it has not answered within {self._answer_s:g} s") from None
+        finally:
+            _set_receive_timeout(self._socket, self._keepalive_s)
+
+    def _lost(self, why: str) -> ServerUnavailable:
+        return ServerUnavailable(f"the connection to the server's socket at {place_text(self._place)} was lost: {why}")
+
+    def _leave(self) -> None:
+        """Close the socket once neither thread uses it."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._socket.close()
+
+
+def place_text(place: SocketPlace) -> str:
+    """Write where a socket is."""
+    return place if isinstance(place, str) else "{}:{}".format(*place)
+
+
+def _connect(place: SocketPlace, limit_s: float) -> socket.socket:
+    if isinstance(place, str):
+        connected = socket.socket(socket.AF_UNIX)
+        try:
+            connected.settimeout(limit_s)
+            connected.connect(place)
+        except BaseException:
+            connected.close()
+            raise
+    else:
+        connected = socket.create_connection(place, limit_s)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.settimeout(None)
+    return connected
+
+
+def _set_receive_timeout(sock: socket.socket, limit_s: float) -> None:
+    """Have the system end waits to receive: a limit of Python's own would be asked of it with every call."""
+    seconds = int(limit_s)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, int((limit_s - seconds) * 1e6)))

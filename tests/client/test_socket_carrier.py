@@ -1,0 +1,232 @@
+"""A plain socket as what carries messages, against a peer that the test holds."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+import inferwire as ov
+from inferwire.transport.carriers import Pieces
+from inferwire.transport.socket_carrier import MOST_JOINED, SocketCarrier
+from inferwire_proto import frames
+from inferwire_proto.errors import Code
+from inferwire_proto.frames import Frame, FrameReader, Kind, MalformedFrame
+from inferwire_proto.inferwire.v1 import types_pb2
+
+TIMEOUT_S = 10
+END = None
+
+
+class Peer:
+    """A carrier, what it is to send, and a server's end of its socket."""
+
+    def __init__(self, listener: socket.socket, keepalive_s: float, answer_s: float) -> None:
+        self.outgoing: SimpleQueue[Pieces | None] = SimpleQueue()
+        with listener:
+            self.carrier = SocketCarrier(listener.getsockname(), TIMEOUT_S, keepalive_s, answer_s)
+            self.socket, _ = listener.accept()
+        self.socket.settimeout(TIMEOUT_S)
+        self.reader = FrameReader(frames.scratch(), 1 << 30)
+        self.frames: list[Frame] = []
+        self.carrier.start(iter(self.outgoing.get, END))
+        assert self.socket.recv(len(frames.PREFACE), socket.MSG_WAITALL) == frames.PREFACE
+
+    def next(self) -> tuple[Kind, bytes]:
+        """Wait for a frame."""
+        while not self.frames:
+            count = self.socket.recv_into(self.reader.room())
+            assert count, "the carrier ended without a word"
+            self.frames += self.reader.received(count)
+        kind, content = self.frames.pop(0)
+        return kind, bytes(content)
+
+    def say(self, kind: Kind, content: bytes = b"") -> None:
+        """Send a frame."""
+        self.socket.sendall(frames.frame(kind, content))
+
+
+@pytest.fixture(params=["TCP", "Unix"])
+def listen(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], socket.socket]:
+    """Listen at a port or at a file."""
+
+    def listen_() -> socket.socket:
+        if request.param == "TCP":
+            return socket.create_server(("127.0.0.1", 0))
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen()
+        return listener
+
+    return listen_
+
+
+@pytest.fixture
+def open_peer(listen: Callable[[], socket.socket]) -> Iterator[Callable[..., Peer]]:
+    opened: list[Peer] = []
+
+    def open_(keepalive_s: float = TIMEOUT_S, answer_s: float = TIMEOUT_S) -> Peer:
+        opened.append(Peer(listen(), keepalive_s, answer_s))
+        return opened[-1]
+
+    yield open_
+    for peer in opened:
+        peer.socket.close()
+        peer.outgoing.put(END)
+        # Only one that has been read from, and has said all, closes its own.
+        list(swallowed(peer.carrier.receive()))
+
+
+def swallowed(messages: Iterator[Any]) -> Iterator[Any]:
+    try:
+        yield from messages
+    except (ov.InferwireError, ValueError):
+        return
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (b"one",),
+        (b"a", memoryview(b"bc"), b""),
+        (bytes(MOST_JOINED), b"and more"),
+        (b"head", memoryview(bytes(range(256)) * 20_000), b"between", memoryview(bytes(3_000_000))),
+        tuple(b"%6d" % at * 20 for at in range(5000)),
+    ],
+    ids=["one piece", "small pieces", "just too large to join", "large pieces", "more pieces than a system takes"],
+)
+def test_a_message_arrives_as_a_frame_whatever_its_pieces(open_peer: Callable[..., Peer], pieces: Pieces) -> None:
+    peer = open_peer()
+    peer.outgoing.put(pieces)
+
+    assert peer.next() == (Kind.MESSAGE, b"".join(pieces))
+
+
+def test_threads_that_send_at_once_do_not_mix_their_messages(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    messages = [bytes([number]) * (MOST_JOINED * 3) for number in range(8)]
+    halves = [(memoryview(each)[:7], memoryview(each)[7:]) for each in messages]
+    threads = [threading.Thread(target=peer.carrier.send, args=(each,)) for each in halves]
+    for thread in threads:
+        thread.start()
+    for pieces in halves:
+        peer.outgoing.put(pieces)
+
+    got = sorted(peer.next()[1] for _ in range(16))
+
+    assert got == sorted(messages * 2)
+
+
+def test_what_comes_is_given_until_the_server_ends_it(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    large = bytes(range(256)) * 1000
+
+    def say_all() -> None:
+        peer.say(Kind.MESSAGE, b"one")
+        peer.say(Kind.MESSAGE, large)
+        peer.say(Kind.END)
+
+    threading.Thread(target=say_all, daemon=True).start()
+
+    assert [bytes(each) for each in peer.carrier.receive()] == [b"one", large]
+
+
+def test_when_all_is_said_the_server_hears_it_and_then_ends_it(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    peer.outgoing.put((b"the last",))
+    peer.outgoing.put(END)
+    assert [peer.next(), peer.next()] == [(Kind.MESSAGE, b"the last"), (Kind.END, b"")]
+    peer.say(Kind.MESSAGE, b"its answer")
+    peer.say(Kind.END)
+
+    assert list(peer.carrier.receive()) == [b"its answer"]
+    assert peer.socket.recv(1) == b"", "the carrier is to close its socket"
+
+
+def test_the_error_that_ends_it_is_raised(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    error = types_pb2.Error(code=types_pb2.ErrorCode.ValueType(Code.SHUTTING_DOWN.wire), message="the server goes")
+    peer.say(Kind.END, error.SerializeToString())
+
+    with pytest.raises(ov.InferwireError, match="the server goes"):
+        list(peer.carrier.receive())
+
+
+def test_a_server_that_goes_without_a_word_is_lost(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    peer.socket.close()
+
+    with pytest.raises(ov.ServerUnavailable, match=r"was lost: (it ended without a word|Connection reset by peer)"):
+        list(peer.carrier.receive())
+
+
+def test_what_is_no_frame_cannot_be_read(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    peer.socket.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with pytest.raises(MalformedFrame, match="HTTP"):
+        list(peer.carrier.receive())
+
+
+def test_a_server_that_asks_is_answered(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    peer.say(Kind.PING)
+    peer.say(Kind.MESSAGE, b"one")
+
+    assert next(peer.carrier.receive()) == b"one"
+    assert peer.next() == (Kind.PONG, b"")
+
+
+def test_a_silent_server_is_asked_and_then_waited_for(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer(keepalive_s=0.05)
+    received = peer.carrier.receive()
+    answers: SimpleQueue[Any] = SimpleQueue()
+    threading.Thread(target=lambda: answers.put(bytes(next(received))), daemon=True).start()
+
+    for _ in range(2):
+        assert peer.next() == (Kind.PING, b"")
+        peer.say(Kind.PONG)
+    peer.say(Kind.MESSAGE, b"late")
+
+    assert answers.get(timeout=TIMEOUT_S) == b"late"
+
+
+def test_a_server_that_does_not_answer_is_lost(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer(keepalive_s=0.05, answer_s=0.05)
+
+    with pytest.raises(ov.ServerUnavailable, match=r"was lost: it has not answered within 0\.05 s"):
+        list(peer.carrier.receive())
+
+
+def test_a_cancel_ends_whoever_receives_and_whoever_sends(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    errors: SimpleQueue[BaseException] = SimpleQueue()
+
+    def receive() -> None:
+        try:
+            list(peer.carrier.receive())
+        except ov.InferwireError as error:
+            errors.put(error)
+
+    sending = threading.Thread(target=peer.carrier.send, args=((bytes(64 << 20),),))
+    receiving = threading.Thread(target=receive)
+    for thread in (sending, receiving):
+        thread.start()
+    peer.carrier.cancel()
+    for thread in (sending, receiving):
+        thread.join(TIMEOUT_S)
+
+    assert isinstance(errors.get_nowait(), ov.ServerUnavailable)
+    peer.carrier.send((b"nobody reads it",))
+
+
+def test_where_nobody_listens_nothing_is_carried(listen: Callable[[], socket.socket]) -> None:
+    with listen() as listener:
+        place = listener.getsockname()
+    with pytest.raises(OSError, match="refused"):
+        SocketCarrier(place, TIMEOUT_S, TIMEOUT_S, TIMEOUT_S)
