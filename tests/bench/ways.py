@@ -167,6 +167,10 @@ def _tcp(stage: Stage) -> str:
     return stage.server.grpc_address
 
 
+def _grpc_alone(stage: Stage) -> str:
+    return f"grpc://{stage.server.grpc_address}"
+
+
 def _as_from_elsewhere(stage: Stage) -> str:
     """Name the server as the SDK does not know its own host, to which it would lend its memory."""
     host, _, port = _tcp(stage).rpartition(":")
@@ -186,9 +190,11 @@ KINDS = (
     Kind("in process: AsyncInferQueue", _in_process_queue, _many),
     Kind("SDK infer", _sdk_infer(_tcp), _alone),
     Kind("SDK infer, Unix socket", _sdk_infer(_unix), _alone),
+    Kind("SDK infer, gRPC alone", _sdk_infer(_grpc_alone), _alone),
     Kind("SDK AsyncInferQueue", _sdk_queue(_tcp), _many),
     Kind("SDK AsyncInferQueue, inputs sent", _sdk_queue(_as_from_elsewhere), _may_lend),
     Kind("SDK AsyncInferQueue, Unix socket", _sdk_queue(_unix), _many),
+    Kind("SDK AsyncInferQueue, gRPC alone", _sdk_queue(_grpc_alone), _many),
     Kind("OIP gRPC", _wire(python_clients.grpc_unary, _tcp, requests.oip_grpc)),
     Kind("OIP gRPC, Unix socket", _wire(python_clients.grpc_unary, _unix, requests.oip_grpc)),
     Kind("OIP gRPC, shared memory", _shared_memory),

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import openvino
@@ -136,9 +136,10 @@ def refusal_of(request: ov.InferRequest) -> RuntimeError:
 class Proxy:
     """Passes bytes between clients and a server until it is told to cut or to swallow them."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self.port = 0
+    def __init__(self, target: int, host: str = HOST, port: int = 0) -> None:
+        self._target = target
+        self._host = host
+        self.port = port
         self.connections = 0
         self.cut_after: int | None = None
         self._silent = 0
@@ -148,7 +149,7 @@ class Proxy:
 
     def __enter__(self) -> Proxy:
         self._thread.start()
-        self._server = self._run(asyncio.start_server(self._accept, HOST, 0))
+        self._server = self._run(asyncio.start_server(self._accept, self._host, self.port))
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -226,32 +227,59 @@ def test_a_model_that_was_read_is_compiled_by_any_server(server: ServerProcess, 
         assert core.compile_model(model, "CPU", F32)(np.zeros((2, 64), np.float32))[0].shape == (2, 10)
 
 
+class Way(NamedTuple):
+    """A server by an address of which the connections can be cut: that which carries the session's messages."""
+
+    address: str
+    proxy: Proxy
+
+
 @pytest.fixture
-def proxy(server: ServerProcess) -> Iterator[Proxy]:
-    with Proxy(server.grpc_port) as running:
-        yield running
+def by_grpc(server: ServerProcess) -> Iterator[Way]:
+    with Proxy(server.grpc_port) as proxy:
+        yield Way(f"grpc://{HOST}:{proxy.port}", proxy)
 
 
-@pytest.mark.parametrize("rows", [1000, 40_000], ids=["on the stream", "as a call of its own"])
-def test_a_connection_cut_within_a_message_is_opened_again(proxy: Proxy, rows: int) -> None:
-    core = ov.Core(f"{HOST}:{proxy.port}")
+@pytest.fixture
+def by_socket(server: ServerProcess) -> Iterator[Way]:
+    """A host of which both ports lead to the server's."""
+    host = "127.0.0.2"
+    with Proxy(server.grpc_port, host) as grpc, Proxy(server.http_port, host, server.http_port) as proxy:
+        yield Way(f"{host}:{grpc.port}", proxy)
+
+
+@pytest.fixture(params=["gRPC", "a socket"])
+def way(request: pytest.FixtureRequest) -> Way:
+    return request.getfixturevalue("by_grpc" if request.param == "gRPC" else "by_socket")
+
+
+def test_a_connection_cut_within_a_message_is_opened_again(way: Way) -> None:
+    check_cut(way, 1000)
+
+
+def test_a_connection_cut_within_a_large_call_is_opened_again(by_grpc: Way) -> None:
+    check_cut(by_grpc, 40_000)
+
+
+def check_cut(way: Way, rows: int) -> None:
+    core = ov.Core(way.address)
     model = core.read_model(MODEL)
     model.reshape([rows, 64])
     compiled = core.compile_model(model, "CPU", F32)
     data = np.random.default_rng(0).random((rows, 64), np.float32)
     expected = compiled(data)[0]
-    proxy.cut_after = data.nbytes // 2
+    way.proxy.cut_after = data.nbytes // 2
     np.testing.assert_array_equal(compiled(data)[0], expected)
-    assert proxy.connections == 2
+    assert way.proxy.connections == 2
     core.close()
 
 
-def test_a_connection_that_has_gone_dark_is_noticed_and_left(proxy: Proxy) -> None:
+def test_a_connection_that_has_gone_dark_is_noticed_and_left(way: Way) -> None:
     patience = Patience(keepalive_s=0.5, answer_s=0.5)
-    core = ov.Core(transport=GrpcTransport(parse_address(f"{HOST}:{proxy.port}"), patience))
+    core = ov.Core(transport=GrpcTransport(parse_address(way.address), patience))
     compiled = core.served_model("digits_mlp")
     expected = compiled(ROW)[0]
-    proxy.go_silent()
+    way.proxy.go_silent()
     np.testing.assert_array_equal(compiled(ROW)[0], expected)
-    assert proxy.connections == 2
+    assert way.proxy.connections == 2
     core.close()

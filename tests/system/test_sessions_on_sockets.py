@@ -1,0 +1,85 @@
+"""What carries the SDK's sessions to a server that runs: a plain socket where one can be had, gRPC wherever not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.system.servers import serving
+
+import inferwire as ov
+from inferwire_cli.server_process import HOST, ServerProcess, free_ports
+
+DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
+ROW = np.zeros((1, 64), np.float32)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sockets") / "grpc.sock"
+
+
+@pytest.fixture(scope="module")
+def server(file: Path) -> Iterator[ServerProcess]:
+    with serving(DIGITS, free_ports(1)[0], "--grpc-socket", str(file)) as server:
+        yield server
+
+
+def on_sockets() -> set[threading.Thread]:
+    """Give the threads that write to sockets of sessions."""
+    return {each for each in threading.enumerate() if each.name == "inferwire-writer"}
+
+
+def is_on_socket(address: str) -> bool:
+    """Run inferences on a server, alone and many at once, and say whether a socket carried them."""
+    others = on_sockets()
+    model = ov.Core(address).served_model("digits_mlp")
+    expected = model(ROW)[0]
+    answers: list[np.ndarray] = []
+    queue = ov.AsyncInferQueue(model, 16)
+    queue.set_callback(lambda request, _: answers.append(request.results[0]))
+    for _ in range(64):
+        queue.start_async(ROW)
+    queue.wait_all()
+    np.testing.assert_allclose(np.stack(answers), np.stack([expected] * 64), rtol=0.02)
+    return bool(on_sockets() - others)
+
+
+def test_at_a_port_it_is_the_http_ports(server: ServerProcess) -> None:
+    assert is_on_socket(server.grpc_address)
+
+
+def test_at_a_unix_socket_it_is_the_one_beside_it(server: ServerProcess, file: Path) -> None:
+    del server
+    assert is_on_socket(f"unix:{file}")
+    beside = file.with_name(f"{file.name}.session")
+    assert beside.is_socket()
+
+
+def test_who_asks_for_grpc_gets_grpc(server: ServerProcess) -> None:
+    assert not is_on_socket(f"grpc://{server.grpc_address}")
+
+
+def test_where_several_workers_share_the_port_it_is_grpc(port: int) -> None:
+    with serving(DIGITS, port, "--workers", "2"):
+        assert not is_on_socket(f"{HOST}:{port}")
+
+
+def test_a_large_input_and_many_small_ones_share_a_socket(server: ServerProcess) -> None:
+    model = ov.Core(server.grpc_address).served_model("digits_mlp")
+    rows = np.random.default_rng(1).random((40_000, 64), np.float32)
+    whole = model(rows)[0]
+    queue = ov.AsyncInferQueue(model, 32)
+    found: dict[int, np.ndarray] = {}
+    queue.set_callback(lambda request, at: found.__setitem__(at, request.results[0][0]))
+    request = model.create_infer_request()
+    request.start_async(rows)
+    for at in range(500):
+        queue.start_async(rows[at : at + 1], at)
+    queue.wait_all()
+    request.wait()
+    np.testing.assert_allclose(request.results[0], whole, rtol=0.02)
+    np.testing.assert_allclose(np.stack([found[at] for at in range(500)]), whole[:500], atol=0.02)
