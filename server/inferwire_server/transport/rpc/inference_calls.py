@@ -17,9 +17,9 @@ from inferwire_server.transport.refusing import too_large
 from inferwire_server.transport.rpc.caller import named_session
 from inferwire_server.transport.rpc.session_call import SessionCall
 from inferwire_server.transport.rpc.status import Context
-from inferwire_server.transport.rpc.v1_codec import encode_error, encode_result
-from inferwire_server.transport.rpc.v1_plans import decode_execution
 from inferwire_server.transport.session.stream import SessionTerms
+from inferwire_server.transport.v1_codec import encode_error, encode_result
+from inferwire_server.transport.v1_plans import decode_execution
 
 RAW_CALLS = frozenset({"Infer", "StartAsync", "GetResult", "Session"})
 """The calls whose messages hold tensors."""

@@ -14,7 +14,6 @@ from inferwire_server.service.uploads import Compilation
 from inferwire_server.service.values import ServedModel, Target
 from inferwire_server.transport.rpc.caller import named_session, session_of
 from inferwire_server.transport.rpc.status import Context
-from inferwire_server.transport.rpc.v1_codec import decode_target, encode_layers
 from inferwire_server.transport.rpc.v1_descriptions import (
     decode_properties,
     decode_source,
@@ -22,6 +21,7 @@ from inferwire_server.transport.rpc.v1_descriptions import (
     encode_runtime_model,
     encode_spec,
 )
+from inferwire_server.transport.v1_codec import decode_target, encode_layers
 
 _STATES = {
     "loading": pb.MODEL_STATE_LOADING,

@@ -17,9 +17,9 @@ from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
 from inferwire_server.transport.draining import Drain, shutting_down
 from inferwire_server.transport.refusing import as_serving_error
-from inferwire_server.transport.rpc.v1_codec import encode_error
 from inferwire_server.transport.session.life_signs import LifeSigns, Patience, Verdict
 from inferwire_server.transport.session.stream import SessionStream, SessionTerms
+from inferwire_server.transport.v1_codec import encode_error
 
 _JOINED_BYTES = 16 * 1024
 """Up to this size to copy a message behind its header costs less than to hand the system two pieces."""
