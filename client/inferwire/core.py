@@ -87,8 +87,8 @@ class Core(PartlyMirrored):
         (1, 1000)
 
     Args:
-        address: "host:port", "grpcs://host:port" for TLS or "unix:path"; without one, that in the
-            environment's INFERWIRE_ADDRESS, else "localhost:8001".
+        address: "host:port", "grpcs://host:port" for TLS, "grpc://host:port" for gRPC alone, or "unix:path"; without
+            one, that in the environment's INFERWIRE_ADDRESS, else "localhost:8001".
         transport: What calls the server, instead of gRPC; for tests.
 
     Raises:

@@ -13,8 +13,8 @@ AddressOption = Annotated[
     Parameter(
         name="--address",
         group=SERVER,
-        help="The server's gRPC: host:port, grpcs://host:port for TLS, or unix:path. Else INFERWIRE_ADDRESS, else "
-        "localhost:8001.",
+        help="The server's gRPC: host:port, grpcs://host:port for TLS, grpc://host:port for gRPC alone, or unix:path. "
+        "Else INFERWIRE_ADDRESS, else localhost:8001.",
     ),
 ]
 

@@ -80,7 +80,8 @@ def _parser() -> ArgumentParser:
     parser.add_argument(
         "--address",
         metavar="ADDRESS",
-        help=f"where `Core()` finds the server: host:port, grpcs://host:port for TLS, or unix:path; "
+        help=f"where `Core()` finds the server: host:port, grpcs://host:port for TLS, grpc://host:port for gRPC alone, "
+        f"or unix:path; "
         f"without, that in {ENVIRONMENT_VARIABLE}, else {DEFAULT_ADDRESS}",
     )
     parser.add_argument("-m", dest="module", metavar="MODULE", nargs=REMAINDER, help="run a module, and its ARGS")

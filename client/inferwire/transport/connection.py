@@ -14,7 +14,7 @@ import grpc
 from inferwire.errors import InferwireError, SessionExpired
 from inferwire.process import THIS
 from inferwire.transport import rpc
-from inferwire.transport.address import Address, SocketPlace
+from inferwire.transport.address import Address
 from inferwire.transport.carriers import GrpcCarrier
 from inferwire.transport.session_stream import SessionStream
 from inferwire.transport.socket_carrier import IS_OFFERED, SocketCarrier, place_text
@@ -36,6 +36,10 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     # However long an inference takes, gRPC goes on asking whether the server is there.
     ("grpc.http2.max_pings_without_data", 0),
+    # A session on a socket leaves no call open. The channel stays with the process that has the session all the same,
+    # where gRPC would connect anew, to another behind a balancer.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.client_idle_timeout_ms", 2**31 - 1),
 )
 
 
@@ -62,14 +66,6 @@ class Patience:
             # A keepalive's ping is a ping like any other, and those have a minute.
             ("grpc.http2.ping_timeout_ms", int(self.answer_s * 1000)),
         )
-
-    def dial(self, place: SocketPlace) -> SocketCarrier:
-        """Connect to a socket, and be as patient there.
-
-        Raises:
-            OSError: If nobody answers there.
-        """
-        return SocketCarrier(place, _SOCKET_PATIENCE_S, self.keepalive_s, self.answer_s)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,7 +193,8 @@ class Connection:
             return stream
         greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
         try:
-            carrier = self._patience.dial(place)
+            patience = self._patience
+            carrier = SocketCarrier(place, _SOCKET_PATIENCE_S, patience.keepalive_s, patience.answer_s)
             on_socket = SessionStream(carrier, str(self._address), greeting, _SOCKET_PATIENCE_S)
         except (InferwireError, OSError) as error:
             _LOG.debug("the session at %s stays on gRPC: %s: %s", self._address, place_text(place), error)
