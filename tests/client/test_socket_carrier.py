@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
@@ -175,11 +176,42 @@ def test_what_is_no_frame_cannot_be_read(open_peer: Callable[..., Peer]) -> None
 
 def test_a_server_that_asks_is_answered(open_peer: Callable[..., Peer]) -> None:
     peer = open_peer()
+    messages = peer.carrier.receive()
+    # One that asks while something is being sent has its answer in that: so it asks until nothing is.
+    is_answered = threading.Event()
+
+    def ask() -> None:
+        while not is_answered.wait(0.01):
+            peer.say(Kind.PING)
+        peer.say(Kind.MESSAGE, b"one")
+
+    asking, reading = threading.Thread(target=ask), threading.Thread(target=lambda: next(messages))
+    for thread in (asking, reading):
+        thread.start()
+    assert peer.next() == (Kind.PONG, b"")
+    is_answered.set()
+    for thread in (asking, reading):
+        thread.join(TIMEOUT_S)
+
+
+def test_what_comes_is_read_while_a_message_waits_to_be_sent(open_peer: Callable[..., Peer]) -> None:
+    """As where a server reads nothing more until its results are: with questions in between, or silence."""
+    peer = open_peer(keepalive_s=0.05)
+    peer.outgoing.put((bytes(64 << 20),))
+    assert peer.socket.recv(1, socket.MSG_PEEK), "it is being sent, and there is no room for all of it"
+    received = peer.carrier.receive()
+    answers: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=lambda: [answers.put(bytes(next(received))) for _ in range(2)], daemon=True).start()
     peer.say(Kind.PING)
     peer.say(Kind.MESSAGE, b"one")
+    assert answers.get(timeout=TIMEOUT_S) == b"one"
 
-    assert next(peer.carrier.receive()) == b"one"
-    assert peer.next() == (Kind.PONG, b"")
+    # Silence for longer than it would ask after.
+    time.sleep(0.2)
+    peer.say(Kind.MESSAGE, b"two")
+
+    assert answers.get(timeout=TIMEOUT_S) == b"two"
+    assert peer.next() == (Kind.MESSAGE, bytes(64 << 20))
 
 
 def test_a_silent_server_is_asked_and_then_waited_for(open_peer: Callable[..., Peer]) -> None:

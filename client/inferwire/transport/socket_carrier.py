@@ -21,7 +21,7 @@ from inferwire_proto import frames
 from inferwire_proto.frames import FrameReader, Kind
 from inferwire_proto.inferwire.v1.types_pb2 import Error
 
-IS_OFFERED = hasattr(socket, "SO_RCVTIMEO") and hasattr(socket.socket, "sendmsg")
+IS_OFFERED = hasattr(socket, "MSG_DONTWAIT") and hasattr(socket.socket, "sendmsg")
 """Whether this system's sockets do what is needed here."""
 
 MOST_JOINED = 1 << 16
@@ -51,6 +51,9 @@ class SocketCarrier:
         self._users = 2
         self._socket = _connect(place, connect_s)
         _set_receive_timeout(self._socket, keepalive_s)
+        if isinstance(place, tuple) and hasattr(socket, "TCP_USER_TIMEOUT"):
+            limit_ms = int((keepalive_s + answer_s) * 1000)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
 
     def __repr__(self) -> str:
         return f"<SocketCarrier to {place_text(self._place)}>"
@@ -77,7 +80,7 @@ class SocketCarrier:
                     if kind is Kind.MESSAGE:
                         yield content
                     elif kind is Kind.PING:
-                        self._send(frames.frame(Kind.PONG))
+                        self._say(Kind.PONG)
                     elif kind is Kind.END:
                         if content:
                             raise codec.decode_error(Error.FromString(bytes(content)))
@@ -135,10 +138,12 @@ class SocketCarrier:
             OSError: If the connection is lost.
             ServerUnavailable: If a server that was asked does not answer.
         """
-        try:
-            return self._socket.recv_into(room)
-        except BlockingIOError:
-            self._send(frames.frame(Kind.PING))
+        while True:
+            try:
+                return self._socket.recv_into(room)
+            except BlockingIOError:
+                if self._say(Kind.PING):
+                    break
         _set_receive_timeout(self._socket, self._answer_s)
         try:
             return self._socket.recv_into(room)
@@ -146,6 +151,26 @@ class SocketCarrier:
             raise self._lost(f"it has not answered within {self._answer_s:g} s") from None
         finally:
             _set_receive_timeout(self._socket, self._keepalive_s)
+
+    def _say(self, kind: Kind) -> bool:
+        """Send a frame without content, unless something else waits to be sent.
+
+        That says as much; and whoever receives must not wait for it, or nobody would read what the server waits to
+        have read before it reads on. The system ends a connection on which it makes no way.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            frame = frames.frame(kind)
+            sent = self._socket.send(frame, socket.MSG_DONTWAIT)
+            self._socket.sendall(frame[sent:])
+        except BlockingIOError:
+            return False
+        except OSError:
+            self.cancel()
+        finally:
+            self._lock.release()
+        return True
 
     def _lost(self, why: str) -> ServerUnavailable:
         return ServerUnavailable(f"the connection to the server's socket at {place_text(self._place)} was lost: {why}")
