@@ -45,6 +45,8 @@ class Latch:
 
     @staticmethod
     def _ring(bells: list[threading.Lock]) -> None:
-        with suppress(IndexError):
+        try:
             while True:
                 bells.pop().release()
+        except IndexError:
+            return

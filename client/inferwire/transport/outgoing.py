@@ -125,7 +125,7 @@ class Outgoing:
             self._wake()
             return None
         try:
-            batch = self._gather_new(is_patient=True)
+            batch = self._lone(execution) or self._gather_new(is_patient=True)
             if batch.is_last:
                 self.end()
             elif self._held and self.is_asleep and not self._is_timed:
@@ -167,6 +167,22 @@ class Outgoing:
                 self._is_sending = bool(batch)
                 return batch
             self._sleep()
+
+    def _lone(self, execution: StreamExecution) -> Batch | None:
+        """Give an execution that nothing is to be sent before or with: one after the other, they come no other way."""
+        if self._held or len(self._new) != 1 or execution.id not in self._wanted:
+            return None
+        header = execution.encoded
+        flow = self._flow_of(header)
+        if header.most_stacked > 1 and flow.expected > 1:
+            return None
+        first = self._new.popleft()
+        if first is not execution:
+            self._new.appendleft(first)
+            return None
+        if header.most_stacked > 1:
+            self._count(flow, execution)
+        return Batch([[execution]])
 
     def _gather(self) -> Batch:
         """Take what is there and is due, up to a good size of message."""
