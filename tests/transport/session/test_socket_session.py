@@ -467,7 +467,10 @@ class Driven:
 
     def receive(self, *kinds: Kind) -> None:
         """Receive empty frames."""
-        data = b"".join(frames.frame(kind) for kind in kinds)
+        self.receive_bytes(b"".join(frames.frame(kind) for kind in kinds))
+
+    def receive_bytes(self, data: bytes) -> None:
+        """Receive whatever they are."""
         self.session.get_buffer(-1)[: len(data)] = data
         self.session.buffer_updated(len(data))
 
@@ -500,6 +503,14 @@ async def test_results_of_one_turn_are_written_together(driven: Driven) -> None:
     await a_turn()
     (message,) = driven.transport.calls
     assert [list(each.ids) for each in pb.SessionResponse.FromString(message[8:]).results] == [[1], [2]]
+
+
+async def test_what_a_message_has_ready_is_written_before_the_next_is_taken(driven: Driven) -> None:
+    """Or whoever sent two halves of its executions would get them back as one, and wait in between."""
+    messages = [joined(pb.SessionRequest(executions=[execution(at, "nobody")]), [row(1.0)]) for at in (1, 2)]
+    driven.receive_bytes(b"".join(frames.frame(Kind.MESSAGE, each) for each in messages))
+    answers = [pb.SessionResponse.FromString(written[8:]).results for written in driven.transport.calls]
+    assert [[list(result.ids) for result in results] for results in answers] == [[[1]], [[2]]]
 
 
 async def test_large_messages_are_not_copied_behind_their_headers(driven: Driven) -> None:
