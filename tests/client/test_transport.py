@@ -45,6 +45,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
     Attributes:
         hellos: Those of clients; the second one that a client says on the socket is not counted.
         ended: Which sessions' streams their clients have ended.
+        left: Which gRPC streams were left for a socket.
         socket_port: What the welcome offers.
     """
 
@@ -53,6 +54,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         self.hellos: list[pb.SessionHello] = []
         self.answers: SimpleQueue[pb.SessionResponse | None] = SimpleQueue()
         self.ended: SimpleQueue[str] = SimpleQueue()
+        self.left: SimpleQueue[str] = SimpleQueue()
         self.unary: dict[str, Callable[[bytes, grpc.ServicerContext], bytes]] = {}
         self.most_bytes = 0
         self.socket_port = 0
@@ -80,6 +82,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
             # The client is to end this stream once it has the other one.
             for _ in requests:
                 raise AssertionError("what is sent on the gRPC stream is to be sent on the socket")
+            self.left.put(f"session-{len(self.hellos)}")
             return
         reader = threading.Thread(target=self._read, args=(requests,), daemon=True)
         reader.start()
@@ -667,6 +670,15 @@ def test_where_the_socket_is_not_the_servers_the_session_stays_on_grpc(
         listener.shutdown(socket.SHUT_RDWR)
     server.stop()
     assert dialled.empty()
+
+
+def test_a_session_on_a_socket_leaves_no_stream_open_on_grpc() -> None:
+    server = ScriptedServer(on_socket=True)
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+    submit(transport, SimpleQueue())
+    assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+    transport.close()
+    server.stop()
 
 
 def test_where_nobody_listens_the_session_stays_on_grpc() -> None:
