@@ -637,9 +637,8 @@ ELSEWHERE: dict[str, Callable[[socket.socket], object]] = {
 
 @pytest.mark.parametrize("answer", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_where_the_socket_is_not_the_servers_the_session_stays_on_grpc(
-    monkeypatch: pytest.MonkeyPatch, answer: Callable[[socket.socket], object]
+    answer: Callable[[socket.socket], object],
 ) -> None:
-    monkeypatch.setattr("inferwire.transport.connection._SOCKET_PATIENCE_S", 0.2)
     dialled = SimpleQueue[None]()
 
     def serve(listener: socket.socket) -> None:
@@ -655,7 +654,7 @@ def test_where_the_socket_is_not_the_servers_the_session_stays_on_grpc(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=serve, args=(listener,), daemon=True).start()
         server.socket_port = listener.getsockname()[1]
-        transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+        transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S, socket_s=0.2))
         for _ in range(2):
             outcomes: SimpleQueue[Outcome] = SimpleQueue()
             submit(transport, outcomes)

@@ -5,7 +5,7 @@ Owns what a stream may ask of either. What the messages say is the stream's busi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeAlias
 
 import grpc
@@ -21,16 +21,15 @@ class Carrier(Protocol):
     """Carries messages both ways, until either side ends it."""
 
     @property
-    def sends_at_once(self) -> bool:
-        """Whether whoever has a message may send it, beside the thread that does."""
+    def send(self) -> Callable[[Pieces], None] | None:
+        """Sends a message from the calling thread. Whoever receives hears of it if that fails.
+
+        None where the carrier takes no messages but those that it asks for.
+        """
         ...
 
     def start(self, messages: Iterator[Pieces]) -> None:
         """Begin to send messages as they come; the last one ends what this side says."""
-        ...
-
-    def send(self, message: Pieces) -> None:
-        """Send a message from the calling thread, where that may be. Whoever receives hears of it if that fails."""
         ...
 
     def receive(self) -> Iterator[WireBytes]:
@@ -50,7 +49,7 @@ class Carrier(Protocol):
 class GrpcCarrier:
     """The stream of a gRPC call, of which gRPC's threads send and receive."""
 
-    sends_at_once = False
+    send = None
 
     def __init__(self, channel: grpc.Channel, address: str) -> None:
         self._channel = channel
@@ -63,10 +62,6 @@ class GrpcCarrier:
     def start(self, messages: Iterator[Pieces]) -> None:
         """Open the call."""
         self._call = rpc.open_stream(self._channel, "InferenceService.Session", map(b"".join, messages))
-
-    def send(self, message: Pieces) -> None:
-        """Send nothing: gRPC asks for messages itself."""
-        raise NotImplementedError(f"{self!r} takes no message beside those that it asks for: {len(message)} pieces")
 
     def receive(self) -> Iterator[WireBytes]:
         """Give the call's answers."""

@@ -24,9 +24,6 @@ from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello
 CLOSE_TIMEOUT_S = 2.0
 SESSION_METADATA = "inferwire-session"
 
-_SOCKET_PATIENCE_S = 1.0
-"""How long a server may take to answer at its socket: it may be out of reach, where gRPC is not."""
-
 _LOG = logging.getLogger(__name__)
 
 _OPTIONS = (
@@ -51,11 +48,13 @@ class Patience:
         connect_s: Until it has answered a connection's first message.
         keepalive_s: While work is in flight, until it is asked whether it is still there.
         answer_s: Until it has answered that; what waits for it then fails.
+        socket_s: Until it has answered at its socket, which may be out of reach where gRPC is not.
     """
 
     connect_s: float = 5.0
     keepalive_s: float = 20.0
     answer_s: float = 10.0
+    socket_s: float = 1.0
 
     @property
     def options(self) -> tuple[tuple[str, int], ...]:
@@ -192,10 +191,10 @@ class Connection:
         if place is None or welcome.server_epoch == self._without_socket:
             return stream
         greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
+        patience = self._patience
         try:
-            patience = self._patience
-            carrier = SocketCarrier(place, _SOCKET_PATIENCE_S, patience.keepalive_s, patience.answer_s)
-            on_socket = SessionStream(carrier, str(self._address), greeting, _SOCKET_PATIENCE_S)
+            carrier = SocketCarrier(place, patience.socket_s, patience.keepalive_s, patience.answer_s)
+            on_socket = SessionStream(carrier, str(self._address), greeting, patience.socket_s)
         except (InferwireError, OSError) as error:
             _LOG.debug("the session at %s stays on gRPC: %s: %s", self._address, place_text(place), error)
             self._without_socket = welcome.server_epoch

@@ -56,7 +56,7 @@ class SessionStream:
         self._is_closing = False
         self._set_limits(SessionWelcome())
         self._carrier = carrier
-        self._sends_at_once = carrier.sends_at_once
+        self._send = carrier.send
         carrier.start(self._messages())
         self._reader = threading.Thread(target=self._read, name="inferwire-session", daemon=True)
         self._reader.start()
@@ -74,10 +74,10 @@ class SessionStream:
         execution.flow = None
         execution.started = perf_counter()
         self._pending[id_] = execution
-        if not self._sends_at_once:
+        if self._send is None:
             self._outgoing.put(execution)
         elif batch := self._outgoing.put_and_take(execution):
-            self._carrier.send(_pieces(batch.stacks, batch.cancels))
+            self._send(_pieces(batch.stacks, batch.cancels))
         if self._ended is not None and self._pending.pop(id_, None):
             execution.fail(Outcome(error=self._ended))
 

@@ -36,8 +36,6 @@ _MOST_BYTES = 2**32 - 1
 class SocketCarrier:
     """A socket's two directions. Threads may send beside each other; one receives."""
 
-    sends_at_once = True
-
     def __init__(self, place: SocketPlace, connect_s: float, keepalive_s: float, answer_s: float) -> None:
         """Connect.
 
