@@ -23,8 +23,9 @@ from inferwire_server.engine.backend import Slot
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 """Those of an inference's inputs, in the model's order."""
 
-BRIEF_S = 0.00015
-"""What an inference may take on the loop. Handing one to a thread and its result back takes the server as long."""
+BRIEF_S = 0.0004
+"""What an inference may take on the loop. Handing one to a thread and its result back takes the server 0.2 to 0.4 ms,
+most of it for finding its caches cold; where neighbours slow a machine down, inferences slow down with it."""
 
 MOST_SHAPES = 256
 """Shapes whose times are known; of more, those used last."""
@@ -32,10 +33,10 @@ MOST_SHAPES = 256
 TRIALS = 3
 """Inferences of a shape on a thread before one runs on the loop. The shortest counts; the very first does not."""
 
-PROMISING_S = 0.0005
+PROMISING_S = 0.0008
 """What the shortest may take: a thread that was idle computes several times as long as the loop does later."""
 
-STRIKES = 8
+STRIKES = 64
 """Inferences of a shape that take too long on the loop in a row, after which the next run on threads. Some may: the
 first, because a runtime makes ready for each thread as well, and any while the machine is busy with other things."""
 
