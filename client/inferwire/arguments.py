@@ -65,7 +65,7 @@ def as_integer(value: object) -> int | None:
 
 def as_size(value: object) -> int | None:
     """Convert to an integer from 0 to 2**64 - 1; None for anything else."""
-    number = as_integer(value)
+    number = value if type(value) is int else as_integer(value)
     return number if number is not None and 0 <= number < SIZE_LIMIT else None
 
 

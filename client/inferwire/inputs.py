@@ -22,6 +22,8 @@ from inferwire.types import type_of
 Key: TypeAlias = int | str | ConstOutput | None
 _Array: TypeAlias = np.ndarray[Any, Any]
 _SCALARS = (np.number, int, float, str)
+_PLAIN_KEYS = (int, str)
+_KEYS = (int, str, ConstOutput)
 
 
 def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
@@ -43,8 +45,11 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
     if _is_array(inputs) and not share:
         _write(inputs, tensors, None)
         return
-    inputs = as_tensor(inputs) or inputs
-    items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
+    if _is_dict(inputs):
+        items = _pairs(inputs)
+    else:
+        inputs = as_tensor(inputs) or inputs
+        items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
     if share:
         _share(inputs, items, tensors)
     elif items is None:
@@ -53,11 +58,19 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
         _copy_items(items, tensors)
 
 
+def _pairs(inputs: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """Give keys and values of a dictionary, both as what this SDK knows them as; most are that already."""
+    return [
+        (
+            key if isinstance(key, _PLAIN_KEYS) else as_port(key) or key,
+            value if isinstance(value, np.ndarray) else _known(value),
+        )
+        for key, value in inputs.items()
+    ]
+
+
 def _items(inputs: object, *, is_single: bool) -> list[tuple[Any, Any]] | None:
-    """Give keys and values of what holds several inputs; None for a single one."""
-    if isinstance(inputs, dict):
-        given = cast("dict[Any, Any]", inputs)
-        return [(as_port(key) or key, _known(value)) for key, value in given.items()]
+    """Give keys and values of what else holds several inputs; None for a single one."""
     if isinstance(inputs, OVDict) or openvinos(inputs) == "OVDict":
         return list(enumerate(cast("OVDict", inputs).values()))
     if is_list(inputs) and is_single and _is_plain(inputs):
@@ -91,9 +104,11 @@ def _copy_items(items: list[tuple[Any, Any]], tensors: RequestTensors) -> None:
     """Write arrays where the request's tensors are; place tensors once all else has been taken."""
     placed: list[tuple[Key, Tensor]] = []
     for key, value in items:
-        if not isinstance(key, str | int | ConstOutput):
+        if not isinstance(key, _KEYS):
             raise TypeError(f"Incompatible key type for input: {key}")
-        if _is_scalar(value):
+        if _is_array(value):
+            _write(value, tensors, key)
+        elif _is_scalar(value):
             tensors.place(key, _tensor_of(value, tensors, key, share=False))
         elif _is_array_like(value):
             _write(np.asarray(value), tensors, key)
@@ -179,7 +194,7 @@ def _target(tensors: RequestTensors, key: Key) -> Tensor:
 
 
 def _require_key(key: object) -> None:
-    if key is not None and not isinstance(key, int | str | ConstOutput):
+    if key is not None and not isinstance(key, _KEYS):
         raise TypeError(f"Unsupported key type: {type(key)} for Tensor under key: {key}")
 
 
@@ -187,6 +202,10 @@ def _c_style(value: object) -> object:
     if _is_array(value):
         return np.ascontiguousarray(value) if value.ndim else value
     return np.asarray(value) if _is_array_like(value) else value
+
+
+def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(value, dict)
 
 
 def _is_array(value: object) -> TypeGuard[_Array]:

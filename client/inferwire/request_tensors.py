@@ -81,8 +81,10 @@ class RequestTensors:
 
     def memory_at(self, key: int | str | ConstOutput | None) -> Memory:
         """Give the memory of the tensor that `tensor_at` gives."""
-        if key is None and len(self._sources) == 1:
-            source = self._sources[0]
+        sources = self._sources
+        at = 0 if key is None and len(sources) == 1 else key
+        if type(at) is int and 0 <= at < len(sources):
+            source = sources[at]
             if not isinstance(source, Batch):
                 return source
         return self.tensor_at(key).memory
