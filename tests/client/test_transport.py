@@ -5,145 +5,39 @@ from __future__ import annotations
 import gc
 import socket
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any
 
 import grpc
 import numpy as np
 import pytest
+from tests.client.scripted_server import (
+    DATA,
+    F32,
+    HEADER,
+    TIMEOUT_S,
+    ScriptedServer,
+    content,
+    result,
+    sent,
+    submit,
+    values_of,
+)
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.carriers import GrpcCarrier
 from inferwire.transport.connection import Patience
 from inferwire.transport.descriptions import ModelSource
-from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, StoredBox, Target, TensorSpec
+from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, StoredBox
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.session_stream import LARGE_BYTES, SessionStream
 from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
-from inferwire_proto import frames
-from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import CODE_METADATA
-from inferwire_proto.frames import FrameReader, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import models_pb2, types_pb2
-
-TIMEOUT_S = 10
-F32 = BY_NAME["f32"]
-HEADER = ExecutionHeader(Target("m", is_served=True, signature=7), (TensorSpec(0, F32, (2,)),))
-DATA = np.array([1, 2], np.float32).tobytes()
-
-
-class ScriptedServer(grpc.GenericRpcHandler):
-    """Keeps every message of a stream and answers what the test says: on the gRPC stream, or on a socket beside it.
-
-    Attributes:
-        hellos: Those of clients; the second one that a client says on the socket is not counted.
-        ended: Which sessions' streams their clients have ended.
-        left: Which gRPC streams were left for a socket.
-        socket_port: What the welcome offers.
-    """
-
-    def __init__(self, *, on_socket: bool = False) -> None:
-        self.received: SimpleQueue[pb.SessionRequest] = SimpleQueue()
-        self.hellos: list[pb.SessionHello] = []
-        self.answers: SimpleQueue[pb.SessionResponse | None] = SimpleQueue()
-        self.ended: SimpleQueue[str] = SimpleQueue()
-        self.left: SimpleQueue[str] = SimpleQueue()
-        self.unary: dict[str, Callable[[bytes, grpc.ServicerContext], bytes]] = {}
-        self.most_bytes = 0
-        self.socket_port = 0
-        self._listener = socket.create_server(("127.0.0.1", 0)) if on_socket else None
-        if self._listener is not None:
-            self.socket_port = self._listener.getsockname()[1]
-            threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
-        self.server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.max_receive_message_length", -1)])
-        self.server.add_generic_rpc_handlers((self,))
-        self.port = self.server.add_insecure_port("127.0.0.1:0")
-        self.server.start()
-
-    def service(self, handler_call_details: Any) -> Any:
-        method = handler_call_details.method.rpartition("/")[2]
-        if method == "Session":
-            return grpc.stream_stream_rpc_method_handler(self._session)
-        if method == "Upload":
-            return grpc.stream_unary_rpc_method_handler(self._upload)
-        return grpc.unary_unary_rpc_method_handler(self.unary[method]) if method in self.unary else None
-
-    def _session(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        self.hellos.append(pb.SessionRequest.FromString(next(requests)).hello)
-        yield self._welcome(f"session-{len(self.hellos)}")
-        if self._listener is not None:
-            # The client is to end this stream once it has the other one.
-            for _ in requests:
-                raise AssertionError("what is sent on the gRPC stream is to be sent on the socket")
-            self.left.put(f"session-{len(self.hellos)}")
-            return
-        reader = threading.Thread(target=self._read, args=(requests,), daemon=True)
-        reader.start()
-        while (answer := self.answers.get()) is not None:
-            yield answer.SerializeToString()
-
-    def _read(self, requests: Iterator[bytes]) -> None:
-        try:
-            for data in requests:
-                self.received.put(pb.SessionRequest.FromString(data))
-            self.ended.put(f"session-{len(self.hellos)}")
-        except (grpc.RpcError, OSError):
-            pass
-
-    def _welcome(self, session_id: str) -> bytes:
-        welcome = pb.SessionWelcome(
-            session_id=session_id, max_message_bytes=self.most_bytes, server_epoch="now", socket_port=self.socket_port
-        )
-        return pb.SessionResponse(welcome=welcome).SerializeToString()
-
-    def _accept(self, listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                threading.Thread(target=self._on_socket, args=(connection,), daemon=True).start()
-
-    def _on_socket(self, connection: socket.socket) -> None:
-        with connection:
-            assert connection.recv(len(frames.PREFACE), socket.MSG_WAITALL) == frames.PREFACE
-            messages = messages_on(connection)
-            hello = pb.SessionRequest.FromString(next(messages)).hello
-            assert hello.server_epoch == "now"
-            connection.sendall(frames.frame(Kind.MESSAGE, self._welcome(hello.session_id)))
-            threading.Thread(target=self._read, args=(messages,), daemon=True).start()
-            with suppress(OSError):
-                while (answer := self.answers.get()) is not None:
-                    connection.sendall(frames.frame(Kind.MESSAGE, answer.SerializeToString()))
-                connection.sendall(frames.frame(Kind.END))
-
-    def _upload(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        return self.unary["Upload"](b"".join(requests), context)
-
-    def stop(self) -> None:
-        for _ in self.hellos:
-            self.answers.put(None)
-        if self._listener is not None:
-            self._listener.shutdown(socket.SHUT_RDWR)
-            self._listener.close()
-        self.server.stop(0).wait(TIMEOUT_S)
-
-
-def messages_on(connection: socket.socket) -> Iterator[bytes]:
-    """Give what a client says on a socket until it ends it."""
-    reader = FrameReader(frames.scratch(), 1 << 30)
-    while count := connection.recv_into(reader.room()):
-        for kind, content in reader.received(count):
-            if kind is Kind.END:
-                return
-            assert kind is Kind.MESSAGE
-            yield bytes(content)
-    raise ConnectionResetError
 
 
 @pytest.fixture(params=["gRPC", "socket"])
@@ -158,35 +52,6 @@ def transport(server: ScriptedServer) -> Iterator[GrpcTransport]:
     transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
     yield transport
     transport.close()
-
-
-def result(*ids: int, raw: bytes = DATA) -> pb.SessionResponse:
-    header = types_pb2.TensorHeader(element_type=types_pb2.ELEMENT_TYPE_F32, shape=[2])
-    timings = types_pb2.Timings(queue_us=1000, inference_us=2000, total_us=3000)
-    answered = pb.ExecutionResult(ids=ids, outputs=[header], timings=timings)
-    return pb.SessionResponse(results=[answered], raw=[raw])
-
-
-def values_of(outcome: Outcome) -> list[float]:
-    return np.frombuffer(bytes(outcome.data[0] or b""), np.float32).tolist()
-
-
-def submit(transport: GrpcTransport, outcomes: SimpleQueue[Outcome]) -> Any:
-    return transport.submit(HEADER, [DATA], outcomes.put)
-
-
-def content(outcome: Outcome) -> bytes:
-    data = outcome.data[0]
-    assert data is not None
-    return bytes(data)
-
-
-def sent(server: ScriptedServer, count: int = 1) -> list[int]:
-    """Wait until the server has got executions, and give their ids."""
-    ids: list[int] = []
-    while len(ids) < count:
-        ids += [id_ for execution in server.received.get(timeout=TIMEOUT_S).executions for id_ in execution.ids]
-    return ids
 
 
 def test_an_execution_goes_out_and_its_outputs_come_back(server: ScriptedServer, transport: GrpcTransport) -> None:
@@ -619,89 +484,3 @@ def make(transport: GrpcTransport, name: str) -> None:
         transport.tensors.create(transport.tensors.new_id(), F32, (2,))
     else:
         transport.tensors.put(StoredBox(1), F32, (2,), DATA)
-
-
-def refuse(connection: socket.socket) -> None:
-    """Answer as another inferwire server does."""
-    refusal = types_pb2.Error(message="another server answers here")
-    connection.sendall(frames.frame(Kind.END, refusal.SerializeToString()))
-
-
-ELSEWHERE: dict[str, Callable[[socket.socket], object]] = {
-    "it closes": lambda _: None,
-    "another server": refuse,
-    "no inferwire server": lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
-    "it says nothing": lambda connection: connection.recv(1 << 16, socket.MSG_WAITALL),
-}
-
-
-@pytest.mark.parametrize("answer", ELSEWHERE.values(), ids=ELSEWHERE)
-def test_where_the_socket_is_not_the_servers_the_session_stays_on_grpc(
-    answer: Callable[[socket.socket], object],
-) -> None:
-    dialled = SimpleQueue[None]()
-
-    def serve(listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                dialled.put(None)
-                with connection:
-                    connection.recv(1 << 16)
-                    answer(connection)
-
-    server = ScriptedServer()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, args=(listener,), daemon=True).start()
-        server.socket_port = listener.getsockname()[1]
-        transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S, socket_s=0.2))
-        for _ in range(2):
-            outcomes: SimpleQueue[Outcome] = SimpleQueue()
-            submit(transport, outcomes)
-            server.answers.put(result(*sent(server)))
-            assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
-            # What is known of that server holds for the next connection to it, too.
-            server.answers.put(None)
-            while transport.is_ready(HEADER):
-                time.sleep(0.001)
-        dialled.get(timeout=TIMEOUT_S)
-        transport.close()
-        listener.shutdown(socket.SHUT_RDWR)
-    server.stop()
-    assert dialled.empty()
-
-
-def test_a_session_on_a_socket_leaves_no_stream_open_on_grpc() -> None:
-    server = ScriptedServer(on_socket=True)
-    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
-    submit(transport, SimpleQueue())
-    assert server.left.get(timeout=TIMEOUT_S) == "session-1"
-    transport.close()
-    server.stop()
-
-
-def test_where_nobody_listens_the_session_stays_on_grpc() -> None:
-    server = ScriptedServer()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server.socket_port = listener.getsockname()[1]
-    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    submit(transport, outcomes)
-    server.answers.put(result(*sent(server)))
-    assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
-    transport.close()
-    server.stop()
-
-
-def test_who_asks_for_grpc_gets_nothing_beside_it() -> None:
-    server = ScriptedServer()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server.socket_port = listener.getsockname()[1]
-        transport = GrpcTransport(parse_address(f"grpc://127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
-        submit(transport, SimpleQueue())
-        sent(server)
-        listener.settimeout(0.2)
-        with pytest.raises(TimeoutError):
-            listener.accept()
-        transport.close()
-    server.stop()

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import grpc
 import httpx
-import numpy as np
 import pytest
 import pytest_asyncio
 from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, SocketStream, joined
+from tests.transport.session.driven import MOST_BYTES, Clock, execution, row
 
 from inferwire_proto import frames
-from inferwire_proto.element_types import BY_NAME
-from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
-from inferwire_proto.inferwire.v1 import types_pb2
-from inferwire_server.core.job import Job, Work
-from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
-from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition, _listening
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
@@ -34,12 +28,9 @@ from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.rest.http_server import http_server
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.life_signs import Patience
-from inferwire_server.transport.session.outbox import Running
-from inferwire_server.transport.session.socket_session import SocketSession
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 Models = dict[str, FakeModel]
-MOST_BYTES = 1 << 20
 
 
 @pytest.fixture
@@ -51,20 +42,6 @@ def models() -> Models:
 @pytest.fixture
 def grpc_options() -> GrpcOptions:
     return GrpcOptions(port=0, max_message_bytes=MOST_BYTES)
-
-
-class Clock:
-    """Time that goes on when the test says so."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest_asyncio.fixture
@@ -95,15 +72,6 @@ async def stream(connect: Connect) -> SocketStream:
     opened = await connect()
     await opened.open()
     return opened
-
-
-def execution(execution_id: int, model: str = "echo", rows: int = 1) -> pb.Execution:
-    header = types_pb2.TensorHeader(name="x", element_type=types_pb2.ELEMENT_TYPE_F32, shape=(rows, 4))
-    return pb.Execution(ids=[execution_id], target=pb.Target(served=model), inputs=[header])
-
-
-def row(value: float, rows: int = 1) -> bytes:
-    return np.full((rows, 4), value, np.float32).tobytes()
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -390,200 +358,7 @@ async def test_a_client_that_does_not_read_waits_and_then_gets_everything(
     assert session._is_reading
 
 
-# How it is written.
-
-
-class Recorded(asyncio.Transport):
-    """Remembers the calls that were made."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[Any] = []
-        self.unsent = 0
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.calls.append(bytes(data))
-
-    def writelines(self, list_of_data: Iterable[Any]) -> None:
-        self.calls.append(list(list_of_data))
-
-    def write_eof(self) -> None:
-        self.calls.append("eof")
-
-    def pause_reading(self) -> None:
-        self.calls.append("pause")
-
-    def resume_reading(self) -> None:
-        self.calls.append("resume")
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self.calls.append(protocol)
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        assert (high, low) == (0, None)
-
-    def is_closing(self) -> bool:
-        return False
-
-    def abort(self) -> None:
-        self.calls.append("abort")
-
-    def get_write_buffer_size(self) -> int:
-        return self.unsent
-
-    def kinds(self) -> list[Any]:
-        """Say what was written, by kinds, and what else was called."""
-        found: list[Any] = []
-        for call in self.calls:
-            first = call[0] if isinstance(call, list) else call
-            if isinstance(first, bytes):
-                kind = Kind(int.from_bytes(first[:4], "little")).name
-                found.append([kind] if isinstance(call, list) else kind)
-            else:
-                found.append(call)
-        self.calls.clear()
-        return found
-
-
-def _ignore(_job: Job, _number: int) -> None:
-    """Have no model to count an answer for."""
-
-
-class Driven:
-    """A connection whose transport, and whose executions' ends, are the test's."""
-
-    def __init__(self, sockets: SocketSessions, services: Services) -> None:
-        self.transport = Recorded()
-        hello = pb.SessionHello(client="test", server_epoch=services.health.identity.epoch)
-        message = joined(pb.SessionRequest(hello=hello))
-        sockets.take_over(self.transport, frames.header(Kind.MESSAGE, len(message)) + message)
-        assert self.transport.calls[0] == "pause"
-        self.session: SocketSession = self.transport.calls[1]
-        assert self.transport.calls[2] == "resume"
-        assert len(self.transport.calls) == 4
-        self.transport.calls.clear()
-        self.outbox = self.session._stream.outbox
-        self.outbox._on_answer = _ignore
-
-    def receive(self, *kinds: Kind) -> None:
-        """Receive empty frames."""
-        self.receive_bytes(b"".join(frames.frame(kind) for kind in kinds))
-
-    def receive_bytes(self, data: bytes) -> None:
-        """Receive whatever they are."""
-        self.session.get_buffer(-1)[: len(data)] = data
-        self.session.buffer_updated(len(data))
-
-    def end(self, execution_id: int, byte_size: int = 4) -> None:
-        """End an execution that took its time."""
-        job = Job("m", Work((), (0,)), submitted_at=0.0)
-        job.start(0.0)
-        job.finish((Tensor(BY_NAME["u8"], (byte_size,), bytes(byte_size)),), 1.0)
-        self.outbox.running[execution_id] = Running(job, (execution_id,))
-        self.outbox.put((execution_id,), job)
-
-
-@pytest_asyncio.fixture
-async def driven(sockets: SocketSessions, services: Services) -> AsyncIterator[Driven]:
-    made = Driven(sockets, services)
-    yield made
-    made.session.connection_lost(None)
-
-
-async def a_turn() -> None:
-    passed = asyncio.Event()
-    asyncio.get_running_loop().call_soon(passed.set)
-    await passed.wait()
-
-
-async def test_results_of_one_turn_are_written_together(driven: Driven) -> None:
-    driven.end(1)
-    driven.end(2)
-    assert driven.transport.kinds() == []
-    await a_turn()
-    (message,) = driven.transport.calls
-    assert [list(each.ids) for each in pb.SessionResponse.FromString(message[8:]).results] == [[1], [2]]
-
-
-async def test_what_a_message_has_ready_is_written_before_the_next_is_taken(driven: Driven) -> None:
-    """Or whoever sent two halves of its executions would get them back as one, and wait in between."""
-    messages = [joined(pb.SessionRequest(executions=[execution(at, "nobody")]), [row(1.0)]) for at in (1, 2)]
-    driven.receive_bytes(b"".join(frames.frame(Kind.MESSAGE, each) for each in messages))
-    answers = [pb.SessionResponse.FromString(written[8:]).results for written in driven.transport.calls]
-    assert [[list(result.ids) for result in results] for results in answers] == [[[1]], [[2]]]
-
-
-async def test_large_messages_are_not_copied_behind_their_headers(driven: Driven) -> None:
-    driven.end(1, 500_000)
-    driven.end(2, 700_000)
-    await a_turn()
-    assert driven.transport.kinds() == [["MESSAGE"], ["MESSAGE"]]
-
-
-async def test_who_takes_nothing_is_written_nothing_more(driven: Driven) -> None:
-    driven.session.pause_writing()
-    driven.end(1)
-    driven.receive(Kind.PING, Kind.PING, Kind.PING)
-    await a_turn()
-    assert driven.transport.kinds() == []
-    driven.session.resume_writing()
-    await a_turn()
-    assert driven.transport.kinds() == ["PONG", "MESSAGE"]
-
-
-async def test_who_lets_too_much_wait_is_listened_to_no_more(driven: Driven) -> None:
-    driven.session.pause_writing()
-    for number in range(65):
-        driven.end(number, MOST_BYTES - 1000)
-    await a_turn()
-    assert driven.transport.kinds() == ["pause"]
-    driven.session.resume_writing()
-    await a_turn()
-    assert driven.transport.kinds() == [*([["MESSAGE"]] * 65), "resume"]
-
-
-async def test_the_end_waits_for_what_is_not_taken(driven: Driven) -> None:
-    driven.session.pause_writing()
-    driven.end(1)
-    driven.receive(Kind.END)
-    await a_turn()
-    assert driven.transport.kinds() == []
-    driven.session.resume_writing()
-    await a_turn()
-    assert driven.transport.kinds() == ["MESSAGE", "END", "eof"]
-    driven.receive(Kind.PING)
-    assert driven.transport.kinds() == []
-
-
-async def test_who_was_not_listened_to_is_heard_until_it_closes(driven: Driven) -> None:
-    driven.session.pause_writing()
-    for number in range(65):
-        driven.end(number, MOST_BYTES - 1000)
-    await a_turn()
-    driven.session._refuse(ServingError(Code.INTERNAL, "bad"))
-    assert driven.transport.kinds() == ["pause", "END", "resume", "eof"]
-
-
-async def test_a_stuck_peer_is_cut_off_though_it_is_not_listened_to(
-    driven: Driven, sockets: SocketSessions, clock: Clock
-) -> None:
-    driven.transport.unsent = 100_000
-    for after in (30, 10):
-        clock.now += after
-        sockets.check()
-    assert driven.transport.kinds() == ["PING", "abort"]
-
-
 # What it costs.
-
-
-async def test_idle_connections_share_where_they_receive(driven: Driven, sockets: SocketSessions) -> None:
-    another = Recorded()
-    sockets.take_over(another, b"")
-    mine, others = driven.session.get_buffer(-1), another.calls[1].get_buffer(-1)
-    mine[:5] = b"hello"
-    assert others[:5] == b"hello"
-    another.calls[1].connection_lost(None)
 
 
 async def test_an_idle_connection_keeps_little(connect: Connect, sockets: SocketSessions) -> None:

@@ -1,0 +1,107 @@
+"""Where a session may leave gRPC for a socket, and where it stays."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+
+import pytest
+from tests.client.scripted_server import DATA, HEADER, TIMEOUT_S, ScriptedServer, content, result, sent, submit
+
+from inferwire.transport.address import parse_address
+from inferwire.transport.connection import Patience
+from inferwire.transport.executions import Outcome
+from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire_proto import frames
+from inferwire_proto.frames import Kind
+from inferwire_proto.inferwire.v1 import types_pb2
+
+
+def refuse(connection: socket.socket) -> None:
+    """Answer as another inferwire server does."""
+    refusal = types_pb2.Error(message="another server answers here")
+    connection.sendall(frames.frame(Kind.END, refusal.SerializeToString()))
+
+
+ELSEWHERE: dict[str, Callable[[socket.socket], object]] = {
+    "it closes": lambda _: None,
+    "another server": refuse,
+    "no inferwire server": lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+    "it says nothing": lambda connection: connection.recv(1 << 16, socket.MSG_WAITALL),
+}
+
+
+@pytest.mark.parametrize("answer", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_where_the_socket_is_not_the_servers_the_session_stays_on_grpc(
+    answer: Callable[[socket.socket], object],
+) -> None:
+    dialled = SimpleQueue[None]()
+
+    def serve(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                dialled.put(None)
+                with connection:
+                    connection.recv(1 << 16)
+                    answer(connection)
+
+    server = ScriptedServer()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        server.socket_port = listener.getsockname()[1]
+        transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S, socket_s=0.2))
+        for _ in range(2):
+            outcomes: SimpleQueue[Outcome] = SimpleQueue()
+            submit(transport, outcomes)
+            server.answers.put(result(*sent(server)))
+            assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
+            # What is known of that server holds for the next connection to it, too.
+            server.answers.put(None)
+            while transport.is_ready(HEADER):
+                time.sleep(0.001)
+        dialled.get(timeout=TIMEOUT_S)
+        transport.close()
+        listener.shutdown(socket.SHUT_RDWR)
+    server.stop()
+    assert dialled.empty()
+
+
+def test_a_session_on_a_socket_leaves_no_stream_open_on_grpc() -> None:
+    server = ScriptedServer(on_socket=True)
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+    submit(transport, SimpleQueue())
+    assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+    transport.close()
+    server.stop()
+
+
+def test_where_nobody_listens_the_session_stays_on_grpc() -> None:
+    server = ScriptedServer()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server.socket_port = listener.getsockname()[1]
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    server.answers.put(result(*sent(server)))
+    assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
+    transport.close()
+    server.stop()
+
+
+def test_who_asks_for_grpc_gets_nothing_beside_it() -> None:
+    server = ScriptedServer()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server.socket_port = listener.getsockname()[1]
+        transport = GrpcTransport(parse_address(f"grpc://127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+        submit(transport, SimpleQueue())
+        sent(server)
+        listener.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            listener.accept()
+        transport.close()
+    server.stop()
