@@ -10,7 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.bench import goals, page
-from tests.bench.c_clients import H2Load, check_h2load, read_h2load, read_h2load_log, read_wrk
+from tests.bench.c_clients import (
+    LONGEST_S,
+    H2Load,
+    check_h2load,
+    read_h2load,
+    read_h2load_log,
+    read_wrk,
+    until_answered,
+)
 from tests.bench.command_line import parse
 from tests.bench.load import Answered, Figures, KnownAnswers
 from tests.bench.networks import Array
@@ -74,10 +82,26 @@ def test_what_wrk_writes() -> None:
     assert read_wrk(wrk()) == Answered(count=10, elapsed_s=2.0, p50_s=0.0005, p99_s=0.0009)
 
 
-@pytest.mark.parametrize("changes", [{"bad_status": 1}, {"failed": 1}, {"requests": 0}])
+@pytest.mark.parametrize("changes", [{"bad_status": 1}, {"failed": 1}, {"requests": 0, "failed": 1}])
 def test_wrk_was_refused(changes: dict[str, int]) -> None:
     with pytest.raises(AssertionError, match="was refused"):
         read_wrk(wrk(**changes))
+
+
+def test_a_run_without_an_answer_is_done_again_in_twice_the_time() -> None:
+    assert read_wrk(wrk(requests=0)) is None
+    asked: list[float] = []
+
+    def once(seconds: float) -> Answered | None:
+        asked.append(seconds)
+        return Answered(count=1, elapsed_s=seconds, p50_s=1.0, p99_s=1.0) if seconds > enough_s else None
+
+    enough_s = 1.0
+    assert until_answered(once, 0.4).elapsed_s == 1.6
+    enough_s = LONGEST_S * 2
+    with pytest.raises(AssertionError, match="nothing was answered in 64 s"):
+        until_answered(once, 16)
+    assert asked == [0.4, 0.8, 1.6, 16, 32, 64]
 
 
 def test_a_wrong_answer_is_found_behind_right_ones() -> None:
