@@ -121,6 +121,12 @@ class FrameReader:
             return [Frame(self._kind, content)]
         return self._cut(len(self._head) + count)
 
+    def unfinished(self) -> bytes:
+        """Give what has come of a frame that is not complete."""
+        if self._body is None:
+            return self._head
+        return header(self._kind, len(self._body)) + self._body[: self._filled]
+
     def _cut(self, end: int) -> list[Frame]:
         """Cut the first bytes of the scratch into frames, and keep what one that is not complete has of them."""
         frames: list[Frame] = []

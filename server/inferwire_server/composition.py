@@ -70,9 +70,11 @@ async def compose(
     settings: Settings,
     backend: Backend,
     clock: Callable[[], float] = monotonic,
-    new_job_id: Callable[[], str] = new_id,
+    new_own_id: Callable[[], str] = new_id,
 ) -> AsyncGenerator[Composition, None]:
     """Build everything behind the sockets, and close it afterwards. Jobs are timed by `clock`, in seconds.
+
+    What others than this process may be asked for has a name that `new_own_id` makes.
 
     Raises:
         ServingError: INVALID_INPUT if the model repository is not there, or for a setting that says nothing.
@@ -98,8 +100,9 @@ async def compose(
             control = ModelControl(loader, settings.allow_model_control, settings.watch)
             models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)
             statistics = StatisticsService(catalogue, metrics.tallies, lambda at: time() - clock() + at)
-            ledger: JobLedger[NamedJob] = JobLedger(new_job_id, settings.keep_jobs_s)
-            services = _services(settings, engine, catalogue, models, uploads, statistics, ledger)
+            ledger: JobLedger[NamedJob] = JobLedger(new_own_id, settings.keep_jobs_s)
+            identity = Identity(settings.server_name, version("inferwire"), new_own_id())
+            services = _services(settings, identity, engine, catalogue, models, uploads, statistics, ledger)
             metrics.watch_refusals(lambda: services.refusals.counts)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)
@@ -112,6 +115,7 @@ async def compose(
 
 def _services(
     settings: Settings,
+    identity: Identity,
     engine: Engine,
     catalogue: Catalogue,
     models: ModelService,
@@ -119,7 +123,6 @@ def _services(
     statistics: StatisticsService,
     ledger: JobLedger[NamedJob],
 ) -> Services:
-    identity = Identity(settings.server_name, version("inferwire"), new_id())
     sequences = Sequences(engine)
     tensors = TensorService(settings.max_session_tensors_mb * MEBIBYTE)
     segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None

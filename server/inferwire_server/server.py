@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import structlog
@@ -20,6 +21,7 @@ from inferwire_server.settings import MEBIBYTE, Settings
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.listening import require_free
 from inferwire_server.transport.relay.colleagues import Colleagues
+from inferwire_server.transport.relay.connections import give_to, taking_connections
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.face import Face, face_of
 from inferwire_server.transport.rest.app import create_app
@@ -60,7 +62,7 @@ async def serve(
     """
     async with (
         Followers(workers, settings.grace_s) as followers,
-        compose(settings, backend, new_job_id=workers.crew.new_id) as server,
+        compose(settings, backend, new_own_id=workers.crew.new_id) as server,
     ):
         if not workers.crew.is_lead:
             # Callers find this worker on the ports only when it takes what they send.
@@ -154,34 +156,40 @@ async def _listening(settings: Settings, server: Composition, crew: Crew) -> Asy
         shares_port=crew.count > 1,
         address=crew.address,
     )
-    with SocketSessions(server.services, Drain(), rpc.max_message_bytes) as sessions:
-        async with Colleagues(crew) as colleagues:
-            face = face_of(crew, app, colleagues, server.services, rest.max_body_bytes)
-            async with (
-                GrpcServer(server.services, rpc, face.around, face.calls, sessions) as grpc_server,
-                _http(settings, face, crew, sessions) as http,
-            ):
-                yield _Sockets(grpc_server, http, colleagues)
+    async with _sessions(server, rpc.max_message_bytes, crew) as sessions, Colleagues(crew) as colleagues:
+        face = face_of(crew, app, colleagues, server.services, rest.max_body_bytes)
+        async with (
+            GrpcServer(server.services, rpc, face.around, face.calls, sessions) as grpc_server,
+            _http(settings, face, crew, sessions) as http,
+        ):
+            yield _Sockets(grpc_server, http, colleagues)
+
+
+@asynccontextmanager
+async def _sessions(server: Composition, max_message_bytes: int, crew: Crew) -> AsyncGenerator[SocketSessions, None]:
+    """Take sessions on plain sockets; where there are several workers, whichever their connections reach."""
+    with SocketSessions(server.services, Drain(), max_message_bytes, give_to=partial(give_to, crew)) as sessions:
+        async with taking_connections(crew, sessions.take_over) if crew.count > 1 else nullcontext():
+            yield sessions
 
 
 @asynccontextmanager
 async def _http(
     settings: Settings, face: Face, crew: Crew, sessions: SocketSessions
 ) -> AsyncGenerator[HttpServer, None]:
-    """Open the HTTP port, for sessions on plain sockets as well, and their own socket beside gRPC's.
-
-    Not where several workers share it: such a connection could reach another worker than the one that has the session.
-    """
-    if crew.count > 1:
-        async with http_server(face.app, settings.host, settings.http_port, shares_port=True) as http:
-            yield http
-        return
+    """Open the HTTP port, for sessions on plain sockets as well, and their own socket beside gRPC's."""
     async with AsyncExitStack() as opening:
-        if settings.grpc_socket is not None:
+        if settings.grpc_socket is not None and crew.is_lead:
             beside = settings.grpc_socket.with_name(settings.grpc_socket.name + UNIX_SUFFIX)
             await opening.enter_async_context(sessions_at(beside, sessions.take_over))
         http = await opening.enter_async_context(
-            http_server(face.app, settings.host, settings.http_port, take_over=sessions.take_over)
+            http_server(
+                face.app,
+                settings.host,
+                settings.http_port,
+                shares_port=crew.count > 1,
+                take_over=sessions.take_over,
+            )
         )
         sessions.port = http.port
         yield http

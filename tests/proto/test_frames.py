@@ -21,6 +21,7 @@ SENT = (
     Frame(Kind.MESSAGE, b"x" * (frames.SCRATCH_BYTES - 8)),
     Frame(Kind.END, b"why"),
 )
+SENT_FIRST = frames.frame(SENT[0].kind, bytes(SENT[0].content))
 STREAM = b"".join(frames.header(each.kind, len(each.content)) + bytes(each.content) for each in SENT)
 
 
@@ -47,6 +48,17 @@ def test_byte_by_byte() -> None:
     reader = FrameReader(frames.scratch(), MOST)
 
     assert list(receive(reader, small, 1)) == [*SENT[:2]]
+
+
+@pytest.mark.parametrize("begun", [0, 1, 8, 100, len(LARGE)])
+def test_what_has_come_of_a_frame_can_be_given_away(begun: int) -> None:
+    reader, other = FrameReader(frames.scratch(), MOST), FrameReader(frames.scratch(), MOST)
+    stream = frames.header(Kind.MESSAGE, len(LARGE)) + LARGE
+
+    assert list(receive(reader, SENT_FIRST + stream[:begun], MOST)) == [SENT[0]]
+    (got,) = receive(other, reader.unfinished() + stream[begun:], MOST)
+
+    assert bytes(got.content) == LARGE
 
 
 def test_a_large_frame_is_received_where_it_stays() -> None:

@@ -63,9 +63,9 @@ def test_who_asks_for_grpc_gets_grpc(server: ServerProcess) -> None:
     assert not is_on_socket(f"grpc://{server.grpc_address}")
 
 
-def test_where_several_workers_share_the_port_it_is_grpc(port: int) -> None:
-    with serving(DIGITS, port, "--workers", "2"):
-        assert not is_on_socket(f"{HOST}:{port}")
+def test_where_several_workers_share_the_port_it_is_whichevers_session_it_is(port: int) -> None:
+    with serving(DIGITS, port, "--workers", "3"):
+        assert [is_on_socket(f"{HOST}:{port}") for _ in range(8)] == [True] * 8
 
 
 def test_a_large_input_and_many_small_ones_share_a_socket(server: ServerProcess) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import grpc
@@ -17,9 +19,11 @@ from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, SocketS
 from tests.transport.session.driven import MOST_BYTES, Clock, execution, row
 
 from inferwire_proto import frames
+from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition, _listening
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
@@ -28,6 +32,7 @@ from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.rest.http_server import http_server
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.life_signs import Patience
+from inferwire_server.transport.session.socket_session import Give
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 Models = dict[str, FakeModel]
@@ -138,10 +143,8 @@ async def test_a_server_without_sessions_on_sockets_refuses_them_as_http() -> No
         stream.leave()
 
 
-@pytest.mark.parametrize(("workers", "has_sockets"), [(1, True), (2, False)])
-async def test_several_workers_have_no_port_for_it(
-    composition: Composition, settings: Settings, workers: int, has_sockets: bool
-) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_the_welcome_on_grpc_says_where(composition: Composition, settings: Settings, workers: int) -> None:
     settings = replace(settings, http_port=0, grpc_port=0)
     async with (
         _listening(settings, composition, Crew.of(workers)) as servers,
@@ -149,12 +152,9 @@ async def test_several_workers_have_no_port_for_it(
     ):
         by_call = GrpcStream(channel)
         welcome = await by_call.open()
-        assert welcome.socket_port == (servers.http.port if has_sockets else 0)
+        assert welcome.socket_port == servers.http.port
         by_socket = await SocketStream.connect(servers.http.port, welcome.server_epoch)
-        if has_sockets:
-            assert (await by_socket.open(welcome.session_id)).session_id == welcome.session_id
-        else:
-            assert (await by_socket.reader.read()).startswith(b"HTTP/1.1 400")
+        assert (await by_socket.open(welcome.session_id)).session_id == welcome.session_id
         by_socket.leave()
         by_call.leave()
 
@@ -181,6 +181,47 @@ async def test_a_hello_is_waited_for_so_long(connect: Connect, sockets: SocketSe
     clock.now += 0.1
     sockets.check()
     assert await stream.ended() == Ended("INVALID_INPUT", "no hello has come within 10 s")
+
+
+async def test_a_connection_for_another_process_is_given_to_it_with_what_has_come(
+    connect: Connect, sockets: SocketSessions
+) -> None:
+    given: list[tuple[str, socket.socket, bytes]] = []
+
+    def give(epoch: str, transport: asyncio.Transport, came: bytes) -> None:
+        given.append((epoch, transport.get_extra_info("socket").dup(), came))
+
+    def give_to(epoch: str) -> Give:
+        return partial(give, epoch)
+
+    sockets._around = replace(sockets._around, give_to=give_to)
+    stream = await connect()
+    hello = frames.frame(Kind.MESSAGE, joined(pb.SessionRequest(hello=pb.SessionHello(server_epoch="another"))))
+    more = frames.frame(Kind.PING) + frames.header(Kind.MESSAGE, 100_000) + b"some of it"
+    stream.writer.write(hello + more)
+    await until(lambda: bool(given))
+    ((epoch, connection, came),) = given
+    assert (epoch, came) == ("another", hello + more)
+    await until(lambda: repr(sockets).endswith(": 0 connections>"))
+    with connection:
+        connection.setblocking(False)
+        await asyncio.get_running_loop().sock_sendall(connection, frames.frame(Kind.PONG))
+        assert (await stream.frame()).kind is Kind.PONG
+
+
+async def test_a_connection_that_its_process_does_not_take_is_refused(
+    connect: Connect, sockets: SocketSessions
+) -> None:
+    def give(_transport: asyncio.Transport, _came: bytes) -> None:
+        raise ServingError(Code.SHUTTING_DOWN, "it has gone")
+
+    def give_to(_epoch: str) -> Give:
+        return give
+
+    sockets._around = replace(sockets._around, give_to=give_to)
+    stream = await connect()
+    await stream.send(pb.SessionRequest(hello=pb.SessionHello(server_epoch="another")))
+    assert await stream.ended() == Ended("SHUTTING_DOWN", "it has gone")
 
 
 async def test_an_end_is_no_hello(connect: Connect) -> None:

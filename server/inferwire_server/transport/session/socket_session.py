@@ -7,18 +7,19 @@ loop, with no task in between; whatever goes wrong ends this connection, and tel
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from inferwire_proto import frames
-from inferwire_proto.frames import FrameReader, Kind
-from inferwire_server.errors import invalid_input
+from inferwire_proto.frames import Frame, FrameReader, Kind
+from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
 from inferwire_server.transport.draining import Drain, shutting_down
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.session.life_signs import LifeSigns, Patience, Verdict
-from inferwire_server.transport.session.stream import SessionStream, SessionTerms
+from inferwire_server.transport.session.stream import MeansAnother, SessionStream, SessionTerms
 from inferwire_server.transport.v1_codec import encode_error
 
 _JOINED_BYTES = 16 * 1024
@@ -28,12 +29,20 @@ _PING = frames.frame(Kind.PING)
 _PONG = frames.frame(Kind.PONG)
 
 
+Give: TypeAlias = Callable[[asyncio.Transport, bytes], None]
+"""Gives a connection to another process, and what has come of it. Raises a ServingError where that has no place."""
+
+GiveTo: TypeAlias = Callable[[str], Give | None]
+"""Says how to give a connection to the process of an epoch; None where there is none that one could be given to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the connections of a server share.
 
     Attributes:
         room: Where they receive, one at a time; idle ones have no buffers of their own.
+        give_to: What becomes of those that mean another process.
     """
 
     services: Services
@@ -41,6 +50,7 @@ class Surroundings:
     patience: Patience
     clock: Callable[[], float]
     room: memoryview
+    give_to: GiveTo
 
 
 class SocketSession(asyncio.BufferedProtocol):
@@ -100,12 +110,17 @@ class SocketSession(asyncio.BufferedProtocol):
         now = self._around.clock()
         self._signs.heard(now)
         self._is_scheduled = True
+        received: Sequence[Frame] = ()
+        at = 0
         try:
-            for kind, content in self._reader.received(nbytes):
+            received = self._reader.received(nbytes)
+            for at, (kind, content) in enumerate(received):  # noqa: B007 - where it was is to be known afterwards
                 self._take(kind, content, now)
                 if self._stream.outbox.is_ready:
                     # What this message has ready is not to wait for the inferences of the next one.
                     self._write_results()
+        except MeansAnother as error:
+            self._give_away(error, received[at:])
         except Exception as error:  # noqa: BLE001 - the connection ends with it, whatever it is
             self._refuse(error)
         else:
@@ -181,6 +196,20 @@ class SocketSession(asyncio.BufferedProtocol):
         else:
             self._send(self._stream.begin(content, now))
             self._signs.greeted(now)
+
+    def _give_away(self, error: MeansAnother, left: Sequence[Frame]) -> None:
+        """Give the connection to the process that its client means, with what has come; refuse it if there is none."""
+        give = self._around.give_to(error.epoch)
+        if give is None:
+            self._refuse(error)
+            return
+        came = [frames.header(kind, len(content)) + content for kind, content in left]
+        try:
+            give(self._transport, b"".join([*came, self._reader.unfinished()]))
+        except ServingError as refusal:
+            self._refuse(refusal)
+        else:
+            self.cut_off()
 
     def _write(self) -> None:
         """Write what is ready, and end where all is said."""

@@ -11,15 +11,19 @@ from inferwire_proto import frames
 from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.session.life_signs import Patience
-from inferwire_server.transport.session.socket_session import SocketSession, Surroundings
+from inferwire_server.transport.session.socket_session import GiveTo, SocketSession, Surroundings
 from inferwire_server.transport.session.stream import SessionTerms
 
 _TICK_S = 1.0
 """How often silent peers are looked for."""
 
 
+def _to_nobody(_epoch: str) -> None:
+    """Know no other process."""
+
+
 class SocketSessions:
-    """The connections that were taken over, inside `with`.
+    """The connections that were taken over, inside `with`. Those for another process `give_to` knows go there.
 
     Attributes:
         port: Where clients may connect; 0 until it is known, or for nowhere.
@@ -33,11 +37,12 @@ class SocketSessions:
         max_message_bytes: int,
         patience: Patience | None = None,
         clock: Callable[[], float] = monotonic,
+        give_to: GiveTo = _to_nobody,
     ) -> None:
         self.port = 0
         self.drain = drain
         self._max_message_bytes = max_message_bytes
-        self._around = Surroundings(services, drain, patience or Patience(), clock, frames.scratch())
+        self._around = Surroundings(services, drain, patience or Patience(), clock, frames.scratch(), give_to)
         self._open: set[SocketSession] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._listening = ExitStack()

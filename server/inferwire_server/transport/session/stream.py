@@ -30,6 +30,18 @@ _LONGEST_EPOCH = 64
 """How much of what a client takes for an epoch is said back to it."""
 
 
+class MeansAnother(ServingError):
+    """A client has said hello to the server of an epoch that is not this one's."""
+
+    def __init__(self, epoch: str) -> None:
+        super().__init__(
+            Code.SESSION_EXPIRED,
+            f"the hello is for the server of epoch '{epoch[:_LONGEST_EPOCH]}', but another one answers here: "
+            "it has restarted, or the address leads to several",
+        )
+        self.epoch = epoch
+
+
 class _Arrival(NamedTuple):
     """When a message was read, and whether it has one execution, or one stack, alone."""
 
@@ -78,6 +90,7 @@ class SessionStream:
         """Take the first message, which opens or resumes a session, and give the welcome.
 
         Raises:
+            MeansAnother: If it is for another server; nothing has begun then.
             ServingError: Why there is none.
             MalformedMessage: If the data is no message.
         """
@@ -118,11 +131,7 @@ class SessionStream:
     def _check_server(self, named: str) -> None:
         """Refuse a client that means another server."""
         if named and named != self._services.health.identity.epoch:
-            raise ServingError(
-                Code.SESSION_EXPIRED,
-                f"the hello is for the server of epoch '{named[:_LONGEST_EPOCH]}', but another one answers here: "
-                "it has restarted, or the address leads to several",
-            )
+            raise MeansAnother(named)
         if not named and self._terms.must_name_server:
             raise invalid_input("the hello has no server_epoch, expected the one that the server was welcomed with")
 

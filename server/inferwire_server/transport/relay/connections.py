@@ -1,0 +1,150 @@
+"""Connections that reached another worker than they mean: that one hands them over, as files that processes share.
+
+What had come of a connection travels with it, so that its client does not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from hmac import compare_digest
+from typing import cast
+
+import structlog
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.session.session_file import TakeOver
+from inferwire_server.transport.session.socket_session import Give
+
+log = structlog.stdlib.get_logger()
+
+MOST_BYTES = 32 * 1024
+"""What may have come of a connection that is handed over: a hello, behind which clients wait for the welcome. It is
+less than what is taken in at once, so that all that has come has been looked at."""
+
+_BACKLOG = 2048
+
+_LIMIT_S = 1.0
+"""How long a worker is waited for that wants to hand over something: it has it at hand."""
+
+
+def give_to(crew: Crew, epoch: str) -> Give | None:
+    """Say how a worker gives a connection to the one that has made an epoch; None where that is no other."""
+    owner = crew.owner_of(epoch)
+    return None if owner == crew.index else partial(_give, crew, owner)
+
+
+@asynccontextmanager
+async def taking_connections(crew: Crew, take_over: TakeOver) -> AsyncGenerator[None, None]:
+    """Take the connections that other workers hand over, until the block is left."""
+    loop = asyncio.get_running_loop()
+    taker = _Taker(crew.token.encode(), take_over)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.setblocking(False)
+        listener.bind(_place(crew, crew.index))
+        listener.listen(_BACKLOG)
+        loop.add_reader(listener, taker.accept, listener)
+        try:
+            yield
+        finally:
+            loop.remove_reader(listener)
+            await taker.close()
+
+
+class _Taker:
+    """Takes connections from whoever shows the crew's token."""
+
+    def __init__(self, token: bytes, take_over: TakeOver) -> None:
+        self._token = token
+        self._take_over = take_over
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def accept(self, listener: socket.socket) -> None:
+        """Let in whoever has come to the listener."""
+        with suppress(BlockingIOError):
+            while True:
+                visitor, _ = listener.accept()
+                task = asyncio.get_running_loop().create_task(self._receive(visitor))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait for nobody any more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _receive(self, visitor: socket.socket) -> None:
+        with visitor:
+            visitor.setblocking(False)
+            try:
+                async with asyncio.timeout(_LIMIT_S):
+                    await _readable(visitor)
+                said, files, _, _ = socket.recv_fds(visitor, len(self._token) + MOST_BYTES, 1)
+            except (OSError, TimeoutError) as error:
+                log.warning("a connection from another worker did not come", reason=repr(error))
+                return
+        given = [socket.socket(fileno=file) for file in files]
+        if not compare_digest(said[: len(self._token)], self._token):
+            for connection in given:
+                connection.close()
+            log.warning("somebody who is no worker of this server wanted to hand over a connection")
+        elif not given:
+            log.warning("a connection from another worker did not come", reason="too many files are open")
+        else:
+            opening = _Opening(self._take_over, said[len(self._token) :])
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: opening, given[0])
+
+
+class _Opening(asyncio.Protocol):
+    """A connection until it is taken over, which is at once."""
+
+    def __init__(self, take_over: TakeOver, came: bytes) -> None:
+        self._take_over = take_over
+        self._came = came
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Leave the connection to whom it is for."""
+        self._take_over(cast("asyncio.Transport", transport), self._came)
+
+
+def _give(crew: Crew, worker: int, transport: asyncio.Transport, came: bytes) -> None:
+    """Give a connection to another worker. This one's end of it may be closed then.
+
+    Raises:
+        ServingError: INVALID_INPUT where too much has come of it; SHUTTING_DOWN where that worker is not there.
+    """
+    if len(came) > MOST_BYTES:
+        raise invalid_input(
+            f"{len(came)} bytes have come with the hello, expected at most {MOST_BYTES} before the welcome"
+        )
+    connection: socket.socket = transport.get_extra_info("socket")
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
+            way.setblocking(False)
+            way.connect(_place(crew, worker))
+            socket.send_fds(way, [crew.token.encode(), came], [connection.fileno()])
+    except OSError as error:
+        sentence = f"the worker that has the session does not take the connection: {error}"
+        raise ServingError(Code.SHUTTING_DOWN, sentence) from error
+
+
+async def _readable(visitor: socket.socket) -> None:
+    """Wait until something has come, or the visitor has gone."""
+    loop = asyncio.get_running_loop()
+    has_come = asyncio.Event()
+    loop.add_reader(visitor, has_come.set)
+    try:
+        await has_come.wait()
+    finally:
+        loop.remove_reader(visitor)
+
+
+def _place(crew: Crew, worker: int) -> str:
+    """Give where a worker takes connections: at a name that is no file, and goes with its process."""
+    return f"\0inferwire-{crew.name}-{worker}-connections"

@@ -1,0 +1,211 @@
+"""Connections that go from one worker to another: on the loop that servers run on, and on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+import pytest
+import pytest_asyncio
+import uvloop
+from structlog.testing import capture_logs
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
+from inferwire_server.transport.relay import connections
+from inferwire_server.transport.relay.connections import MOST_BYTES, _place, give_to, taking_connections
+from inferwire_server.transport.relay.crew import Crew
+
+LIMIT_S = 30
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture
+def crew() -> Crew:
+    """The worker that has connections for another, which is number 1."""
+    return Crew.of(2)
+
+
+class Answering(asyncio.Protocol):
+    """Says what had come, and what comes."""
+
+    def __init__(self, transport: asyncio.Transport, came: bytes) -> None:
+        self._transport = transport
+        transport.write(came)
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(data.upper())
+
+
+def answer(transport: asyncio.Transport, came: bytes) -> None:
+    transport.set_protocol(Answering(transport, came))
+
+
+class Giving(asyncio.Protocol):
+    """Gives every connection to worker 1, once something has come."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        give = give_to(self._crew, "epoch-1")
+        assert give is not None
+        try:
+            give(self._transport, data)
+        except ServingError as error:
+            self._transport.write(f"{error.code.name}: {error.message}".encode())
+            self._transport.close()
+        else:
+            self._transport.abort()
+
+
+@pytest_asyncio.fixture
+async def port(crew: Crew) -> AsyncIterator[int]:
+    async with await asyncio.get_running_loop().create_server(lambda: Giving(crew), "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@pytest_asyncio.fixture
+async def other(crew: Crew) -> AsyncIterator[Crew]:
+    """The other worker, there."""
+    other = Crew(1, crew.count, crew.name, crew.token)
+    async with taking_connections(other, answer):
+        yield other
+
+
+async def said_by(port: int, *words: bytes) -> list[bytes]:
+    """Say words on a connection, and hear of each what comes back."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    heard: list[bytes] = []
+    async with asyncio.timeout(LIMIT_S):
+        for word in words:
+            writer.write(word)
+            heard.append(await reader.readexactly(len(word)))
+    writer.close()
+    return heard
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not holds():
+            await asyncio.to_thread(int)
+
+
+@pytest.mark.usefixtures("other")
+async def test_a_connection_goes_on_with_the_other_worker(port: int) -> None:
+    assert await said_by(port, b"hello", b"and more", b"still") == [b"hello", b"AND MORE", b"STILL"]
+
+
+@pytest.mark.usefixtures("other")
+async def test_many_may_go_at_once_and_none_leaves_a_file_behind(port: int) -> None:
+    await said_by(port, b"hello")
+    before = open_files()
+    heard = await asyncio.gather(*(said_by(port, b"hello", b"%d" % number) for number in range(200)))
+    assert heard == [[b"hello", b"%d" % number] for number in range(200)]
+    await until(lambda: open_files() <= before)
+
+
+async def test_one_that_means_this_worker_or_nobody_stays(crew: Crew) -> None:
+    assert [give_to(crew, epoch) for epoch in ("epoch-0", "epoch", "epoch-2", "")] == [None] * 4
+
+
+async def test_where_the_other_worker_has_gone_its_client_hears_of_it(port: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"hello")
+    heard = await reader.read()
+    assert heard.startswith(b"SHUTTING_DOWN: the worker that has the session does not take the connection: ")
+    writer.close()
+
+
+async def test_too_much_with_the_hello_is_refused(crew: Crew) -> None:
+    give = give_to(crew, "epoch-1")
+    assert give is not None
+    with pytest.raises(ServingError, match=f"{MOST_BYTES + 1} bytes have come .* at most {MOST_BYTES}") as caught:
+        give(asyncio.Transport(), bytes(MOST_BYTES + 1))
+    assert caught.value.code is Code.INVALID_INPUT
+
+
+@pytest.mark.usefixtures("other")
+async def test_as_much_as_may_come_with_the_hello_comes_along(port: int, crew: Crew) -> None:
+    mine, theirs = socket.socketpair()
+    with mine, theirs:
+        mine.settimeout(LIMIT_S)
+        give = give_to(crew, "epoch-1")
+        assert give is not None
+
+        class Given(asyncio.Transport):
+            def get_extra_info(self, name: str, default: object = None) -> object:
+                return theirs
+
+        give(Given(), bytes(MOST_BYTES))
+        heard = await asyncio.to_thread(mine.recv, MOST_BYTES, socket.MSG_WAITALL)
+        assert heard == bytes(MOST_BYTES)
+
+
+@pytest.mark.parametrize("token", [b"", b"x", b"x" * 32])
+async def test_nobody_else_can_hand_over_anything(other: Crew, port: int, token: bytes) -> None:
+    await said_by(port, b"hello")
+    mine, theirs = socket.socketpair()
+    with mine, capture_logs() as logs:
+        mine.settimeout(LIMIT_S)
+        with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
+            way.connect(_place(other, 1))
+            socket.send_fds(way, [token, b"hello"], [theirs.fileno()])
+        assert await asyncio.to_thread(mine.recv, 1) == b""
+        await until(lambda: bool(logs))
+    assert [each["event"] for each in logs] == [
+        "somebody who is no worker of this server wanted to hand over a connection"
+    ]
+    assert await said_by(port, b"hello") == [b"hello"]
+
+
+async def test_who_comes_with_nothing_is_not_waited_for(
+    other: Crew, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "_LIMIT_S", 0.05)
+    with capture_logs() as logs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
+        way.connect(_place(other, 1))
+        assert await said_by(port, b"hello") == [b"hello"]
+        await until(lambda: bool(logs))
+        way.settimeout(LIMIT_S)
+        assert await asyncio.to_thread(way.recv, 1) == b""
+    assert logs[0]["event"] == "a connection from another worker did not come"
+
+
+async def test_a_worker_with_a_token_and_no_connection_is_logged(other: Crew, port: int) -> None:
+    with capture_logs() as logs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
+        way.connect(_place(other, 1))
+        way.send(other.token.encode() + b"hello")
+        await until(lambda: bool(logs))
+    assert logs[0]["reason"] == "too many files are open"
+    assert await said_by(port, b"hello") == [b"hello"]
+
+
+async def test_the_end_waits_for_nobody(crew: Crew) -> None:
+    other = Crew(1, crew.count, crew.name, crew.token)
+    before = open_files()
+    async with taking_connections(other, answer):
+        way = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        way.connect(_place(other, 1))
+        await asyncio.sleep(0.05)
+    with way:
+        way.settimeout(LIMIT_S)
+        assert way.recv(1) == b""
+    with suppress(OSError):
+        os.fstat(way.fileno())
+    assert open_files() == before
