@@ -197,11 +197,11 @@ async def test_a_connection_for_another_process_is_given_to_it_with_what_has_com
     sockets._around = replace(sockets._around, give_to=give_to)
     stream = await connect()
     hello = frames.frame(Kind.MESSAGE, joined(pb.SessionRequest(hello=pb.SessionHello(server_epoch="another"))))
-    more = frames.frame(Kind.PING) + frames.header(Kind.MESSAGE, 100_000) + b"some of it"
-    stream.writer.write(hello + more)
+    ping, more = frames.frame(Kind.PING), frames.header(Kind.MESSAGE, 100_000) + b"some of it"
+    stream.writer.write(ping + hello + more)
     await until(lambda: bool(given))
     ((epoch, connection, came),) = given
-    assert (epoch, came) == ("another", hello + more)
+    assert (epoch, came) == ("another", ping + hello + more)
     await until(lambda: repr(sockets).endswith(": 0 connections>"))
     with connection:
         connection.setblocking(False)

@@ -111,16 +111,15 @@ class SocketSession(asyncio.BufferedProtocol):
         self._signs.heard(now)
         self._is_scheduled = True
         received: Sequence[Frame] = ()
-        at = 0
         try:
             received = self._reader.received(nbytes)
-            for at, (kind, content) in enumerate(received):  # noqa: B007 - where it was is to be known afterwards
+            for kind, content in received:
                 self._take(kind, content, now)
                 if self._stream.outbox.is_ready:
                     # What this message has ready is not to wait for the inferences of the next one.
                     self._write_results()
         except MeansAnother as error:
-            self._give_away(error, received[at:])
+            self._give_away(error, received)
         except Exception as error:  # noqa: BLE001 - the connection ends with it, whatever it is
             self._refuse(error)
         else:
@@ -197,13 +196,16 @@ class SocketSession(asyncio.BufferedProtocol):
             self._send(self._stream.begin(content, now))
             self._signs.greeted(now)
 
-    def _give_away(self, error: MeansAnother, left: Sequence[Frame]) -> None:
-        """Give the connection to the process that its client means, with what has come; refuse it if there is none."""
+    def _give_away(self, error: MeansAnother, received: Sequence[Frame]) -> None:
+        """Give the connection to the process that its client means, with what has come; refuse it if there is none.
+
+        What has come before the hello asks at most for a pong, which that process gives as well.
+        """
         give = self._around.give_to(error.epoch)
         if give is None:
             self._refuse(error)
             return
-        came = [frames.header(kind, len(content)) + content for kind, content in left]
+        came = [frames.header(kind, len(content)) + content for kind, content in received]
         try:
             give(self._transport, b"".join([*came, self._reader.unfinished()]))
         except ServingError as refusal:
