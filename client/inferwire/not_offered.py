@@ -79,7 +79,6 @@ MEMBERS: Mapping[str, frozenset[str]] = {
             "add_variables",
             "evaluate",
             "get_ops",
-            "get_ordered_ops",
             "get_output_op",
             "get_sink_index",
             "get_sinks",

@@ -6,6 +6,7 @@ Owns the lookups with openvino's texts. Where the ports come from is the busines
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -162,6 +163,19 @@ class ReadableModel:
         if len(self._outputs) != 1:
             raise RuntimeError("get_result() must be called on a Model with exactly one result.")
         return self._outputs[0].node
+
+    def get_ordered_ops(self) -> Sequence[Node]:
+        """Give the nodes that are known here: parameters and results. What is between them is on the server.
+
+        Differs from OpenVINO, whose programs look here for their inputs' nodes, and says so in a RuntimeWarning.
+        """
+        warnings.warn(
+            "Model.get_ordered_ops() gives parameters and results alone: the graph is on the server; "
+            "CompiledModel.get_runtime_model() gives the nodes that run",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return [*self.parameters, *self.results]
 
     def get_parameter_index(self, parameter: Node) -> int:
         """Give the position of the input that a node is behind; -1 where it is behind none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,20 @@ ASKED: dict[str, Callable[[Any, Any], object]] = {
 def test_a_model_answers_as_openvinos(described: Path, runtime: Any, model: Any, ask: Callable[..., object]) -> None:
     local = openvino.Core().read_model(described)
     assert ask(runtime.ov, model) == ask(openvino, local)
+
+
+def test_programs_that_look_for_the_ends_of_the_graph_find_them(described: Path, model: Any) -> None:
+    """As Intel's model_api does to know its inputs; what is between the ends is a server's."""
+    local = openvino.Core().read_model(described)
+
+    def ends(model: Any) -> dict[str, tuple[str, object]]:
+        nodes = {each.get_friendly_name(): each for each in model.get_ordered_ops()}
+        return {name: (each.get_type_name(), each.get_attributes()) for name, each in nodes.items() if name in names}
+
+    names = {each.get_friendly_name() for each in local.get_parameters()}
+    is_remote = not isinstance(model, openvino.Model)
+    with pytest.warns(RuntimeWarning, match="the graph is on the server") if is_remote else nullcontext():
+        assert ends(model) == ends(local)
 
 
 def test_rt_info_can_be_set(model: Any) -> None:
