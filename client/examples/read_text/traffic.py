@@ -1,4 +1,4 @@
-"""Counts the bytes between a client and its server: a relay that both talk through."""
+"""Counts the bytes between a client and its server: a relay of what they say over gRPC."""
 
 from __future__ import annotations
 
