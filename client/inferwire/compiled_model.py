@@ -80,7 +80,7 @@ class CompiledModel:
 
     def create_infer_request(self) -> InferRequest:
         """Make a request. Mirrors `openvino.CompiledModel.create_infer_request`; no call to the server."""
-        return InferRequest(self._model, self)
+        return InferRequest(self._model, CompiledModel)
 
     def infer_new_request(self, inputs: Any = None) -> OVDict:
         """Run an inference on a request of its own. Mirrors `openvino.CompiledModel.infer_new_request`.
@@ -90,7 +90,7 @@ class CompiledModel:
             RuntimeError: As `InferRequest.infer`.
         """
         # Nobody can come back to the states of this request: fresh ones will do, and none are kept.
-        return InferRequest(self._model, self, keeps_states=False).infer(inputs)
+        return InferRequest(self._model, CompiledModel, keeps_states=False).infer(inputs)
 
     def __call__(
         self,

@@ -62,11 +62,14 @@ class InferRequest(TensorAccess):
         array([[1., 1., 1.]], dtype=float32)
     """
 
-    def __init__(self, model: RemoteModel, compiled_model: CompiledModel, *, keeps_states: bool = True) -> None:
+    def __init__(
+        self, model: RemoteModel, compiled: Callable[[RemoteModel], CompiledModel], *, keeps_states: bool = True
+    ) -> None:
         super().__init__(model.ports, model.transport.lend)
         self._states = RequestStates(model) if keeps_states and model.description.states else None
         self._model = model
-        self._compiled_model = compiled_model
+        # And not the compiled model itself, which has a request of its own: they would keep one another.
+        self._compiled = compiled
         self._callback: Callable[[Any], object] | None = None
         self._userdata: Any = None
         self._timings = Timings()
@@ -271,8 +274,8 @@ class InferRequest(TensorAccess):
             self._userdata = userdata
 
     def get_compiled_model(self) -> CompiledModel:
-        """Give the compiled model that made this request."""
-        return self._compiled_model
+        """Give the compiled model that this request is of, as an object of its own, as openvino does."""
+        return self._compiled(self._model)
 
     def query_state(self) -> list[VariableState]:
         """Give the states that the model keeps for this request; none for a model without states.

@@ -6,10 +6,12 @@ import gc
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
+from time import monotonic, sleep
 
 import numpy as np
 import pytest
@@ -162,6 +164,35 @@ def test_ten_thousand_requests_leave_nothing(server_address: str, models: Mappin
     gc.collect()
     assert transients_alive() - left_before < 10
     core.close()
+
+
+def call(compiled: ov.CompiledModel, row: np.ndarray) -> None:
+    compiled(row)
+
+
+def ask_a_request_for_its_model(compiled: ov.CompiledModel, row: np.ndarray) -> None:
+    request = compiled.create_infer_request()
+    del compiled
+    assert request.get_compiled_model()(row)[0].shape == row.shape
+
+
+@pytest.mark.parametrize("use", [call, ask_a_request_for_its_model])
+def test_what_nobody_holds_lets_its_connection_go_without_the_garbage_collector(
+    server_address: str, models: Mapping[str, Path], use: Callable[[ov.CompiledModel, np.ndarray], None]
+) -> None:
+    compiled = ov.Core(server_address).compile_model(models["relu"], "CPU")
+    transport = weakref.ref(compiled._model.transport)
+    gc.disable()
+    try:
+        use(compiled, np.ones((1, 3), np.float32))
+        del compiled
+        # Whoever has called back may not have let go of it yet.
+        give_up = monotonic() + TIMEOUT_S
+        while transport() is not None and monotonic() < give_up:
+            sleep(0.01)
+        assert transport() is None
+    finally:
+        gc.enable()
 
 
 def test_a_server_that_dies_fails_what_waits_for_it(tmp_path: Path, models: Mapping[str, Path]) -> None:
