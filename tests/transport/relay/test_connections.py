@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
@@ -16,7 +17,7 @@ from structlog.testing import capture_logs
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay import connections
-from inferwire_server.transport.relay.connections import MOST_BYTES, _place, give_to, taking_connections
+from inferwire_server.transport.relay.connections import MOST_BYTES, _place, _Taker, give_to, taking_connections
 from inferwire_server.transport.relay.crew import Crew
 
 LIMIT_S = 30
@@ -192,6 +193,30 @@ async def test_a_worker_with_a_token_and_no_connection_is_logged(other: Crew, po
         await until(lambda: bool(logs))
     assert logs[0]["reason"] == "too many files are open"
     assert await said_by(port, b"hello") == [b"hello"]
+
+
+class OutOfFiles(socket.socket):
+    """A listener that cannot take who comes, the first time."""
+
+    is_out = True
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        if self.is_out:
+            self.is_out = False
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().accept()
+
+
+async def test_a_worker_that_is_out_of_files_takes_connections_again_later(crew: Crew, port: int) -> None:
+    taker = _Taker(crew.token.encode(), answer)
+    with OutOfFiles(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, capture_logs() as logs:
+        listener.setblocking(False)
+        listener.bind(_place(crew, 1))
+        listener.listen()
+        taker.begin(taker.let_in(listener))
+        assert await said_by(port, b"hello") == [b"hello"]
+        await taker.close()
+    assert [each["reason"] for each in logs] == ["[Errno 24] Too many open files"]
 
 
 async def test_the_end_waits_for_nobody(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:

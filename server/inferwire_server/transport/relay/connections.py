@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
 from functools import partial
 from hmac import compare_digest
 from typing import cast
@@ -42,17 +42,15 @@ def give_to(crew: Crew, epoch: str) -> Give | None:
 @asynccontextmanager
 async def taking_connections(crew: Crew, take_over: TakeOver) -> AsyncGenerator[None, None]:
     """Take the connections that other workers hand over, until the block is left."""
-    loop = asyncio.get_running_loop()
     taker = _Taker(crew.token.encode(), take_over)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.setblocking(False)
         listener.bind(_place(crew, crew.index))
         listener.listen(_BACKLOG)
-        loop.add_reader(listener, taker.accept, listener)
+        taker.begin(taker.let_in(listener))
         try:
             yield
         finally:
-            loop.remove_reader(listener)
             await taker.close()
 
 
@@ -64,17 +62,27 @@ class _Taker:
         self._take_over = take_over
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def accept(self, listener: socket.socket) -> None:
-        """Let in whoever has come to the listener."""
-        with suppress(BlockingIOError):
-            while True:
-                visitor, _ = listener.accept()
-                task = asyncio.get_running_loop().create_task(self._receive(visitor))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+    def begin(self, work: Coroutine[None, None, None]) -> None:
+        """Do something until it is done, or all is closed."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def let_in(self, listener: socket.socket) -> None:
+        """Let in whoever comes to the listener."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                visitor, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                # Most likely there are too many files open: whoever waits may find fewer after a while.
+                log.warning("no connections can be taken from other workers", reason=str(error))
+                await asyncio.sleep(_LIMIT_S)
+            else:
+                self.begin(self._receive(visitor))
 
     async def close(self) -> None:
-        """Wait for nobody any more."""
+        """Let nobody in any more."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
