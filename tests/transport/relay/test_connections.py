@@ -1,30 +1,24 @@
-"""Connections that go from one worker to another: on the loop that servers run on, and on real sockets."""
+"""Connections that go from one worker to another, on real sockets."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import pytest_asyncio
-import uvloop
 from structlog.testing import capture_logs
+from tests.transport.session.carriers import LIMIT_S, until
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay import connections
 from inferwire_server.transport.relay.connections import MOST_BYTES, _place, _Taker, give_to, taking_connections
 from inferwire_server.transport.relay.crew import Crew
-
-LIMIT_S = 30
-
-
-def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture
@@ -97,12 +91,6 @@ async def said_by(port: int, *words: bytes) -> list[bytes]:
 
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not holds():
-            await asyncio.to_thread(int)
 
 
 @pytest.mark.usefixtures("other")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,13 @@ from inferwire_proto.inferwire.v1 import types_pb2
 
 LIMIT_S = 30.0
 """How long anything may take; reached by what hangs alone."""
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let the loop and its threads go on until something holds."""
+    async with asyncio.timeout(LIMIT_S):
+        while not holds():
+            await asyncio.to_thread(int)
 
 
 class Ended(NamedTuple):

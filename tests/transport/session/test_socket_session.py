@@ -15,7 +15,7 @@ import grpc
 import httpx
 import pytest
 import pytest_asyncio
-from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, SocketStream, joined
+from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, SocketStream, joined, until
 from tests.transport.session.driven import MOST_BYTES, Clock, execution, row
 
 from inferwire_proto import frames
@@ -77,13 +77,6 @@ async def stream(connect: Connect) -> SocketStream:
     opened = await connect()
     await opened.open()
     return opened
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Let the loop and its threads go on until something holds."""
-    async with asyncio.timeout(LIMIT_S):
-        while not holds():
-            await asyncio.to_thread(int)
 
 
 # The HTTP port.
