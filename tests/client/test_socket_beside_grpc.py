@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager, suppress
 from queue import SimpleQueue
 
 import pytest
@@ -19,6 +19,29 @@ from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto import frames
 from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import types_pb2
+
+
+@contextmanager
+def serving(*, on_socket: bool = False) -> Generator[ScriptedServer]:
+    server = ScriptedServer(on_socket=on_socket)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def connected(server: ScriptedServer, *, scheme: str = "", socket_s: float = 1.0) -> closing[GrpcTransport]:
+    """Make a transport to a server, to be closed."""
+    address = parse_address(f"{scheme}127.0.0.1:{server.port}")
+    return closing(GrpcTransport(address, Patience(TIMEOUT_S, socket_s=socket_s)))
+
+
+def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
+    """Send an execution over gRPC, and get its answer."""
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    server.answers.put(result(*sent(server)))
+    assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
 
 
 def refuse(connection: socket.socket) -> None:
@@ -50,58 +73,41 @@ def test_where_the_socket_is_not_the_servers_the_session_stays_on_grpc(
                     connection.recv(1 << 16)
                     answer(connection)
 
-    server = ScriptedServer()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with serving() as server, socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=serve, args=(listener,), daemon=True).start()
         server.socket_port = listener.getsockname()[1]
-        transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S, socket_s=0.2))
-        for _ in range(2):
-            outcomes: SimpleQueue[Outcome] = SimpleQueue()
-            submit(transport, outcomes)
-            server.answers.put(result(*sent(server)))
-            assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
-            # What is known of that server holds for the next connection to it, too.
-            server.answers.put(None)
-            while transport.is_ready(HEADER):
-                time.sleep(0.001)
-        dialled.get(timeout=TIMEOUT_S)
-        transport.close()
+        with connected(server, socket_s=0.2) as transport:
+            for _ in range(2):
+                check_answered(server, transport)
+                # What is known of that server holds for the next connection to it, too.
+                server.answers.put(None)
+                while transport.is_ready(HEADER):
+                    time.sleep(0.001)
+            dialled.get(timeout=TIMEOUT_S)
         listener.shutdown(socket.SHUT_RDWR)
-    server.stop()
     assert dialled.empty()
 
 
 def test_a_session_on_a_socket_leaves_no_stream_open_on_grpc() -> None:
-    server = ScriptedServer(on_socket=True)
-    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
-    submit(transport, SimpleQueue())
-    assert server.left.get(timeout=TIMEOUT_S) == "session-1"
-    transport.close()
-    server.stop()
+    with serving(on_socket=True) as server, connected(server) as transport:
+        submit(transport, SimpleQueue())
+        assert server.left.get(timeout=TIMEOUT_S) == "session-1"
 
 
 def test_where_nobody_listens_the_session_stays_on_grpc() -> None:
-    server = ScriptedServer()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server.socket_port = listener.getsockname()[1]
-    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    submit(transport, outcomes)
-    server.answers.put(result(*sent(server)))
-    assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
-    transport.close()
-    server.stop()
+    with serving() as server:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            server.socket_port = listener.getsockname()[1]
+        with connected(server) as transport:
+            check_answered(server, transport)
 
 
 def test_who_asks_for_grpc_gets_nothing_beside_it() -> None:
-    server = ScriptedServer()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with serving() as server, socket.create_server(("127.0.0.1", 0)) as listener:
         server.socket_port = listener.getsockname()[1]
-        transport = GrpcTransport(parse_address(f"grpc://127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
-        submit(transport, SimpleQueue())
-        sent(server)
-        listener.settimeout(0.2)
-        with pytest.raises(TimeoutError):
-            listener.accept()
-        transport.close()
-    server.stop()
+        with connected(server, scheme="grpc://") as transport:
+            submit(transport, SimpleQueue())
+            sent(server)
+            listener.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                listener.accept()
