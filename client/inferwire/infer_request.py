@@ -1,43 +1,36 @@
-"""One inference after another on a remote model: `InferRequest`.
+"""Inferences on a remote model, as openvino's users know them: `InferRequest`.
 
-Owns the way of an execution through a request: claimed, brought in, sent, answered, stored,
-called back. When each step may happen is `request_state`'s business.
+Owns the interface: arguments, callbacks and what is given back. An execution's way to the server and
+back is `request_runs`' business, tensors are `tensor_access`'.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import warnings
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from inferwire.arguments import as_integer, incompatible
 from inferwire.awaiting import Ending
-from inferwire.callbacks import CALLBACK_THREADS
-from inferwire.element_arrays import Array
-from inferwire.errors import InferwireError, TensorLost, tensor_lost
-from inferwire.inputs import bring_in
 from inferwire.names_of_2023 import shares_inputs
 from inferwire.ov_dict import OVDict
 from inferwire.ports import ConstOutput
 from inferwire.profiling import ProfilingInfo
 from inferwire.remote_model import RemoteModel
-from inferwire.request_state import Phase, Run
+from inferwire.request_results import results_of
+from inferwire.request_runs import RequestRuns
+from inferwire.request_state import Run
 from inferwire.request_states import RequestStates
 from inferwire.tensor_access import TensorAccess
-from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, Timings
+from inferwire.transport.executions import Timings
 from inferwire.variable_state import VariableState
 
 if TYPE_CHECKING:
     from inferwire.compiled_model import CompiledModel
 
 _MISSING: Any = object()
-_NOT_FETCHED = np.empty(0)
 
 
 class InferRequest(TensorAccess):
@@ -66,25 +59,16 @@ class InferRequest(TensorAccess):
         self, model: RemoteModel, compiled: Callable[[RemoteModel], CompiledModel], *, keeps_states: bool = True
     ) -> None:
         super().__init__(model.ports, model.transport.lend)
-        self._states = RequestStates(model) if keeps_states and model.description.states else None
+        states = RequestStates(model) if keeps_states and model.description.states else None
+        self._runs = RequestRuns(model, self._state, self._tensors, states)
         self._model = model
         # And not the compiled model itself, which has a request of its own: they would keep one another.
         self._compiled = compiled
         self._callback: Callable[[Any], object] | None = None
         self._userdata: Any = None
-        self._timings = Timings()
-        self._elapsed_ms = 0.0
-        self._profile: Sequence[LayerTime] = ()
-        # As `weakref.WeakMethod`, which would make the method anew for each answer.
-        self._deliver = partial(_deliver, weakref.ref(self), self._take_answer.__func__)
 
     def __repr__(self) -> str:
         return f"<InferRequest:\n{self._model.ports!r}>"
-
-    def __del__(self) -> None:
-        run = self._state.current if hasattr(self, "_state") else None
-        if run is not None and run.phase is Phase.RUNNING and run.execution is not None:
-            run.execution.cancel()
 
     @property
     def model_inputs(self) -> list[ConstOutput]:
@@ -104,12 +88,12 @@ class InferRequest(TensorAccess):
     @property
     def latency(self) -> float:
         """How long the last inference took on the server's device, in milliseconds; 0 before the first."""
-        return self._timings.inference_ms
+        return self._runs.timings.inference_ms
 
     @property
     def timings(self) -> Timings:
         """Where the time of the last execution went; not in openvino."""
-        return self._timings.seen_by_client(self._elapsed_ms)
+        return self._runs.timings.seen_by_client(self._runs.elapsed_ms)
 
     @property
     def results(self) -> OVDict:
@@ -119,7 +103,7 @@ class InferRequest(TensorAccess):
             RuntimeError: While the request is busy.
         """
         with self._state.idle():
-            return self._collect(share=False, decode_strings=True)
+            return results_of(self._tensors, share=False, decode_strings=True)
 
     def infer(
         self,
@@ -148,10 +132,11 @@ class InferRequest(TensorAccess):
                 the connection fails; `inferwire.InferwireError` where the server or network says so.
         """
         run = Run(is_awaited=True)
-        self._submit(self._prepare(inputs, shares_inputs(share_inputs, shared_memory), None, run), run)
-        self._receive(run)
+        runs = self._runs
+        runs.submit(runs.prepare(inputs, shares_inputs(share_inputs, shared_memory), run), run)
+        runs.receive(run)
         run.raise_error()
-        return self._collect(share=share_outputs, decode_strings=decode_strings)
+        return results_of(self._tensors, share=share_outputs, decode_strings=decode_strings)
 
     async def infer_async(
         self,
@@ -174,18 +159,18 @@ class InferRequest(TensorAccess):
         """
         ended = Ending()
         run = Run(ended=ended.tell)
-        header = self._prepare(inputs, share_inputs, None, run)
+        header = self._runs.prepare(inputs, share_inputs, run)
         try:
             if self._model.transport.is_ready(header):
-                self._submit(header, run)
+                self._runs.submit(header, run)
             else:
-                await asyncio.to_thread(self._submit, header, run)
+                await asyncio.to_thread(self._runs.submit, header, run)
             await ended.wait()
         except asyncio.CancelledError:
             self.cancel()
             raise
         run.raise_error()
-        return self._collect(share=share_outputs, decode_strings=decode_strings)
+        return results_of(self._tensors, share=share_outputs, decode_strings=decode_strings)
 
     def start_async(
         self,
@@ -208,9 +193,10 @@ class InferRequest(TensorAccess):
             RuntimeError: If inputs do not fit, the request is busy or no server answers.
         """
         run = Run()
-        header = self._prepare(inputs, shares_inputs(share_inputs, shared_memory), userdata, run)
+        brought_in = None if userdata is None else partial(self._take_userdata, userdata)
+        header = self._runs.prepare(inputs, shares_inputs(share_inputs, shared_memory), run, brought_in)
         run.callback = self._bound_callback()
-        self._submit(header, run)
+        self._runs.submit(header, run)
 
     def wait(self) -> None:
         """Wait until the execution that runs has ended and its callback returned.
@@ -223,7 +209,7 @@ class InferRequest(TensorAccess):
         """
         run = self._state.current
         if run is not None:
-            self._await(run, None)
+            self._runs.wait(run, None)
             run.raise_error()
 
     def wait_for(self, timeout: int) -> bool:
@@ -241,7 +227,7 @@ class InferRequest(TensorAccess):
         if timeout_ms < 0:
             raise RuntimeError("Timeout can't be less than 0 for InferRequest::wait().")
         run = self._state.current
-        if run is None or not self._await(run, timeout_ms / 1000):
+        if run is None or not self._runs.wait(run, timeout_ms / 1000):
             return False
         run.raise_error()
         return True
@@ -251,9 +237,7 @@ class InferRequest(TensorAccess):
 
         Mirrors `openvino.InferRequest.cancel`. Nothing happens where none runs.
         """
-        run = self._state.cancel()
-        if run is not None:
-            run.conclude()
+        self._runs.cancel()
 
     def set_callback(self, callback: Callable[[Any], object], userdata: Any = _MISSING) -> None:
         """Have `callback(userdata)` called after each inference that `start_async` started and that succeeded.
@@ -286,9 +270,10 @@ class InferRequest(TensorAccess):
             RuntimeError: While the request is busy.
         """
         self._state.check_idle()
-        if self._states is None:
+        states = self._runs.states
+        if states is None:
             return []
-        return [VariableState(name, self._states, self._state) for name in self._model.description.states]
+        return [VariableState(name, states, self._state) for name in self._model.description.states]
 
     def reset_state(self) -> None:
         """Make the states what they were before the first inference. Mirrors `openvino.InferRequest.reset_state`.
@@ -297,8 +282,8 @@ class InferRequest(TensorAccess):
             RuntimeError: While the request is busy; `inferwire.InferwireError` where the server or network says so.
         """
         self._state.check_idle()
-        if self._states is not None:
-            self._states.reset()
+        if self._runs.states is not None:
+            self._runs.states.reset()
 
     @property
     def profiling_info(self) -> list[ProfilingInfo]:
@@ -311,7 +296,7 @@ class InferRequest(TensorAccess):
             RuntimeError: While the request is busy, or if no server answers.
         """
         with self._state.idle():
-            layers = self._profile
+            layers = self._runs.profile
         return [ProfilingInfo.of(layer) for layer in layers or self._model.layers()]
 
     def get_profiling_info(self) -> list[ProfilingInfo]:
@@ -337,92 +322,8 @@ class InferRequest(TensorAccess):
 
     def start_in_pool(self, inputs: Any, share_inputs: bool, run: Run) -> None:
         """Start an execution that a pool has prepared; for the SDK's own use, not in openvino."""
-        self._submit(self._prepare(inputs, share_inputs, None, run), run)
-
-    def _prepare(self, inputs: Any, share_inputs: bool, userdata: Any, run: Run) -> ExecutionHeader:
-        """Make the request busy, bring the inputs in and begin the execution; what fails leaves it idle."""
-        self._state.claim()
-        try:
-            tensors = self._tensors
-            bring_in(inputs, tensors, share=share_inputs)
-            if userdata is not None:
-                self._take_userdata(userdata)
-            run.freight = freight = tensors.freight(self._model.transport)
-            header = freight.header
-            if header is None:
-                header = self._model.header(freight, None if self._states is None else self._states.mark())
-        except BaseException:
-            self._state.abandon()
-            raise
-        self._state.begin(run)
-        return header
-
-    def _submit(self, header: ExecutionHeader, run: Run) -> None:
-        """Hand an execution to the transport; what fails ends it."""
-        freight = run.freight
-        if freight is None:
-            # It was given up before its turn came.
-            return
-        try:
-            execution = self._model.transport.submit(header, freight.buffers, partial(self._deliver, run))
-        except BaseException as error:
-            self._state.end(run, error if isinstance(error, RuntimeError) else None)
-            run.done.set()
-            raise
-        self._state.sent(run, execution)
-
-    def _take_answer(self, run: Run, outcome: Outcome) -> None:
-        """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
-        if run.answered is None:
-            if self._state.finish(run, outcome, self._store):
-                self._conclude(run)
-        elif self._state.answer(run, outcome):
-            run.answered.set()
-
-    def _receive(self, run: Run) -> None:
-        """Wait for the answer on the calling thread, and finish there."""
-        try:
-            with CALLBACK_THREADS.blocking():
-                run.await_answer()
-        except BaseException:
-            self.cancel()
-            raise
-        if run.phase is Phase.ANSWERED:
-            self._state.end(run, self._store(run, run.outcome or Outcome()))
-            self._conclude(run)
-
-    def _conclude(self, run: Run) -> None:
-        """Call back, and then let go of whoever waits for the end."""
-        if run.error is None and run.callback is not None:
-            CALLBACK_THREADS.run(run.call_back)
-        else:
-            run.conclude()
-
-    def _store(self, run: Run, outcome: Outcome) -> RuntimeError | None:
-        forms, data, timings, elapsed_ms, error, profile = outcome
-        if profile:
-            self._profile = profile
-        if error is not None:
-            if isinstance(error, TensorLost):
-                return tensor_lost(self._model.transport.address, error)
-            return error if self._states is None else self._states.failed(error)
-        if self._states is not None:
-            self._states.succeeded()
-        self._timings, self._elapsed_ms = timings, elapsed_ms
-        try:
-            self._tensors.store(forms, data, run.freight)
-        except RuntimeError as error:
-            return error
-        except ValueError as error:
-            return InferwireError(f"the server at {self._model.transport.address} gave a bad output: {error}")
-        return None
-
-    def _await(self, run: Run, timeout_s: float | None) -> bool:
-        if timeout_s is None and run.callback_thread == threading.get_ident():
-            raise RuntimeError("wait() inside the request's own callback would never return")
-        run.check_process()
-        with CALLBACK_THREADS.blocking():
-            return run.done.wait(timeout_s)
+        runs = self._runs
+        runs.submit(runs.prepare(inputs, share_inputs, run), run)
 
     def _take_userdata(self, userdata: Any) -> None:
         if self._callback is None:
@@ -432,29 +333,3 @@ class InferRequest(TensorAccess):
 
     def _bound_callback(self) -> Callable[[], object] | None:
         return None if self._callback is None else partial(self._callback, self._userdata)
-
-    def _collect(self, *, share: bool, decode_strings: bool) -> OVDict:
-        ports, tensors = self._model.ports.output_ports, self._tensors.outputs
-        results: dict[ConstOutput, Array] = {}
-        later: dict[ConstOutput, Callable[[], Array]] = {}
-        for port, tensor in zip(ports, tensors, strict=True):
-            memory = tensor.memory
-            if memory.row.is_string:
-                results[port] = tensor.str_data if decode_strings else tensor.bytes_data
-            elif (fetch := memory.later(share=share)) is not None:
-                results[port], later[port] = _NOT_FETCHED, fetch
-            else:
-                results[port] = memory.array.view() if share else memory.read().copy()
-        return OVDict(results, later)
-
-
-def _deliver(
-    weak_request: Callable[[], InferRequest | None],
-    take: Callable[[InferRequest, Run, Outcome], None],
-    run: Run,
-    outcome: Outcome,
-) -> None:
-    """Deliver to a request, unless nobody holds it any more: its callback is then not called."""
-    request = weak_request()
-    if request is not None:
-        take(request, run, outcome)

@@ -1,0 +1,165 @@
+"""The executions of one request, one after another: `RequestRuns`.
+
+Owns the way of an execution through a request: claimed, brought in, sent, answered, stored, called
+back; and what the last one left beside its outputs: times and profile. When each step may happen is
+`request_state`'s business, what users see of it `infer_request`'s.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from inferwire.callbacks import CALLBACK_THREADS
+from inferwire.errors import InferwireError, TensorLost, tensor_lost
+from inferwire.inputs import bring_in
+from inferwire.remote_model import RemoteModel
+from inferwire.request_state import Phase, RequestState, Run
+from inferwire.request_states import RequestStates
+from inferwire.request_tensors import RequestTensors
+from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, Timings
+
+
+class RequestRuns:
+    """Runs the executions of a request.
+
+    Attributes:
+        states: The states that the server keeps for the request; None where the model has none.
+        timings: Where the time of the last execution went, as the server saw it.
+        elapsed_ms: How long the last one took, as the client saw it.
+        profile: What each layer took in the last one that was profiled.
+    """
+
+    def __init__(
+        self, model: RemoteModel, state: RequestState, tensors: RequestTensors, states: RequestStates | None
+    ) -> None:
+        self.states = states
+        self.timings = Timings()
+        self.elapsed_ms = 0.0
+        self.profile: Sequence[LayerTime] = ()
+        self._model = model
+        self._state = state
+        self._tensors = tensors
+        # As `weakref.WeakMethod`, which would make the method anew for each answer.
+        self._deliver = partial(_deliver, weakref.ref(self), self._take_answer.__func__)
+
+    def __repr__(self) -> str:
+        return f"<RequestRuns of {self._model!r}: {self._state!r}>"
+
+    def __del__(self) -> None:
+        run = self._state.current if hasattr(self, "_state") else None
+        if run is not None and run.phase is Phase.RUNNING and run.execution is not None:
+            run.execution.cancel()
+
+    def prepare(
+        self, inputs: Any, share_inputs: bool, run: Run, brought_in: Callable[[], object] | None = None
+    ) -> ExecutionHeader:
+        """Make the request busy, bring the inputs in and begin the execution; what fails leaves the request idle.
+
+        `brought_in` is called once the inputs have been found to fit.
+        """
+        self._state.claim()
+        try:
+            tensors = self._tensors
+            bring_in(inputs, tensors, share=share_inputs)
+            if brought_in is not None:
+                brought_in()
+            run.freight = freight = tensors.freight(self._model.transport)
+            header = freight.header
+            if header is None:
+                header = self._model.header(freight, None if self.states is None else self.states.mark())
+        except BaseException:
+            self._state.abandon()
+            raise
+        self._state.begin(run)
+        return header
+
+    def submit(self, header: ExecutionHeader, run: Run) -> None:
+        """Hand an execution to the transport; what fails ends it."""
+        freight = run.freight
+        if freight is None:
+            # It was given up before its turn came.
+            return
+        try:
+            execution = self._model.transport.submit(header, freight.buffers, partial(self._deliver, run))
+        except BaseException as error:
+            self._state.end(run, error if isinstance(error, RuntimeError) else None)
+            run.done.set()
+            raise
+        self._state.sent(run, execution)
+
+    def receive(self, run: Run) -> None:
+        """Wait on the calling thread for an answer that is awaited, and finish there."""
+        try:
+            with CALLBACK_THREADS.blocking():
+                run.await_answer()
+        except BaseException:
+            self.cancel()
+            raise
+        if run.phase is Phase.ANSWERED:
+            self._state.end(run, self._store(run, run.outcome or Outcome()))
+            _conclude(run)
+
+    def wait(self, run: Run, timeout_s: float | None) -> bool:
+        """Wait until an execution has ended and its callback returned; tell whether it has."""
+        if timeout_s is None and run.callback_thread == threading.get_ident():
+            raise RuntimeError("wait() inside the request's own callback would never return")
+        run.check_process()
+        with CALLBACK_THREADS.blocking():
+            return run.done.wait(timeout_s)
+
+    def cancel(self) -> None:
+        """Give up the execution that runs, if one does."""
+        run = self._state.cancel()
+        if run is not None:
+            run.conclude()
+
+    def _take_answer(self, run: Run, outcome: Outcome) -> None:
+        """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
+        if run.answered is None:
+            if self._state.finish(run, outcome, self._store):
+                _conclude(run)
+        elif self._state.answer(run, outcome):
+            run.answered.set()
+
+    def _store(self, run: Run, outcome: Outcome) -> RuntimeError | None:
+        forms, data, timings, elapsed_ms, error, profile = outcome
+        if profile:
+            self.profile = profile
+        if error is not None:
+            if isinstance(error, TensorLost):
+                return tensor_lost(self._model.transport.address, error)
+            return error if self.states is None else self.states.failed(error)
+        if self.states is not None:
+            self.states.succeeded()
+        self.timings, self.elapsed_ms = timings, elapsed_ms
+        try:
+            self._tensors.store(forms, data, run.freight)
+        except RuntimeError as error:
+            return error
+        except ValueError as error:
+            return InferwireError(f"the server at {self._model.transport.address} gave a bad output: {error}")
+        return None
+
+
+def _conclude(run: Run) -> None:
+    """Call back, and then let go of whoever waits for the end."""
+    if run.error is None and run.callback is not None:
+        CALLBACK_THREADS.run(run.call_back)
+    else:
+        run.conclude()
+
+
+def _deliver(
+    weak_runs: Callable[[], RequestRuns | None],
+    take: Callable[[RequestRuns, Run, Outcome], None],
+    run: Run,
+    outcome: Outcome,
+) -> None:
+    """Deliver to a request, unless nobody holds it any more: its callback is then not called."""
+    runs = weak_runs()
+    if runs is not None:
+        take(runs, run, outcome)
