@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
+import uvloop
 from tritonclient.grpc.aio import InferenceServerClient
 
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
@@ -25,6 +27,11 @@ from inferwire_server.transport.session.session_file import sessions_at
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 Models = dict[str, FakeModel]
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run the tests of this folder on the loop that servers run on: sockets behave as that has them."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture
