@@ -1,0 +1,50 @@
+"""The pages beside the README: their programs run, and what any page links to is there, headings included."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inferwire_cli.server_process import ServerProcess, running_server
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "deploy/models/README.md")] + [
+    *sorted((ROOT / "docs").glob("*.md"))
+]
+PROGRAMS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/python-client.md").read_text(), re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with running_server(ROOT / "deploy/models") as running:
+        yield running
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_a_program_runs(program: str, server: ServerProcess) -> None:
+    address = program.replace("127.0.0.1:8001", server.grpc_address)
+    done = subprocess.run([sys.executable, "-c", address], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+    assert "given up" not in done.stdout
+
+
+def anchors(page: Path) -> set[str]:
+    """Give the names that a page's headings have in links, as those who show Markdown make them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_links_to_is_there(page: Path) -> None:
+    for path, heading in LINK.findall(page.read_text()):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        if heading:
+            assert heading in anchors(target), f"{path}#{heading}"
