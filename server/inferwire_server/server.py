@@ -61,7 +61,7 @@ async def serve(
         WorkerEnded: If another of its processes has.
     """
     async with (
-        Followers(workers, settings.grace_s) as followers,
+        Followers(workers, settings.drain_delay_s + settings.grace_s) as followers,
         compose(settings, backend, new_own_id=workers.crew.new_id) as server,
     ):
         if not workers.crew.is_lead:
@@ -84,7 +84,7 @@ async def serve(
 
             lost = await _until(stop, (*_watch(settings, server), begin()), followers)
             followers.stop()
-            await _drain(server, sockets, followers, settings.grace_s)
+            await _drain(server, sockets, followers, settings)
     if lost is not None:
         raise lost
     return not server.engine.stuck
@@ -127,14 +127,20 @@ async def _until(
     return lost
 
 
-async def _drain(server: Composition, sockets: _Sockets, followers: Followers, grace_s: float) -> None:
+async def _drain(server: Composition, sockets: _Sockets, followers: Followers, settings: Settings) -> None:
+    """Send work elsewhere, finish what runs, and only then close the ports: until then callers are told why."""
     server.services.health.end()
-    cancelled, *_ = await asyncio.gather(
-        server.services.inference.drain(grace_s),
-        sockets.grpc.drain(grace_s + _FLUSH_S, followers.have_ended()),
-        sockets.http.drain(grace_s + _FLUSH_S),
+    sockets.grpc.publish_readiness()
+    if settings.drain_delay_s:
+        log.info("not ready any more", takes_work_for_s=settings.drain_delay_s)
+        await asyncio.sleep(settings.drain_delay_s)
+    limit_s = settings.grace_s + _FLUSH_S
+    jobs = asyncio.ensure_future(server.services.inference.drain(settings.grace_s))
+    await asyncio.gather(
+        sockets.grpc.drain(limit_s, asyncio.gather(jobs, followers.have_ended())),
+        sockets.http.drain(limit_s, jobs),
     )
-    log.info("stopped", cancelled=cancelled)
+    log.info("stopped", cancelled=jobs.result())
 
 
 @asynccontextmanager

@@ -243,12 +243,20 @@ class Settings:
         str,
         Parameter(group=_OPERATION, help="Name the server gives in its metadata."),
     ] = "inferwire"
+    drain_delay_s: Annotated[
+        float,
+        Parameter(
+            group=_OPERATION,
+            validator=_NOT_NEGATIVE,
+            help="Seconds after SIGTERM in which work is still taken, readiness off, for load balancers to notice.",
+        ),
+    ] = 0.0
     grace_s: Annotated[
         float,
         Parameter(
             group=_OPERATION,
             validator=_NOT_NEGATIVE,
-            help="Seconds that work in flight has to finish after SIGTERM; a second signal ends at once.",
+            help="Seconds that work in flight then has to finish; a second signal ends at once.",
         ),
     ] = 30.0
     log_level: Annotated[

@@ -31,6 +31,7 @@ from inferwire_cli.server_process import (
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 ROW = np.zeros((1, 64), np.float32)
+SLOW_INPUT = {"inputs": [{"name": "data", "datatype": "FP32", "shape": [1], "data": [1.0]}]}
 END_S = 60
 
 
@@ -47,9 +48,8 @@ def wait_for_running(server: ServerProcess, count: int) -> None:
 
 def start_job(server: ServerProcess) -> str:
     """Start an inference of the slow model as a job, which no connection has to wait for."""
-    body = {"inputs": [{"name": "data", "datatype": "FP32", "shape": [1], "data": [1.0]}]}
     url = f"http://{server.host}:{server.http_port}/inferwire/v1/models/slow/jobs"
-    with urlopen(Request(url, json.dumps(body).encode())) as answer:
+    with urlopen(Request(url, json.dumps(SLOW_INPUT).encode())) as answer:
         return str(json.load(answer)["id"])
 
 
@@ -83,6 +83,53 @@ def test_work_that_outlasts_the_grace_is_cancelled_and_the_exit_code_is_0(tmp_pa
             request.wait()
         assert server.process.wait(END_S) == 0
         assert log_line(log, "stopped")["cancelled"] > 0
+
+
+def status_of(server: ServerProcess, path: str, body: bytes | None = None) -> int:
+    try:
+        with urlopen(f"http://{server.host}:{server.http_port}{path}", body) as answer:
+            return int(answer.status)
+    except HTTPError as refusal:
+        with refusal:
+            return refusal.code
+
+
+def test_callers_are_told_why_for_as_long_as_work_runs_after_sigterm(tmp_path: Path) -> None:
+    save_slow_model(tmp_path, products=2000)
+    with started("--model-repository", str(tmp_path), "--grace-s", "600") as (server, log):
+        wait_until_ready(server, log)
+        request = ov.Core(server.grpc_address).served_model("slow").create_infer_request()
+        request.start_async(np.ones(1, np.float32))
+        wait_for_running(server, 1)
+        server.process.terminate()
+        while status_of(server, "/v2/health/ready") == 200:
+            assert not has_ended_within(server, 0.01)
+        assert status_of(server, "/v2/health/ready") == 503
+        assert status_of(server, "/v2/health/live") == status_of(server, "/metrics") == 200
+        assert status_of(server, "/v2/models/slow/infer", json.dumps(SLOW_INPUT).encode()) == 503
+        server.process.terminate()
+        assert server.process.wait(END_S) == 128 + signal.SIGTERM
+
+
+def test_work_is_taken_while_load_balancers_have_time_to_notice(tmp_path: Path) -> None:
+    with started("--model-repository", str(DIGITS), "--drain-delay-s", "600") as (server, log):
+        wait_until_ready(server, log)
+        request = ov.Core(server.grpc_address).served_model("digits_mlp").create_infer_request()
+        server.process.terminate()
+        wait_for_line(server, log, "not ready any more")
+        assert log_line(log, "not ready any more")["takes_work_for_s"] == 600
+        assert status_of(server, "/v2/health/ready") == 503
+        assert request.infer(ROW)[0].shape == (1, 10)
+        server.process.terminate()
+        assert server.process.wait(END_S) == 128 + signal.SIGTERM
+
+
+def test_it_ends_once_load_balancers_had_their_time() -> None:
+    with started("--model-repository", str(DIGITS), "--drain-delay-s", "0.01") as (server, log):
+        wait_until_ready(server, log)
+        server.process.terminate()
+        assert server.process.wait(END_S) == 0
+        assert log_line(log, "stopped")["cancelled"] == 0
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:

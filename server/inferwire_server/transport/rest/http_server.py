@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from math import ceil
+from time import monotonic
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -41,12 +42,16 @@ class HttpServer:
         """The connections that are open."""
         return tuple(c for c in self._server.server_state.connections if isinstance(c, HttpProtocol))
 
-    async def drain(self, grace_s: float) -> None:
+    async def drain(self, grace_s: float, others: Awaitable[object] | None = None) -> None:
         """Accept nothing more, let calls in flight finish, and cancel what is left after the grace.
 
-        Idle connections are closed at once, the others after their answer.
+        Idle connections are closed at once, the others after their answer. All that happens once the others are done,
+        which are waited for first, and answered until then.
         """
-        self._server.leave(grace_s)
+        ends_at = monotonic() + grace_s
+        if others is not None:
+            await others
+        self._server.leave(ends_at - monotonic())
         await asyncio.wait([self._serving])
         left = tuple(self._server.server_state.tasks)
         if left:

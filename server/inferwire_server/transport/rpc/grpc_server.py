@@ -117,7 +117,7 @@ class GrpcServer:
         """Tell those who watch the health that it may have changed."""
         self._health.publish()
 
-    async def drain(self, grace_s: float, others: Awaitable[None] | None = None) -> int:
+    async def drain(self, grace_s: float, others: Awaitable[object] | None = None) -> int:
         """Send callers away, wait for the calls that run, and for others who may call still; close the port.
 
         Give how many calls were cut off.
