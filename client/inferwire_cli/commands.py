@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from cyclopts import App, CycloptsError, Parameter
-from cyclopts.config import Env
 
 from inferwire_cli.bench import bench
 from inferwire_cli.demo import demo
@@ -15,7 +14,7 @@ from inferwire_cli.infer import infer
 from inferwire_cli.models import load, models, unload
 from inferwire_cli.serve import serve
 from inferwire_cli.top import top
-from inferwire_server.settings import ENV_PREFIX
+from inferwire_server.flags import environment
 
 HELP = """OpenVINO inference on another machine, through the API its users already know.
 
@@ -32,7 +31,7 @@ app = App(
     name="inferwire",
     help=HELP,
     version=lambda: version("inferwire"),
-    config=Env(ENV_PREFIX, command=False, show=False),
+    config=environment(show=False),
     default_parameter=Parameter(negative=()),
 )
 app.command(serve)

@@ -12,7 +12,8 @@ def serve(*, settings: Settings = DEFAULTS) -> int:
     """Serve models over gRPC and REST.
 
     Each flag can be an environment variable too: INFERWIRE_HTTP_PORT=80 is --http-port 80, INFERWIRE_WATCH=1 is
-    --watch, INFERWIRE_PROPERTY='A=1 B=2' is --property A=1 --property B=2; paths have colons between. The flag wins.
+    --watch, INFERWIRE_PROPERTY='A=1 B=2' is --property A=1 --property B=2; paths have colons between. The flag wins; an
+    empty variable is as one that is not set.
 
     SIGTERM or Ctrl-C lets running work finish within the grace period; a second one ends at once.
 

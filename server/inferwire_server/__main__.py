@@ -19,9 +19,10 @@ from inferwire_server import logs
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.tokenizers import tokenizers_library
 from inferwire_server.errors import ServingError
+from inferwire_server.flags import environment
 from inferwire_server.malloc import keep_big_blocks
 from inferwire_server.server import serve
-from inferwire_server.settings import ENV_PREFIX, Settings
+from inferwire_server.settings import Settings
 from inferwire_server.stop import stop_on_signals
 from inferwire_server.workers.crews import Workers, workers_of
 from inferwire_server.workers.followers import WorkerEnded
@@ -96,8 +97,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 if __name__ == "__main__":
     from cyclopts import App
-    from cyclopts.config import Env
 
-    app = App(name="inferwire_server", config=Env(ENV_PREFIX, command=False))
+    app = App(name="inferwire_server", config=environment())
     app.default(run)
     sys.exit(app(result_action="return_int_as_exit_code_else_zero"))

@@ -145,7 +145,10 @@ def _services(
 def _repository(settings: Settings) -> Callable[[Overrides], list[Entry]]:
     if settings.config is not None:
         if settings.model_repository is not None:
-            raise invalid_input("--config and --model-repository are both set, expected one: each says what is served")
+            raise invalid_input(
+                "--config and --model-repository are both set, expected one: each says what is served; a variable of "
+                "the environment, as INFERWIRE_MODEL_REPOSITORY, does not count if it is empty"
+            )
         return configured(settings, settings.config).served
     if settings.model_repository is None:
         return lambda _: []

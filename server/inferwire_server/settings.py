@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter, validators
 
 from inferwire_server.errors import invalid_input
-
-ENV_PREFIX = "INFERWIRE_"
+from inferwire_server.flags import WHOLE
 
 _SOCKETS = Group("Sockets", sort_key=1)
 _MODELS = Group("Models", sort_key=2)
@@ -79,6 +78,7 @@ class Settings:
     ] = ()
     slots: Annotated[
         int | None,
+        WHOLE,
         Parameter(
             group=_MODELS,
             validator=_POSITIVE,
@@ -114,10 +114,12 @@ class Settings:
     ] = "127.0.0.1"
     http_port: Annotated[
         int,
+        WHOLE,
         Parameter(group=_SOCKETS, validator=_PORT, help="Port of REST, metrics and docs; 0 picks a free one."),
     ] = 8000
     grpc_port: Annotated[
         int,
+        WHOLE,
         Parameter(group=_SOCKETS, validator=_PORT, help="Port of gRPC; 0 picks a free one."),
     ] = 8001
     grpc_socket: Annotated[
@@ -129,18 +131,22 @@ class Settings:
     ] = None
     max_http_body_mb: Annotated[
         int,
+        WHOLE,
         Parameter(group=_SOCKETS, validator=_POSITIVE, help="Largest HTTP body, in MiB."),
     ] = 64
     max_grpc_message_mb: Annotated[
         int,
+        WHOLE,
         Parameter(group=_SOCKETS, validator=_POSITIVE, help="Largest gRPC message, in MiB."),
     ] = 256
     queue_capacity: Annotated[
         int,
+        WHOLE,
         Parameter(group=_QUEUE, validator=_POSITIVE, help="Jobs that may wait per device; more are refused."),
     ] = 256
     max_running: Annotated[
         int | None,
+        WHOLE,
         Parameter(
             group=_QUEUE,
             validator=_POSITIVE,
@@ -153,6 +159,7 @@ class Settings:
     ] = 60.0
     max_sequences: Annotated[
         int,
+        WHOLE,
         Parameter(
             group=_CLIENTS,
             validator=_POSITIVE,
@@ -177,6 +184,7 @@ class Settings:
     ] = 600.0
     max_session_tensors_mb: Annotated[
         int,
+        WHOLE,
         Parameter(group=_CLIENTS, validator=_NOT_NEGATIVE, help="Tensors that a session may keep here, in MiB."),
     ] = 1024
     shared_memory: Annotated[
@@ -220,6 +228,7 @@ class Settings:
     ] = False
     max_upload_mb: Annotated[
         int,
+        WHOLE,
         Parameter(group=_CLIENTS, validator=_POSITIVE, help="Largest file a client may upload, in MiB."),
     ] = 4096
     session_grace_s: Annotated[
@@ -232,6 +241,7 @@ class Settings:
     ] = 10.0
     workers: Annotated[
         int,
+        WHOLE,
         Parameter(
             group=_OPERATION,
             validator=_POSITIVE,

@@ -10,6 +10,7 @@ from cyclopts import Parameter, validators
 from inferwire_cli.extras import needs_extra
 from inferwire_cli.infer import BgrOption, InputOption, MeanOption, ScaleOption
 from inferwire_cli.options import AddressOption, HttpAddressOption, JsonOption, VersionOption
+from inferwire_server.flags import WHOLE
 
 _POSITIVE = validators.Number(gt=0)
 
@@ -20,10 +21,11 @@ def bench(
     *,
     seconds: Annotated[float, Parameter(validator=_POSITIVE, help="For how many seconds it runs.")] = 10.0,
     number: Annotated[
-        int | None, Parameter(validator=_POSITIVE, help="How many inferences it runs, however long that takes.")
+        int | None, WHOLE, Parameter(validator=_POSITIVE, help="How many inferences it runs, however long that takes.")
     ] = None,
     concurrency: Annotated[
         int | None,
+        WHOLE,
         Parameter(
             validator=_POSITIVE,
             help="Inferences in flight; twice the model's slots, and at least 8, unless given.",
@@ -31,6 +33,7 @@ def bench(
     ] = None,
     batch: Annotated[
         int | None,
+        WHOLE,
         Parameter(
             validator=_POSITIVE, help="Rows of each inference; 1, or as many as the model has to have, unless given."
         ),

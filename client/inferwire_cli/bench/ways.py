@@ -190,5 +190,3 @@ def wire_bytes(array: Array) -> bytes:
     if array.dtype.kind in "OSU":
         return strings.pack(each if isinstance(each, bytes) else str(each).encode() for each in array.reshape(-1))
     return np.ascontiguousarray(array).tobytes()
-
-

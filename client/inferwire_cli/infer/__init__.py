@@ -9,6 +9,7 @@ from cyclopts import Group, Parameter, validators
 
 from inferwire_cli.extras import needs_extra
 from inferwire_cli.options import AddressOption, JsonOption, VersionOption
+from inferwire_server.flags import WHOLE
 
 PICTURES = Group("Pictures", sort_key=1)
 
@@ -39,7 +40,7 @@ def infer(
     /,
     *,
     input: InputOption = (),  # noqa: A002 - it is the flag's name
-    top: Annotated[int, Parameter(validator=validators.Number(gt=0), help="How many classes to print.")] = 5,
+    top: Annotated[int, WHOLE, Parameter(validator=validators.Number(gt=0), help="How many classes to print.")] = 5,
     labels: Annotated[
         Path | None,
         Parameter(help="A file with the classes' names, one a line; else those the server has."),

@@ -1,0 +1,52 @@
+"""How flags and environment variables are read, where the library's own way would surprise an operator.
+
+The commands of `inferwire_cli` read theirs in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cyclopts import Parameter, Token
+from cyclopts.config import Env
+
+if TYPE_CHECKING:
+    from cyclopts import App, ArgumentCollection
+
+ENV_PREFIX = "INFERWIRE_"
+
+_EITHER = ({"--model-repository", "--config"},)
+"""Flags that say the same thing in different ways: of each set one is given."""
+
+
+def _whole_number(_: Any, tokens: Sequence[Token]) -> int:
+    """Read a number, which is not rounded."""
+    (token,) = tokens
+    try:
+        return int(token.value)
+    except ValueError:
+        raise ValueError(f"expected a whole number, got {token.value!r}") from None
+
+
+WHOLE = Parameter(converter=_whole_number)
+"""What makes a flag of whole numbers refuse others."""
+
+
+class Environment(Env):
+    """The environment, whose variables stand behind flags: an empty one is as one that is not set."""
+
+    def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+        """Add what the environment says to what the flags do."""
+        super().__call__(app, commands, arguments)
+        flagged = {each.name for each in arguments if any(token.source != self.source for token in each.tokens)}
+        for argument in arguments:
+            is_decided = any(argument.name in names and flagged & names for names in _EITHER)
+            argument.tokens[:] = [
+                token for token in argument.tokens if token.source != self.source or (token.value and not is_decided)
+            ]
+
+
+def environment(*, show: bool = True) -> Environment:
+    """Give it, for the commands of an `App`; `show` has their help name the variables."""
+    return Environment(ENV_PREFIX, command=False, show=show)

@@ -1,0 +1,75 @@
+"""Flags and environment variables, as an operator combines them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cyclopts import App, CycloptsError
+
+from inferwire_cli.commands import run_command
+from inferwire_server.flags import environment
+from inferwire_server.settings import Settings
+
+DEFAULTS = Settings()
+
+
+def parsed(words: str = "", **variables: str) -> Settings:
+    """Read flags and variables as `inferwire serve` does."""
+    app = App(config=environment(), result_action="return_value")
+
+    @app.default
+    def serve(*, settings: Settings = DEFAULTS) -> Settings:
+        return settings
+
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in variables.items():
+            patched.setenv(name, value)
+        return app(words.split(), exit_on_error=False)
+
+
+def test_a_flag_wins_over_the_variable() -> None:
+    assert parsed("--workers 3", INFERWIRE_WORKERS="2").workers == 3
+    assert parsed(INFERWIRE_WORKERS="2").workers == 2
+
+
+@pytest.mark.parametrize("name", ["WORKERS", "MODEL_REPOSITORY", "WATCH", "PROPERTY", "LOG_LEVEL", "GRACE_S"])
+def test_an_empty_variable_is_as_none(name: str) -> None:
+    assert parsed(**{f"INFERWIRE_{name}": ""}) == DEFAULTS
+
+
+def test_what_a_flag_says_is_to_be_served_wins_over_what_the_environment_says() -> None:
+    by_config = parsed("--config c.json", INFERWIRE_MODEL_REPOSITORY="/models")
+    assert (by_config.config, by_config.model_repository) == (Path("c.json"), None)
+    by_repository = parsed("--model-repository /models", INFERWIRE_CONFIG="c.json")
+    assert (by_repository.config, by_repository.model_repository) == (None, Path("/models"))
+
+
+def test_flags_that_contradict_each_other_are_both_kept_to_be_refused() -> None:
+    both = parsed("--config c.json --model-repository /models")
+    assert (both.config, both.model_repository) == (Path("c.json"), Path("/models"))
+    assert parsed(INFERWIRE_CONFIG="c.json", INFERWIRE_MODEL_REPOSITORY="/models") == both
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "serve --workers 1.5",
+        "serve --slots 2.7",
+        "serve --http-port x",
+        "serve --max-http-body-mb 0.5",
+        "bench digits_mlp --number 2.5",
+        "bench digits_mlp --concurrency 1.5",
+        "infer digits_mlp --top 1.5",
+    ],
+)
+def test_a_whole_number_is_not_rounded(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(words.split()) == 2
+    flag, given = words.split()[-2:]
+    said = capsys.readouterr()
+    assert f"Invalid value for {flag}: expected a whole number, got '{given}'" in said.out + said.err
+
+
+def test_a_variable_that_is_wrong_is_named() -> None:
+    with pytest.raises(CycloptsError, match=r"INFERWIRE_SLOTS: expected a whole number, got '2\.7'"):
+        parsed(INFERWIRE_SLOTS="2.7")
