@@ -107,7 +107,7 @@ class RequestRuns:
         """Wait until an execution has ended and its callback returned; tell whether it has."""
         if timeout_s is None and run.callback_thread == threading.get_ident():
             raise RuntimeError("wait() inside the request's own callback would never return")
-        run.check_process()
+        run.check_awaited()
         with CALLBACK_THREADS.blocking():
             return run.done.wait(timeout_s)
 

@@ -7,6 +7,7 @@ then is the execution done. Knows nothing of tensors, transports or callbacks' t
 
 from __future__ import annotations
 
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -25,6 +26,8 @@ FORKED = (
     "the inference was started by the process that forked this one, and only that process gets its answer; "
     "create requests and queues of your own after the fork"
 )
+
+FINALIZING = "the interpreter is shutting down, and the threads that would take the answer run no more"
 
 
 class Phase(Enum):
@@ -82,16 +85,22 @@ class Run:
     def await_answer(self) -> None:
         """Block the one thread that waits for the answer itself, until it is there or cancelled."""
         if self.answered is not None:
+            if sys.is_finalizing():
+                raise RuntimeError(FINALIZING)
             self.answered.wait()
 
-    def check_process(self) -> None:
-        """Refuse to wait for what only the process that forked this one will hear of.
+    def check_awaited(self) -> None:
+        """Refuse to wait for an end that nothing in this process will see.
 
         Raises:
-            RuntimeError: If another process began it and it had not ended.
+            RuntimeError: If it has not ended, and another process began it or the interpreter shuts down.
         """
-        if self.pid != THIS.pid and not self.done.is_set():
+        if self.done.is_set():
+            return
+        if self.pid != THIS.pid:
             raise RuntimeError(FORKED)
+        if sys.is_finalizing():
+            raise RuntimeError(FINALIZING)
 
     def call_back(self) -> None:
         """Call back, and then conclude. What the callback raises is the business of those who wait."""
@@ -106,11 +115,17 @@ class Run:
             self.conclude()
 
     def conclude(self) -> None:
-        """Let go of everybody who waits for the end, and of what the execution needed."""
+        """Let go of everybody who waits for the end, and of what the execution needed.
+
+        Its request keeps it, and what it calls may keep the request: a cycle that only garbage collection would free.
+        """
+        ended = self.ended
         self.freight = None
         self.done.set()
-        if self.ended is not None:
-            self.ended(self)
+        if ended is not None:
+            ended(self)
+            self.ended = None
+        self.callback = None
 
     def raise_error(self) -> None:
         """Raise what went wrong, if anything did."""

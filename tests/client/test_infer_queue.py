@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
@@ -103,7 +105,7 @@ def test_threads_that_wait_for_one_request_and_for_all_are_each_woken_in_time(
 ) -> None:
     def waits(function: Callable[[], Any]) -> Future[Any]:
         """Have a thread wait for something, and go on once it does."""
-        sleeping: Any = queue._changed  # pyright: ignore[reportPrivateUsage]
+        sleeping: Any = queue._pool._changed  # pyright: ignore[reportPrivateUsage]
         before = len(sleeping._waiters)
         waiting = pool.submit(function)
         while len(sleeping._waiters) == before:
@@ -161,6 +163,112 @@ def test_an_error_is_raised_once_by_whoever_asks_next(
     transport.answer = finish
     queue.start_async(ONES)
     queue.wait_all()
+
+
+def test_each_failure_is_told_to_an_error_callback_and_raised_by_nobody(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    done, failed = list[str](), dict[str, str]()
+    queue.set_callback(lambda _, userdata: done.append(userdata))
+    queue.set_error_callback(lambda _, userdata, error: failed.update({userdata: str(error)}))
+    for name in "ab":
+        queue.start_async(ONES, name)
+    for execution in tuple(transport.executions):
+        execution.fail(ov.InferenceFailed("the plugin said no"))
+    transport.answer = finish
+    queue.start_async(ONES, "c")
+    queue.wait_all()
+    assert (done, failed) == (["c"], dict.fromkeys("ab", "the plugin said no"))
+
+
+def test_a_request_is_idle_only_after_its_error_callback(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+
+    def start_again(request: ov.InferRequest, left: int, error: RuntimeError) -> None:
+        assert not queue.is_ready()
+        raise ValueError(f"{left}: {error}")
+
+    queue.set_error_callback(start_again)
+    queue.start_async(ONES, 7)
+    with pytest.raises(RuntimeError, match="Infer Request is busy"):
+        queue.set_error_callback(start_again)
+    transport.executions[0].fail(ov.InferenceFailed("no"))
+    with pytest.raises(ValueError, match="7: no"):
+        queue.wait_all()
+    assert queue.is_ready()
+
+
+def test_an_error_callback_must_be_callable(queue: ov.AsyncInferQueue) -> None:
+    with pytest.raises(TypeError, match=r"set_error_callback\(\): incompatible function arguments"):
+        queue.set_error_callback(3)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_job_that_a_full_queue_refuses_begins_again_when_another_has_ended(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    seen: dict[str, Any] = {}
+    queue.set_callback(lambda request, userdata: seen.update({userdata: request.results["out"][0, 0]}))
+    queue.start_async(ONES, "first")
+    queue.start_async(ONES * 2, "second")
+    first, second = transport.executions
+    second.fail(ov.QueueFull("full", retry_after_s=3600.0))
+    assert not queue.is_ready()
+    transport.answer = finish
+    finish(first)
+    queue.wait_all()
+    assert seen == {"first": 2, "second": 4}
+
+
+def test_a_job_that_a_full_queue_refuses_begins_again_after_a_while(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    seen: list[Any] = []
+
+    def refuse(execution: FakeExecution) -> None:
+        transport.answer = finish
+        execution.fail(ov.QueueFull("full", retry_after_s=0.001))
+
+    transport.answer = refuse
+    queue.set_callback(lambda _, userdata: seen.append(userdata))
+    queue.start_async(ONES, "only")
+    queue.wait_all()
+    assert (seen, len(transport.executions)) == (["only"], 2)
+
+
+def test_what_cannot_begin_again_has_failed(transport: FakeTransport, queue: ov.AsyncInferQueue) -> None:
+    def refuse(execution: FakeExecution) -> None:
+        transport.answer = gone
+        execution.fail(ov.QueueFull("full", retry_after_s=0.001))
+
+    def gone(_: FakeExecution) -> None:
+        raise ov.ServerUnavailable("nobody answers")
+
+    transport.answer = refuse
+    queue.start_async(ONES)
+    with pytest.raises(ov.ServerUnavailable, match="nobody answers"):
+        queue.wait_all()
+    assert queue.get_idle_request_id() in (0, 1)
+
+
+def test_a_queue_that_nobody_holds_is_freed_at_once(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    transport.answer = finish
+    gc.disable()
+    try:
+        queue = ov.AsyncInferQueue(compiled, 2)
+        queue.set_callback(lambda request, _: request.results)
+        queue.set_error_callback(print)
+        for _ in range(3):
+            queue.start_async(ONES)
+        queue.wait_all()
+        request = weakref.ref(queue[0])
+        del queue
+        assert request() is None
+    finally:
+        gc.enable()
 
 
 def test_what_a_callback_raises_keeps_its_type(

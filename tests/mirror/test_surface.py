@@ -46,7 +46,7 @@ DIFFERENT: Mapping[str, frozenset[str]] = {
 """What is left out on purpose, without a sentence: arithmetic that makes graphs, and openvino's own business."""
 
 MORE: Mapping[str, frozenset[str]] = {
-    "AsyncInferQueue": frozenset({"infer_async", "map_async"}),
+    "AsyncInferQueue": frozenset({"infer_async", "map_async", "set_error_callback"}),
     "CompiledModel": frozenset({"max_batch_rows", "optimal_number_of_infer_requests"}),
     "ConstOutput": frozenset({"description"}),
     "Core": frozenset({"close", "served_model"}),

@@ -16,6 +16,7 @@ import numpy as np
 from inferwire.core import Core
 from inferwire.errors import InferwireError, ServerUnavailable
 from inferwire.infer_queue import AsyncInferQueue
+from inferwire.infer_request import InferRequest
 from inferwire.ports import PortDescription
 from inferwire.transport.address import Address
 from inferwire.transport.executions import ExecutionHeader, Outcome, Target, TensorSpec, Timings, WireBytes
@@ -67,25 +68,26 @@ def _sample(timings: Timings) -> Sample:
 
 
 def _through(queue: AsyncInferQueue, inputs: Mapping[int, Array], budget: Budget, tally: Tally) -> None:
-    """Spend a budget on a queue. It raises what went wrong once, however many inferences did."""
-    given, already, started, reasons = dict(inputs), len(tally.samples), 0, list[str]()
-    while budget.take():
+    """Spend a budget on a queue, unless the server is lost."""
+    given, lost = dict(inputs), list[ServerUnavailable]()
+
+    def failed(_: InferRequest, __: object, error: RuntimeError) -> None:
+        if isinstance(error, ServerUnavailable):
+            lost.append(error)
+        else:
+            tally.fail(str(error))
+
+    queue.set_error_callback(failed)
+    while not lost and budget.take():
         try:
             queue.start_async(given, share_inputs=True)
-            started += 1
         except ServerUnavailable:
             raise
         except InferwireError as error:
-            reasons.append(str(error))
-    try:
-        queue.wait_all()
-    except ServerUnavailable:
-        raise
-    except InferwireError as error:
-        reasons.append(str(error))
-    failed = max(started - (len(tally.samples) - already), len(reasons))
-    for number in range(failed):
-        tally.fail(reasons[min(number, len(reasons) - 1)])
+            tally.fail(str(error))
+    queue.wait_all()
+    if lost:
+        raise lost[0]
 
 
 def grpc(calls: OperatorCalls, work: Work) -> Way:

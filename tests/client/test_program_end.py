@@ -1,0 +1,59 @@
+"""The end of a program: what waits then for threads that run no more is told so, and does not hang."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 30
+
+PROGRAM = """
+import numpy as np
+import inferwire as ov
+from inferwire.transport.fake_transport import FakeTransport
+from tests.client.conftest import describe
+
+transport = FakeTransport(describe({"data": [1, 3]}, [1, 3]))
+compiled = ov.Core(transport=transport).served_model("double")
+
+class Pipeline:
+    def __init__(self):
+        self.request = compiled.create_infer_request()
+        self.queue = ov.AsyncInferQueue(compiled, 1)
+        self.request.start_async(np.ones((1, 3), np.float32))
+        self.queue.start_async(np.ones((1, 3), np.float32))
+
+    def __del__(self, np=np, compiled=compiled):
+        try:
+            WAIT(self)
+        except RuntimeError as error:
+            print("told:", error)
+
+pipeline = Pipeline()
+print("end")
+"""
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "self.request.wait()",
+        "self.request.wait_for(3_600_000)",
+        "self.queue.wait_all()",
+        "self.queue.start_async()",
+        "compiled.create_infer_request().infer(np.ones((1, 3), np.float32))",
+    ],
+)
+def test_who_waits_at_the_end_is_told_that_nothing_comes(wait: str) -> None:
+    program = PROGRAM.replace("WAIT(self)", wait)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "end\ntold: the interpreter is shutting down, and the threads that would take the answer run no more\n"
+    )
