@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 
+CAN_FORK = hasattr(os, "register_at_fork")
+"""Whether this system's processes fork."""
+
 
 class _Process:
     """The process at hand."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        os.register_at_fork(after_in_child=self._forked)
+        if CAN_FORK:
+            os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self) -> None:
         self.pid = os.getpid()

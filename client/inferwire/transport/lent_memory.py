@@ -5,7 +5,6 @@ A forked child gets a copy of it at the same place, as of any other memory, and 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import sys
@@ -17,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from inferwire.process import THIS
+from inferwire.process import CAN_FORK, THIS
 from inferwire_proto.lent_memory import NAME, NONCE_BYTES, SEALS, Bytes, Mapping
 
 MOST_FILES = 256
@@ -97,6 +96,8 @@ def new_memory(byte_size: int) -> LentMemory | None:
 def _new_file(byte_size: int) -> int:
     if sys.platform != "linux":
         raise OSError("this system has no memory with a name")
+    import fcntl
+
     descriptor = os.memfd_create(NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(descriptor, byte_size)
@@ -135,4 +136,4 @@ class _Fork:
         _mappings.clear()
 
 
-_FORK = _Fork()
+_FORK = _Fork() if CAN_FORK else None
