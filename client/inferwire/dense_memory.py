@@ -6,6 +6,7 @@ Owns which elements are here and which are still on the server: those that nobod
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, auto
 from functools import partial
 from math import prod
 
@@ -20,6 +21,20 @@ from inferwire_proto.element_types import ElementType
 from inferwire_proto.strings import Buffer
 
 
+class Home(Enum):
+    """Where the elements of memory belong that an inference writes."""
+
+    UNDECIDED = auto()
+    """Nobody has read any: they are sent here, unless the request postpones its outputs."""
+    SERVER = auto()
+    """Another request reads them there, and nobody has here."""
+    HERE = auto()
+    """Somebody has looked at them here: every answer brings them."""
+
+
+_HERE = Home.HERE
+
+
 class Dense(Memory):
     """Memory without gaps: a tensor's own, which grows, or shared with an array, which does not.
 
@@ -27,7 +42,7 @@ class Dense(Memory):
     has: a view that is held must see what the next inference leaves, and what was read once is likely to be again.
     """
 
-    __slots__ = ("_array", "_buffer", "_bytes", "_capacity", "_kept", "_may_stay", "_names", "_wire")
+    __slots__ = ("_array", "_buffer", "_bytes", "_capacity", "_home", "_kept", "_names", "_wire")
 
     def __init__(self, row: ElementType, shape: tuple[int, ...], buffer: Array, *, own: bool) -> None:
         super().__init__(row, shape, None if row.is_string else 0)
@@ -38,24 +53,23 @@ class Dense(Memory):
         self._capacity = None if own else prod(shape)
         self._kept: KeptElements | None = None
         self._names: KeptNames | None = None
-        # None where neither has anybody read it here nor does a request elsewhere.
-        self._may_stay: bool | None = None if own and not row.is_string else False
+        self._home = Home.UNDECIDED if own and not row.is_string else _HERE
 
     @property
     def array(self) -> Array:
         """The elements, here from now on."""
-        return self._array if self._may_stay is False and self._kept is None else self.pin()
+        return self._array if self._home is _HERE and self._kept is None else self.pin()
 
     def pin(self) -> Array:
         """Have the elements here from now on."""
-        self._stay(may=False)
+        self._settle(_HERE)
         return self.read()
 
     def read(self) -> Array:
         """Give the elements, fetching them where only the server has them."""
         if self._kept is not None:
             elements = self._kept.fetch()
-            self._stay(may=False)
+            self._settle(_HERE)
             np.copyto(self._array, elements)
             self._have()
         return self._array
@@ -114,8 +128,8 @@ class Dense(Memory):
 
     def feed(self) -> None:
         """Let what comes next stay on the server, if nobody has ever read it here."""
-        if self._may_stay is None:
-            self._stay(may=True)
+        if self._home is Home.UNDECIDED:
+            self._settle(Home.SERVER)
 
     def kept_by(self, transport: Transport) -> KeptPart | None:
         """Where the server has the elements that nobody has read here."""
@@ -126,7 +140,7 @@ class Dense(Memory):
 
     def reserve(self, transport: Transport, *, postpone: bool) -> KeptTensor | None:
         """Name the next output if it may stay; what this one had is given up for it."""
-        if self._may_stay is False or not (self._may_stay or postpone):
+        if self._home is _HERE or (self._home is Home.UNDECIDED and not postpone):
             return None
         self._have()
         if self._names is None:
@@ -150,7 +164,7 @@ class Dense(Memory):
         return Region(self, begin, self._array[box] if box else self._array)
 
     def _copy(self, elements: KeptElements) -> Array:
-        self._stay(may=False)
+        self._settle(_HERE)
         return elements.fetch().copy()
 
     def _have(self, kept: KeptElements | None = None) -> None:
@@ -159,10 +173,10 @@ class Dense(Memory):
             self._kept = kept
             self._change()
 
-    def _stay(self, *, may: bool) -> None:
-        """Let the next elements stay on the server, or not."""
-        if may is not self._may_stay:
-            self._may_stay = may
+    def _settle(self, home: Home) -> None:
+        """Say where the next elements belong."""
+        if home is not self._home:
+            self._home = home
             self._change()
 
     def _change(self) -> None:

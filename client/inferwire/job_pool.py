@@ -83,8 +83,10 @@ class JobPool:
         """
         # Several may take one at once, and the lock is only for those that have to wait for it.
         if self._error is None and self._idle:
-            with suppress(IndexError):
+            try:
                 return self._idle.popleft()
+            except IndexError:
+                pass
         return self._wait_for_idle(self._idle.popleft)
 
     def first_idle(self) -> int:
