@@ -184,6 +184,14 @@ async def test_files_that_are_another_model_now_are_not_taken_for_it(rig: Rig) -
     assert rig.server.services.models.resolve(ServedModel("m")).spec == rig.model.spec
 
 
+async def test_files_with_the_same_states_in_another_order_are_the_same_model(rig: Rig) -> None:
+    rig.model.spec = replace(rig.model.spec, states=("near", "far"))
+    await rig.server.loader.load("m")
+    await rig.falls_asleep()
+    rig.model.spec = replace(rig.model.spec, states=("far", "near"))
+    assert (await rig.submit()).state is JobState.FINISHED
+
+
 async def test_it_can_be_unloaded_for_good_as_it_is_loaded_and_runs_what_waits(rig: Rig) -> None:
     await rig.falls_asleep()
     rig.model.opening.close()

@@ -182,8 +182,7 @@ class Idleness:
 
     def _reopen_alike(self) -> tuple[CompiledModel, ModelSlots]:
         compiled, slots = self._reopen()
-        known = self._model.compiled.spec
-        if (compiled.spec.signature, compiled.spec.states) != (known.signature, known.states):
+        if not _is_alike(compiled.spec, self._model.compiled.spec):
             raise ServingError(
                 Code.MODEL_FAILED, "its files have other inputs, outputs or states now, expected a reload that says so"
             )
@@ -205,3 +204,8 @@ class Idleness:
         if self._model in self._model.device.models:
             error = ServingError(Code.MODEL_FAILED, f"failed to load '{self._model.name}' again: {reason}")
             self._model.device.end_waiting(self._model, error)
+
+
+def _is_alike(one: ModelSpec, other: ModelSpec) -> bool:
+    """Tell whether callers of one model can be answered by the other; states have names, and no order."""
+    return (one.signature, set(one.states)) == (other.signature, set(other.states))
