@@ -123,6 +123,10 @@ class Catalogue:
         """Give the versions of a model that take jobs, lowest first."""
         return tuple(served.version for served in self.of(name) if served.takes_jobs)
 
+    def fingerprints(self, name: str) -> dict[str, Fingerprint]:
+        """Give the files that versions of a model were loaded from, or were to be, by version."""
+        return {served.version: served.fingerprint for served in self.of(name) if served.fingerprint is not None}
+
     def subscribe(self, on_change: Callable[[], None]) -> None:
         """Have this called after every change."""
         self._subscribers.append(on_change)
