@@ -114,6 +114,7 @@ class Idleness:
         self._used_at = self._loop.time()
         self._timer: asyncio.Handle | None = self._loop.call_later(limit_s, self._look)
         self._waking: asyncio.Task[None] | None = None
+        self._has_ended = False
 
     def __repr__(self) -> str:
         state = "unloaded" if self.is_asleep else "loaded"
@@ -141,6 +142,7 @@ class Idleness:
 
     def end(self) -> None:
         """Unload it no more. A load that is under way goes on: jobs wait for it."""
+        self._has_ended = True
         if self._timer is not None:
             self._timer.cancel()
 
@@ -193,7 +195,8 @@ class Idleness:
             return  # it was unloaded for good, and nobody waits any more
         self._model.compiled = compiled
         self._used_at = self._loop.time()
-        self._timer = self._loop.call_later(self._limit_s, self._look)
+        if not self._has_ended:
+            self._timer = self._loop.call_later(self._limit_s, self._look)
         log.info("model ready", model=self._model.name, slots=len(slots))
         self._on_change(ModelState.READY, "")
         self._model.device.resume(self._model, slots)
