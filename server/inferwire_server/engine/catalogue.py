@@ -72,11 +72,6 @@ class Catalogue:
         return f"<Catalogue: {ready}/{len(statuses)} versions ready>"
 
     @property
-    def is_loaded(self) -> bool:
-        """Whether nothing is being loaded for the first time."""
-        return not any(served.state.is_passing for served in self.statuses())
-
-    @property
     def has_failed(self) -> bool:
         """Whether a model did not load; one of which another version is ready has not failed."""
         failed = {served.name for served in self.statuses() if served.state is ModelState.FAILED}

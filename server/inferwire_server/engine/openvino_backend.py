@@ -21,6 +21,7 @@ from inferwire_server.engine.openvino_errors import translate
 from inferwire_server.engine.openvino_preprocessing import build_in
 from inferwire_server.engine.openvino_properties import (
     config_of,
+    execution_devices,
     property_value,
     read_back,
     readable_properties,
@@ -132,7 +133,7 @@ class OpenVinoModel:
         self._compiled = compiled
         self._quick = quick
         self.spec = spec
-        self.devices = tuple(_plain_device(device) for device in compiled.get_property("EXECUTION_DEVICES"))
+        self.devices = execution_devices(compiled)
         self.optimal_requests = int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
         self.optimal_slots = self.optimal_requests + SPARE_SLOTS
         self.properties = readable_properties(compiled)
@@ -222,11 +223,6 @@ def _set_batch(model: ov.Model, batch: Dimension) -> None:
         shape[at] = ov.Dimension(batch.min, -1 if batch.max is None else batch.max)
         shapes[port] = shape
     model.reshape(shapes)
-
-
-def _plain_device(name: str) -> str:
-    """Give the physical device behind what a virtual one says it runs on: "(CPU)" is CPU."""
-    return name.strip("()")
 
 
 def _add_extension(core: Any, library: Path) -> None:
