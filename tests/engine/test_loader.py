@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -23,7 +23,7 @@ from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Engine, QueueOptions, Submission
-from inferwire_server.engine.repository import Repository
+from inferwire_server.engine.repository import Entry, Overrides, Repository
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics
 
@@ -93,10 +93,13 @@ class Rig:
 KINDS = ("broken", "odd")
 
 
+Scan = Callable[[Overrides], list[Entry]]
+
+
 @asynccontextmanager
-async def a_rig(root: Path, *names: str, policy: Latest | None = None) -> AsyncGenerator[Rig, None]:
+async def a_rig(root: Path, *names: str, scan: Scan | None = None) -> AsyncGenerator[Rig, None]:
     backend, catalogue = ScriptedBackend(), Catalogue()
-    scan = Repository(root, policy or Latest()).served
+    scan = scan or Repository(root, Latest()).served
     with capture_logs():
         async with (
             Engine(backend, QueueOptions(), Metrics().tally) as engine,
@@ -134,7 +137,6 @@ async def test_broken_models_leave_the_others_alone_and_say_why(tmp_path: Path) 
         assert "has to hold one model file" in rig.refusal("empty", "2")[1]
         assert rig.refusal("unset")[1].endswith("unset/inferwire.toml: slots is 0, expected a whole number from 1 up")
         assert rig.catalogue.has_failed
-        assert rig.catalogue.is_loaded
 
 
 async def test_a_model_is_loaded_by_its_own_settings(tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ async def test_several_models_load_at_once_and_are_known_from_the_start(tmp_path
         assert rig.refusal("a") == (Code.MODEL_NOT_READY, "model 'a' version 1 is loading")
         loading = asyncio.ensure_future(rig.loader.sync())
         await asyncio.to_thread(rig.backend.gate.wait_held, 2)
-        assert not rig.catalogue.is_loaded
+        assert rig.states() == {"a/1": "loading", "b/1": "loading"}
         assert repr(rig.loader) == "<Loader: 2 changes>"
         rig.backend.gate.open()
         await loading
@@ -388,6 +390,19 @@ async def test_a_load_goes_on_when_its_caller_has_gone(tmp_path: Path) -> None:
         await settled(rig, {"m/1": "ready"})
 
 
+async def test_an_unload_that_waits_its_turn_is_done_when_its_caller_has_gone(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        rig.backend.gate.close()
+        loading = asyncio.ensure_future(rig.loader.load("m"))
+        await asyncio.to_thread(rig.backend.gate.wait_held, 1)
+        unloading = asyncio.ensure_future(rig.loader.unload("m"))
+        await asyncio.sleep(0)  # it has asked from its first step
+        unloading.cancel()
+        rig.backend.gate.open()
+        await loading
+        await settled(rig, {"m/1": "unloaded"})
+
+
 async def test_twenty_reloads_under_load_lose_no_job(tmp_path: Path) -> None:
     async with a_rig(tmp_path, "m") as rig:
         await rig.loader.load("m")
@@ -427,3 +442,71 @@ async def test_a_load_s_settings_lie_over_the_model_s_own_until_the_next(tmp_pat
         await rig.loader.load("m")
         assert rig.states() == {"m/2": "ready"}
         assert rig.catalogue.find("m").require().slots == 5
+
+
+async def test_loads_at_once_have_each_their_own_settings_and_answer(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        bad, good = await asyncio.gather(
+            rig.loader.load("m", {"slots": 0}), rig.loader.load("m", {"slots": 3}), return_exceptions=True
+        )
+        assert isinstance(bad, ServingError)
+        assert good is None
+        assert rig.catalogue.find("m").require().slots == 3
+        assert rig.backend.compiled == 2
+
+
+async def test_a_load_with_settings_that_failed_leaves_nothing_for_a_sync_to_do(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        with pytest.raises(ServingError, match="slots is 0"):
+            await rig.loader.load("m", {"slots": 0})
+        assert not await rig.loader.sync()
+        assert rig.backend.compiled == 1
+
+
+async def test_a_load_of_which_one_version_fails_changes_none(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        old = rig.catalogue.find("m").require()
+        rig.write("m", "broken", version=2)
+        with pytest.raises(ServingError) as caught:
+            await rig.loader.load("m", {"slots": 3, "version_policy": "all"})
+        assert caught.value.message == "failed to load 'm' version 2: it is broken"
+        assert rig.states() == {"m/1": "ready", "m/2": "failed"}
+        served = rig.catalogue.find("m")
+        assert (served.require(), served.reason) == (old, "the reload failed: version 2 failed: it is broken")
+        assert rig.engine.models == (old,)
+
+
+async def test_versions_that_took_no_jobs_fail_together_and_are_tried_by_the_next_sync(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        rig.write("m", "broken", version=2)
+        (tmp_path / "m/inferwire.toml").write_text('version_policy = "all"')
+        with pytest.raises(ServingError, match="failed to load 'm' version 2: it is broken"):
+            await rig.loader.load("m")
+        assert rig.refusal("m", "1")[1] == "failed to load 'm' version 1: version 2 failed: it is broken"
+        assert rig.engine.models == ()
+        await rig.loader.sync()
+        assert rig.states() == {"m/1": "ready", "m/2": "failed"}
+
+
+async def test_a_sync_that_looked_before_a_load_does_not_undo_it(tmp_path: Path) -> None:
+    has_looked, looks = Gate(), count()
+
+    def scan(overrides: Overrides) -> list[Entry]:
+        found = Repository(tmp_path, Latest()).served(overrides)
+        if next(looks) == 1:
+            has_looked.pass_through(lambda: False)
+        return found
+
+    async with a_rig(tmp_path, "m", scan=scan) as rig:
+        await rig.loader.sync()
+        has_looked.close()
+        syncing = asyncio.ensure_future(rig.loader.sync())
+        await asyncio.to_thread(has_looked.wait_held, 1)
+        await rig.loader.load("m", {"slots": 3})
+        loaded = rig.catalogue.find("m").require()
+        has_looked.open()
+        await syncing
+        assert rig.catalogue.find("m").require() is loaded

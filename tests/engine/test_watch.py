@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 from structlog.testing import capture_logs
@@ -99,14 +99,20 @@ async def test_folders_that_a_change_brings_are_followed_from_then_on(tmp_path: 
     first.mkdir()
     second.mkdir()
     folders = {first}
-    async with asyncio.timeout(30):
-        changes = changes_in_any(lambda: set(folders))
-        waiting = asyncio.ensure_future(anext(changes))
-        await asyncio.sleep(0)  # the watch is on from its first step
-        (first / "file").touch()
-        await waiting
+    async with asyncio.timeout(30), aclosing(changes_in_any(lambda: set(folders))) as changes:
+        await told_of(changes, (first / "file").touch)
         folders.add(second)
-        waiting = asyncio.ensure_future(anext(changes))
-        await asyncio.sleep(0)
-        (second / "file").touch()
-        await waiting
+        # Whoever looked when the first change was told may have seen nothing of it.
+        (second / "early").touch()
+        await anext(changes)
+        await told_of(changes, (second / "late").touch)
+        folders.remove(first)
+        await anext(changes)  # and leave a watch that has just begun
+
+
+async def told_of(changes: AsyncIterator[object], touch: Callable[[], None]) -> None:
+    """Change a file once a watch is on, which is to tell of it."""
+    waiting = asyncio.ensure_future(anext(changes))
+    await asyncio.sleep(0)  # the watch is on from its first step
+    touch()
+    await waiting

@@ -119,6 +119,21 @@ def _failing() -> openvino.Model:
     return _model([data, pattern], {"out": op.reshape(data, pattern, special_zero=False)})
 
 
+def _many_states() -> openvino.Model:
+    """A model of six states, each of which adds up what it is given, times a number of its own."""
+    data = _parameter("data", [1])
+    zero, sinks, node = op.constant(np.zeros(1, np.float32)), [], data
+    for factor, name in enumerate(STATES, 1):
+        added = op.add(op.read_value(zero, name), op.multiply(data, op.constant(np.float32(factor))))
+        sinks.append(op.assign(added, name))
+        node = op.add(node, added)
+    make: Any = openvino.Model
+    return make([op.result(node)], sinks, [data], "mirrored")
+
+
+STATES = ("left", "right", "up", "down", "near", "far")
+"""The states of `many_states`, by the factors 1 to 6."""
+
 MODELS: Mapping[str, Callable[[], openvino.Model]] = {
     "relu": lambda: _relu([1, 3]),
     "integers": lambda: _relu([1, 3], np.int64),
@@ -130,5 +145,6 @@ MODELS: Mapping[str, Callable[[], openvino.Model]] = {
     "text": _text,
     "slow": _slow,
     "failing": _failing,
+    "many_states": _many_states,
 }
 """The small models that mirror tests run."""

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openvino
 import pytest
-from tests.mirror.conftest import Runtime
+from tests.mirror.conftest import STATES, Runtime
 
 SILERO = Path(__file__).resolve().parents[2] / "deploy/models/silero_vad_stateful/1/silero_vad_stateful.xml"
 
@@ -42,6 +43,17 @@ def test_states_are_named_and_begin_with_zeros(compiled: Any) -> None:
     assert list(state.state.shape) == [2, 1, 128]
     assert state.state.element_type.get_type_name() == "f32"
     assert not state.state.data.any()
+
+
+def test_states_come_in_openvino_s_order_with_their_own_values(runtime: Runtime) -> None:
+    local: Any = openvino.Core().compile_model(runtime.models["many_states"], "CPU")
+    expected = [state.name for state in local.create_infer_request().query_state()]
+    for _ in range(5):  # OpenVINO gives the states of a file in another order each time it reads it
+        request = runtime.compile("many_states").create_infer_request()
+        request.infer([np.ones(1, np.float32)])
+        states = request.query_state()
+        assert [state.name for state in states] == expected
+        assert {state.name: state.state.data[0] for state in states} == dict(zip(STATES, range(1, 7), strict=True))
 
 
 def test_a_state_moves_to_another_request(compiled: Any) -> None:

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -184,6 +185,14 @@ async def test_files_that_are_another_model_now_are_not_taken_for_it(rig: Rig) -
     assert rig.server.services.models.resolve(ServedModel("m")).spec == rig.model.spec
 
 
+async def test_files_with_the_same_states_in_another_order_are_the_same_model(rig: Rig) -> None:
+    rig.model.spec = replace(rig.model.spec, states=("near", "far"))
+    await rig.server.loader.load("m")
+    await rig.falls_asleep()
+    rig.model.spec = replace(rig.model.spec, states=("far", "near"))
+    assert (await rig.submit()).state is JobState.FINISHED
+
+
 async def test_it_can_be_unloaded_for_good_as_it_is_loaded_and_runs_what_waits(rig: Rig) -> None:
     await rig.falls_asleep()
     rig.model.opening.close()
@@ -194,6 +203,22 @@ async def test_it_can_be_unloaded_for_good_as_it_is_loaded_and_runs_what_waits(r
     await unloading
     assert (await end).state is JobState.FINISHED
     assert (rig.served.state, rig.served.model) == (ModelState.UNLOADED, None)
+
+
+async def test_one_that_was_unloaded_for_good_as_it_was_loaded_is_watched_no_more(rig: Rig) -> None:
+    errors: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    await rig.falls_asleep()
+    rig.model.opening.close()
+    end = rig.submit()
+    unloading = asyncio.create_task(rig.server.loader.unload("m"))
+    await rig.comes_to(ModelState.DRAINING)
+    rig.model.opening.open()
+    await unloading
+    assert (await end).state is JobState.FINISHED
+    rig.leap(IDLE_S + 1)
+    await rig.turns()
+    assert errors == []
 
 
 async def test_one_that_was_unloaded_for_good_is_not_loaded_by_what_was_cancelled(rig: Rig) -> None:

@@ -17,6 +17,7 @@ from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition, compose
+from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.values import Inference, ServedModel
 from inferwire_server.settings import Settings
 
@@ -52,6 +53,18 @@ async def test_allowed_callers_unload_and_load(serving: Serving) -> None:
         assert caught.value.code is Code.MODEL_NOT_READY
         await services.models.load("m")
         assert (await services.inference.infer(INFERENCE)).state is JobState.FINISHED
+
+
+async def test_a_load_may_not_set_what_is_the_operator_s(serving: Serving) -> None:
+    async with serving(FakeModel(echo_spec("m")), allow_model_control=True) as server:
+        models = server.services.models
+        before = models.resolve(ServedModel("m"))
+        for properties in ({"CACHE_DIR": "/x"}, {"DEVICE_PROPERTIES": "{CPU:{CACHE_DIR:/x}}"}):
+            with pytest.raises(ServingError, match="property CACHE_DIR is for the server's operator to set") as caught:
+                await models.load("m", LoadOptions(properties=properties))
+            assert caught.value.code is Code.PERMISSION_DENIED
+        assert models.resolve(ServedModel("m")) is before
+        await models.load("m", LoadOptions(properties={"NUM_STREAMS": "2"}))
 
 
 async def test_old_and_new_model_add_up_in_the_metrics(serving: Serving) -> None:

@@ -109,6 +109,11 @@ async def test_nothing_of_one_session_is_anothers(serving: Serving) -> None:
         ({"DEVICE_PROPERTIES": {"CPU": {"WEIGHTS_PATH": "/x"}}}, "WEIGHTS_PATH"),
         ({"DEVICE_PROPERTIES": "{CPU:{CACHE_DIR:/x}}"}, "CACHE_DIR"),
         ({"LOG_LEVEL": "LOG_TRACE"}, "LOG_LEVEL"),
+        ({"CACHE_PATH": "/x"}, "CACHE_PATH"),
+        ({"CACHE_MODEL_PATH": "/x"}, "CACHE_MODEL_PATH"),
+        ({"GPU_CONV_LOOKUP_TABLE_PATH": "/x"}, "LOOKUP_TABLE_PATH"),
+        ({"NPUW_DUMP_SUBS_DIR": "/x"}, "NPUW_DUMP"),
+        ({"NPUW_ONLINE_DUMP_PLAN": "/x"}, "NPUW_ONLINE_DUMP_PLAN"),
     ],
 )
 async def test_properties_that_are_the_operators_are_refused(

@@ -7,6 +7,8 @@ from pathlib import Path
 import grpc
 import pytest
 
+from inferwire_server.core.model_states import ModelState
+from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 
@@ -59,6 +61,15 @@ async def test_a_model_is_unloaded_and_loaded(channel: grpc.aio.Channel) -> None
     await load(channel, pb.RepositoryModelLoadRequest(model_name="echo"))
     assert await states(channel, ready=True) == [("echo", "READY", "")]
     await unload(channel, "nobody")
+
+
+async def test_a_model_that_is_unloaded_until_its_next_job_is_ready(
+    channel: grpc.aio.Channel, composition: Composition
+) -> None:
+    served = composition.catalogue.find("echo")
+    composition.catalogue.put(served.become(ModelState.UNLOADED, "no job for 600 s", served.model))
+    assert composition.services.health.is_model_ready("echo")
+    assert await states(channel, ready=True) == [("echo", "READY", "no job for 600 s")]
 
 
 async def refusal(channel: grpc.aio.Channel, request: pb.RepositoryModelLoadRequest) -> tuple[str, str]:

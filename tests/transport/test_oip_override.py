@@ -179,6 +179,16 @@ async def test_a_configuration_that_does_not_load_leaves_the_model_as_it_was(
     assert composition.services.models.resolve(ServedModel("echo")).slots == before.slots
 
 
+async def test_a_configuration_sets_no_property_of_the_operator_s(rpc: Any, rest_address: str) -> None:
+    config = json.dumps({"parameters": {"CACHE_DIR": {"string_value": "/x"}}})
+    for load in (
+        rpc.load_model("echo", config=config),
+        by_http(rest_address, lambda client: client.load_model("echo", config=config)),
+    ):
+        with pytest.raises(InferenceServerException, match="property CACHE_DIR is for the server's operator to set"):
+            await load
+
+
 async def test_files_are_those_of_the_repository(rpc: Any, rest_address: str) -> None:
     files = {"file:1/model.onnx": b"x"}
     for bring in (

@@ -10,7 +10,7 @@ from inferwire_server.core.tensors import Tensor
 
 @dataclass(frozen=True, slots=True)
 class ReadStates:
-    """Give the tensors of the states of these names, in this order; of all where there are none."""
+    """Give the tensors of the states of these names, in this order; of all, in the spec's, where there are none."""
 
     names: tuple[str, ...] = ()
 

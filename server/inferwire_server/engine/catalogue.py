@@ -72,11 +72,6 @@ class Catalogue:
         return f"<Catalogue: {ready}/{len(statuses)} versions ready>"
 
     @property
-    def is_loaded(self) -> bool:
-        """Whether nothing is being loaded for the first time."""
-        return not any(served.state.is_passing for served in self.statuses())
-
-    @property
     def has_failed(self) -> bool:
         """Whether a model did not load; one of which another version is ready has not failed."""
         failed = {served.name for served in self.statuses() if served.state is ModelState.FAILED}
@@ -122,6 +117,10 @@ class Catalogue:
     def versions(self, name: str) -> tuple[str, ...]:
         """Give the versions of a model that take jobs, lowest first."""
         return tuple(served.version for served in self.of(name) if served.takes_jobs)
+
+    def fingerprints(self, name: str) -> dict[str, Fingerprint]:
+        """Give the files that versions of a model were loaded from, or were to be, by version."""
+        return {served.version: served.fingerprint for served in self.of(name) if served.fingerprint is not None}
 
     def subscribe(self, on_change: Callable[[], None]) -> None:
         """Have this called after every change."""

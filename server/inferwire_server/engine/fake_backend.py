@@ -168,7 +168,7 @@ class FakeSlot:
         """Read, write or reset states."""
         match states:
             case ReadStates(names):
-                return tuple(self._states[name] for name in names or self._states)
+                return tuple(self._states[name] for name in names or self._model.spec.states)
             case WriteStates(values):
                 self._states.update(values)
             case ResetStates(names):

@@ -114,6 +114,7 @@ class Idleness:
         self._used_at = self._loop.time()
         self._timer: asyncio.Handle | None = self._loop.call_later(limit_s, self._look)
         self._waking: asyncio.Task[None] | None = None
+        self._has_ended = False
 
     def __repr__(self) -> str:
         state = "unloaded" if self.is_asleep else "loaded"
@@ -141,6 +142,7 @@ class Idleness:
 
     def end(self) -> None:
         """Unload it no more. A load that is under way goes on: jobs wait for it."""
+        self._has_ended = True
         if self._timer is not None:
             self._timer.cancel()
 
@@ -182,8 +184,7 @@ class Idleness:
 
     def _reopen_alike(self) -> tuple[CompiledModel, ModelSlots]:
         compiled, slots = self._reopen()
-        known = self._model.compiled.spec
-        if (compiled.spec.signature, compiled.spec.states) != (known.signature, known.states):
+        if not _is_alike(compiled.spec, self._model.compiled.spec):
             raise ServingError(
                 Code.MODEL_FAILED, "its files have other inputs, outputs or states now, expected a reload that says so"
             )
@@ -194,7 +195,8 @@ class Idleness:
             return  # it was unloaded for good, and nobody waits any more
         self._model.compiled = compiled
         self._used_at = self._loop.time()
-        self._timer = self._loop.call_later(self._limit_s, self._look)
+        if not self._has_ended:
+            self._timer = self._loop.call_later(self._limit_s, self._look)
         log.info("model ready", model=self._model.name, slots=len(slots))
         self._on_change(ModelState.READY, "")
         self._model.device.resume(self._model, slots)
@@ -205,3 +207,8 @@ class Idleness:
         if self._model in self._model.device.models:
             error = ServingError(Code.MODEL_FAILED, f"failed to load '{self._model.name}' again: {reason}")
             self._model.device.end_waiting(self._model, error)
+
+
+def _is_alike(one: ModelSpec, other: ModelSpec) -> bool:
+    """Tell whether callers of one model can be answered by the other; states have names, and no order."""
+    return (one.signature, set(one.states)) == (other.signature, set(other.states))

@@ -1,17 +1,17 @@
 """Makes the served models those of the repository: loads, reloads and unloads them while others serve.
 
 A reload opens the new model beside the old one, changes them in one step of the loop, and lets the old one run
-the jobs it has. A change runs to its end also when whoever asked for it has gone.
+the jobs it has. One that is asked for changes all versions of a model, or none. A change runs to its end also when
+whoever asked for it has gone.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -21,6 +21,7 @@ from inferwire_server.engine.backend import ModelOptions
 from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.models import Engine, Model
 from inferwire_server.engine.repository import Entry, Fingerprint, Overrides
+from inferwire_server.engine.version_loads import VersionLoads
 from inferwire_server.errors import ServingError
 
 log = structlog.stdlib.get_logger()
@@ -42,9 +43,9 @@ class Loader:
         self._engine = engine
         self._catalogue = catalogue
         self._scan = scan
-        self._options = options
-        self._overrides: dict[str, Mapping[str, Any]] = {}
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._loads = VersionLoads(engine, catalogue, options)
+        self._overrides: Overrides = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._changes: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Loader:
@@ -66,11 +67,14 @@ class Loader:
         Raises:
             ServingError: INVALID_INPUT if the repository is not there.
         """
-        found = await asyncio.to_thread(self._find)
+        loaded_from = {name: self._catalogue.fingerprints(name) for name in self._catalogue.names}
+        found = await asyncio.to_thread(self._find, self._overrides)
         before = self._catalogue.statuses()
         self._catalogue.expect(found)
         names = self._catalogue.names | {entry.name for entry in found}
-        await asyncio.gather(*(self._own(self._follow(name, found)) for name in names))
+        await asyncio.gather(
+            *(self._own(self._follow(name, _of(name, found), loaded_from.get(name, {}))) for name in names)
+        )
         return self._catalogue.statuses() != before
 
     async def load(self, name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -79,113 +83,96 @@ class Loader:
         It keeps to these settings, over those it has, until it is loaded anew; if it fails, to those of before.
 
         Raises:
-            ServingError: MODEL_NOT_FOUND if the repository has none of this name; MODEL_FAILED with the reason.
+            ServingError: MODEL_NOT_FOUND if the repository has none of this name; MODEL_FAILED with the reason, and
+                what was served is what is served.
         """
-        await self._own(self._load_with(name, settings))
+        await self._own(self._load_anew(name, settings))
 
     async def unload(self, name: str) -> None:
         """Take no more jobs for a model and free it when it has run those it has; nothing for an unknown one."""
-        if name not in self._catalogue.names:
-            return
-        async with self._locks[name]:
+        if name in self._catalogue.names:
+            await self._own(self._unload(name))
+
+    async def _unload(self, name: str) -> None:
+        async with self._lock(name):
             drains = [drain for served in self._catalogue.of(name) if (drain := self._retire(served))]
-        await asyncio.gather(*(asyncio.shield(drain) for drain in drains))
+        await asyncio.gather(*drains)
 
-    async def _load_with(self, name: str, settings: Mapping[str, Any]) -> None:
-        before = self._overrides.get(name, {})
-        self._override(name, settings)
-        try:
-            await self._load_anew(name)
-        except ServingError:
-            self._override(name, before)
-            raise
+    async def _load_anew(self, name: str, settings: Mapping[str, Any]) -> None:
+        async with self._lock(name):
+            found = await asyncio.to_thread(self._find, self._overridden(name, settings), name)
+            if not found:
+                raise ServingError(
+                    Code.MODEL_NOT_FOUND, f"failed to load '{name}', failed to poll from model repository"
+                )
+            models, failures = await self._loads.open_all(found)
+            if failures:
+                await self._give_up(models, failures)
+                raise ServingError(Code.MODEL_FAILED, "; ".join(_failed(entry, failures[entry]) for entry in failures))
+            self._overrides = self._overridden(name, settings)
+            for entry, model in models.items():
+                self._serve(entry, model, found[entry])
+            self._retire_others(name, found)
 
-    async def _load_anew(self, name: str) -> None:
-        found = {entry: prints for entry, prints in (await asyncio.to_thread(self._find)).items() if entry.name == name}
-        if not found:
-            raise ServingError(Code.MODEL_NOT_FOUND, f"failed to load '{name}', failed to poll from model repository")
-        failures = await self._follow(name, found, is_asked_for=True)
-        if failures:
-            raise ServingError(Code.MODEL_FAILED, "; ".join(failures))
+    async def _follow(self, name: str, found: Found, loaded_from: Mapping[str, Fingerprint]) -> None:
+        """Make one model what was found of it; `loaded_from` is what it was loaded from before anybody looked."""
+        async with self._lock(name):
+            if self._catalogue.fingerprints(name) != loaded_from:
+                # A load has come between. What was found before it would undo it.
+                found = await asyncio.to_thread(self._find, self._overrides, name)
+            due = [entry for entry in found if self._is_due(entry, found[entry])]
+            await asyncio.gather(*(self._load(entry, found[entry]) for entry in due))
+            self._retire_others(name, found)
 
-    def _find(self) -> Found:
-        return {entry: entry.fingerprint() for entry in self._scan(self._overrides)}
+    def _lock(self, name: str) -> asyncio.Lock:
+        """Give what is held while a model changes; it is there as long as somebody holds it or waits for it."""
+        return self._locks.setdefault(name, asyncio.Lock())
 
-    def _override(self, name: str, settings: Mapping[str, Any]) -> None:
-        """Lay settings over a model's own from the next scan on; one that is under way sees none of it."""
+    def _find(self, overrides: Overrides, name: str = "") -> Found:
+        """Look at all versions of the repository, or at those of one model."""
+        entries = self._scan(overrides)
+        return {entry: entry.fingerprint() for entry in entries if name in ("", entry.name)}
+
+    def _overridden(self, name: str, settings: Mapping[str, Any]) -> Overrides:
+        """Lay settings over a model's own in place of those that lie there."""
         others = {other: theirs for other, theirs in self._overrides.items() if other != name}
-        self._overrides = {**others, name: settings} if settings else others
-
-    async def _follow(self, name: str, found: Found, *, is_asked_for: bool = False) -> list[str]:
-        """Make one model what was found of it, and give the sentences of what failed."""
-        entries = [entry for entry in found if entry.name == name]
-        async with self._locks[name]:
-            due = [entry for entry in entries if is_asked_for or self._is_due(entry, found[entry])]
-            results = await asyncio.gather(*(self._load(entry, found[entry]) for entry in due))
-            failures = [failure for failure in results if failure]
-            if failures and is_asked_for:
-                return failures  # what was served is what is served
-            kept = {entry.version for entry in entries}
-            # What has gone serves on until something that was found does.
-            if not kept or not kept.isdisjoint(self._catalogue.versions(name)):
-                for served in self._catalogue.of(name):
-                    if served.version not in kept:
-                        self._retire(served, is_gone=True)
-        return failures
+        return {**others, name: settings} if settings else others
 
     def _is_due(self, entry: Entry, fingerprint: Fingerprint) -> bool:
         served = self._catalogue.get(entry.name, entry.version)
         return served is None or served.fingerprint != fingerprint
 
-    async def _load(self, entry: Entry, fingerprint: Fingerprint) -> str:
-        """Load a version and give the sentence of its failure, if it fails."""
-        served = self._catalogue.get(entry.name, entry.version)
-        old = None if served is None else served.model
-        current = served if served is not None and old is not None else Served(entry.name, entry.version)
-        current = replace(current, fingerprint=fingerprint)
-        self._catalogue.put(current)
+    async def _load(self, entry: Entry, fingerprint: Fingerprint) -> None:
+        """Load a version; one that fails is tried again once its files are others."""
+        outcome = await self._loads.open(entry)
+        if isinstance(outcome, Model):
+            self._serve(entry, outcome, fingerprint)
+        else:
+            self._loads.note_failure(entry, outcome.message, fingerprint)
 
-        def warming() -> None:
-            nonlocal current
-            if old is None:
-                current = current.become(ModelState.WARMING)
-                self._catalogue.put(current)
+    async def _give_up(self, models: Mapping[Entry, Model], failures: Mapping[Entry, str]) -> None:
+        """Free what was opened beside versions that failed, and note why of all of them."""
+        reason = "; ".join(f"version {entry.version} failed: {failures[entry]}" for entry in failures)
+        for entry in models:
+            self._loads.note_failure(entry, reason)
+        for entry in failures:
+            self._loads.note_failure(entry, failures[entry])
+        await asyncio.gather(*map(self._engine.unload, models.values()))
 
-        try:
-            model = await self._open(entry, warming)
-        except ServingError as error:
-            log.error("model failed", model=entry.name, version=entry.version, reason=error.message)
-            if old is None:
-                self._catalogue.put(current.become(ModelState.FAILED, error.message))
-            else:
-                # It may have been unloaded as idle meanwhile, or loaded again.
-                now = self._catalogue.get(entry.name, entry.version) or current
-                self._catalogue.put(replace(now, reason=f"the reload failed: {error.message}"))
-            return f"failed to load '{entry.name}' version {entry.version}: {error.message}"
-        log.info("model ready", model=entry.name, version=entry.version, device=model.device.name, slots=model.slots)
-        self._catalogue.put(current.become(ModelState.READY, model=model))
-        if old is not None:
-            self._start(self._engine.unload(old))
-        return ""
+    def _serve(self, entry: Entry, model: Model, fingerprint: Fingerprint) -> None:
+        """Let a model take the jobs of its version, and the one that took them before run those it has."""
+        before = self._loads.serve(entry, model, fingerprint)
+        if before is not None:
+            self._start(self._engine.unload(before))
 
-    async def _open(self, entry: Entry, on_warming: Callable[[], None]) -> Model:
-        """Open a version by its settings; whatever is wrong with one model, the others are to be served."""
-        try:
-            settings = await asyncio.to_thread(entry.settings)
-            source = settings.source(entry.model_file())
-            options = settings.options(entry.name, self._options)
-            return await self._engine.load(source, options, entry.version, on_warming, self._note_change)
-        except ServingError:
-            raise
-        except Exception as error:
-            log.exception("model failed", model=entry.name, version=entry.version)
-            raise ServingError(Code.MODEL_FAILED, f"{type(error).__name__}: {error}") from error
-
-    def _note_change(self, model: Model, state: ModelState, reason: str) -> None:
-        """Record that a model was unloaded as idle, or loaded again."""
-        served = self._catalogue.get(model.name, model.version)
-        if served is not None and served.model is model:
-            self._catalogue.put(served.become(state, reason, model))
+    def _retire_others(self, name: str, found: Iterable[Entry]) -> None:
+        """Retire the versions of a model that were not found, once something that was found serves."""
+        kept = {entry.version for entry in found}
+        if kept and kept.isdisjoint(self._catalogue.versions(name)):
+            return
+        for served in self._catalogue.of(name):
+            if served.version not in kept:
+                self._retire(served, is_gone=True)
 
     def _retire(self, served: Served, *, is_gone: bool = False) -> asyncio.Task[None] | None:
         """Take no more jobs for a version, and give the task that waits for those it has."""
@@ -218,3 +205,12 @@ class Loader:
         self._changes.add(task)
         task.add_done_callback(self._changes.discard)
         return task
+
+
+def _of(name: str, found: Found) -> Found:
+    """Give the versions of one model."""
+    return {entry: fingerprint for entry, fingerprint in found.items() if entry.name == name}
+
+
+def _failed(entry: Entry, reason: str) -> str:
+    return f"failed to load '{entry.name}' version {entry.version}: {reason}"

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 from inferwire_proto.element_types import BY_NAME, BY_OIP
 from inferwire_server.engine.model_settings import ANY
 from inferwire_server.engine.preprocessing_settings import COLORS
-from inferwire_server.engine.setting_values import LARGEST, UnfitError, text, whole
+from inferwire_server.engine.setting_values import LARGEST, UnfitError, switch, text, whole
 
 Table: TypeAlias = dict[str, Any]
 
@@ -204,17 +204,11 @@ def _sequences(value: object) -> Table:
 
 def _cleans_up(value: object) -> Table:
     # Without cleaning up, a sequence's states stay until it ends.
-    return {} if _switch(value) else {"sequence_idle_s": LARGEST}
-
-
-def _switch(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise UnfitError(value, "true or false")
-    return value
+    return {} if switch(value) else {"sequence_idle_s": LARGEST}
 
 
 def _accepted_switch(value: object) -> Table:
-    _switch(value)
+    switch(value)
     return {}
 
 

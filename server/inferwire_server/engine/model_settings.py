@@ -21,7 +21,7 @@ from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.labels import read_labels
 from inferwire_server.engine.preprocessing_settings import InputPreprocessing, read_input_preprocessing
-from inferwire_server.engine.setting_values import LARGEST, UnfitError, items, text, whole
+from inferwire_server.engine.setting_values import LARGEST, UnfitError, items, switch, text, whole
 from inferwire_server.errors import ServingError
 
 FILE_NAME = "inferwire.toml"
@@ -168,12 +168,6 @@ def _positive(value: object) -> float:
     return float(value)
 
 
-def _switch(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise UnfitError(value, "true or false")
-    return value
-
-
 def _precision(value: object) -> str:
     if value not in _PRECISIONS:
         raise UnfitError(value, ", ".join(_PRECISIONS[:-1]) + f" or {_PRECISIONS[-1]}")
@@ -260,7 +254,7 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "idle_unload_s": _positive,
     "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
     "max_sequences": lambda value: whole(value, 1, "a whole number from 1 up"),
-    "sequences_wait": _switch,
+    "sequences_wait": switch,
     "sequence_idle_s": _positive,
     "preprocessing": _table_of(read_input_preprocessing, "a table of inputs' names, each with a table of its own"),
 }

@@ -21,6 +21,7 @@ from inferwire_server.engine.openvino_errors import translate
 from inferwire_server.engine.openvino_preprocessing import build_in
 from inferwire_server.engine.openvino_properties import (
     config_of,
+    execution_devices,
     property_value,
     read_back,
     readable_properties,
@@ -28,7 +29,15 @@ from inferwire_server.engine.openvino_properties import (
 )
 from inferwire_server.engine.openvino_quick import compile_quick
 from inferwire_server.engine.openvino_slots import OpenVinoQuickSlot, OpenVinoSlot, layer_times
-from inferwire_server.engine.openvino_specs import imported_spec, partial_shape, ports_of, spec_of, texts
+from inferwire_server.engine.openvino_specs import (
+    compiled_states_of,
+    imported_spec,
+    partial_shape,
+    ports_of,
+    spec_of,
+    states_of,
+    texts,
+)
 from inferwire_server.engine.screening import refuse_unsafe
 from inferwire_server.errors import ServingError
 
@@ -65,7 +74,7 @@ class OpenVinoBackend:
     def read(self, source: Source) -> ModelSpec:
         """Read a model without compiling it."""
         model = translate(Code.MODEL_FAILED, lambda: _read(self._core, source))
-        return spec_of(model.friendly_name, model, model)
+        return spec_of(model.friendly_name, model, states_of(model))
 
     def compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
         """Compile a model, for throughput unless the options say otherwise."""
@@ -111,7 +120,9 @@ class OpenVinoBackend:
         with alone_in(Path(cache)) if cache else nullcontext():
             compiled = self._core.compile_model(model, options.device, config)
             quick = None if options.pictures else compile_quick(self._core, model, compiled, config)
-        spec = spec_of(options.name or model.friendly_name, compiled, model, names)
+        # A request of a large model takes memory: one that keeps no states is not asked for them.
+        states = compiled_states_of(compiled) if model.get_variables() else ()
+        spec = spec_of(options.name or model.friendly_name, compiled, states, names)
         return OpenVinoModel(compiled, replace(spec, rt_info=texts(model.get_rt_info())), quick)
 
 
@@ -122,7 +133,7 @@ class OpenVinoModel:
         self._compiled = compiled
         self._quick = quick
         self.spec = spec
-        self.devices = tuple(_plain_device(device) for device in compiled.get_property("EXECUTION_DEVICES"))
+        self.devices = execution_devices(compiled)
         self.optimal_requests = int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
         self.optimal_slots = self.optimal_requests + SPARE_SLOTS
         self.properties = readable_properties(compiled)
@@ -153,7 +164,8 @@ class OpenVinoModel:
 
 def _runtime_model(graph: ov.Model) -> RuntimeModel:
     return RuntimeModel(
-        spec_of(graph.friendly_name, graph, graph), tuple(_runtime_node(node) for node in graph.get_ordered_ops())
+        spec_of(graph.friendly_name, graph, states_of(graph)),
+        tuple(_runtime_node(node) for node in graph.get_ordered_ops()),
     )
 
 
@@ -211,11 +223,6 @@ def _set_batch(model: ov.Model, batch: Dimension) -> None:
         shape[at] = ov.Dimension(batch.min, -1 if batch.max is None else batch.max)
         shapes[port] = shape
     model.reshape(shapes)
-
-
-def _plain_device(name: str) -> str:
-    """Give the physical device behind what a virtual one says it runs on: "(CPU)" is CPU."""
-    return name.strip("()")
 
 
 def _add_extension(core: Any, library: Path) -> None:

@@ -22,6 +22,11 @@ def readable_properties(compiled: ov.CompiledModel) -> Properties:
     return values
 
 
+def execution_devices(compiled: ov.CompiledModel) -> tuple[str, ...]:
+    """List the physical devices that a model runs on: what a virtual one calls "(CPU)" is CPU."""
+    return tuple(device.strip("()") for device in compiled.get_property("EXECUTION_DEVICES"))
+
+
 def property_value(value: Any) -> PropertyValue:
     """Make a property's value one that travels."""
     if isinstance(value, dict):

@@ -11,6 +11,8 @@ from typing import Any
 import openvino as ov
 import structlog
 
+from inferwire_server.engine.openvino_properties import execution_devices
+
 log = structlog.stdlib.get_logger()
 
 MOST_WEIGHT_BYTES = 4 << 20
@@ -37,8 +39,12 @@ def compile_quick(
 
     That is one that keeps states, is not the CPU's alone or large, or computes as much as its inputs' values say.
     """
-    devices = [device.strip("()") for device in compiled.get_property("EXECUTION_DEVICES")]
-    if devices != ["CPU"] or model.get_variables() or not _is_light(model) or not _shapes_say_all(model):
+    if (
+        execution_devices(compiled) != ("CPU",)
+        or model.get_variables()
+        or not _is_light(model)
+        or not _shapes_say_all(model)
+    ):
         return None
     kept = {name: value for name, value in config.items() if name not in _PARALLELISM}
     try:

@@ -62,12 +62,12 @@ class OpenVinoSlot:
         variables = {variable.name: variable for variable in self._request.query_state()}
         match states:
             case ReadStates(names):
-                return tuple(_state(_named(variables, name)) for name in names or variables)
+                return tuple(_state(_named(variables, name)) for name in names or self._spec.states)
             case WriteStates(values):
                 for name, tensor in values:
                     _named(variables, name).state = to_runtime(tensor)
             case ResetStates(names):
-                for name in names or variables:
+                for name in names or self._spec.states:
                     _named(variables, name).reset()
         return ()
 

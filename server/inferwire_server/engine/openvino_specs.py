@@ -16,7 +16,7 @@ from inferwire_server.errors import ServingError
 def spec_of(
     name: str,
     ports: ov.Model | ov.CompiledModel,
-    model: ov.Model,
+    states: Sequence[str],
     names: Sequence[set[str]] | None = None,
 ) -> ModelSpec:
     """Describe a model, compiled or not; `names` are those its ports had before it was compiled."""
@@ -27,8 +27,18 @@ def spec_of(
         name,
         ports_of(ports.inputs, names[:count], "input"),
         ports_of(ports.outputs, names[count:], "output"),
-        tuple(variable.info.variable_id for variable in model.get_variables()),
+        tuple(states),
     )
+
+
+def states_of(model: ov.Model) -> list[str]:
+    """Name the states of a model that is not compiled: sorted, since OpenVINO gives them in another order each time."""
+    return sorted(variable.info.variable_id for variable in model.get_variables())
+
+
+def compiled_states_of(compiled: ov.CompiledModel) -> list[str]:
+    """Name the states of a compiled model, in the order of its requests."""
+    return [state.name for state in compiled.create_infer_request().query_state()]
 
 
 def texts(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,13 +63,8 @@ def _text(value: Any) -> str:
 
 
 def imported_spec(name: str, compiled: ov.CompiledModel) -> ModelSpec:
-    """Describe a model of which there is no source: its states are known to its requests alone."""
-    return ModelSpec(
-        name or compiled.get_property("NETWORK_NAME"),
-        ports_of(compiled.inputs, [port.get_names() for port in compiled.inputs], "input"),
-        ports_of(compiled.outputs, [port.get_names() for port in compiled.outputs], "output"),
-        tuple(state.name for state in compiled.create_infer_request().query_state()),
-    )
+    """Describe a model of which there is no source."""
+    return spec_of(name or compiled.get_property("NETWORK_NAME"), compiled, compiled_states_of(compiled))
 
 
 def ports_of(ports: Sequence[Any], names: Sequence[set[str]], kind: str) -> tuple[PortSpec, ...]:

@@ -13,7 +13,7 @@ from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.preprocessing import COLOR_FORMAT, RESIZE_ALGORITHM, Call
 from inferwire_proto.properties import EnumValue, PropertyValue
 from inferwire_server.engine.backend import Pictures, Preprocessing
-from inferwire_server.engine.setting_values import UnfitError, items, text, whole
+from inferwire_server.engine.setting_values import UnfitError, items, switch, text, whole
 
 COLORS = ("RGB", "BGR", "RGBX", "BGRX", "GRAY", "NV12_SINGLE_PLANE", "I420_SINGLE_PLANE")
 RESIZES = ("linear", "cubic", "nearest", "bilinear_pillow", "bicubic_pillow")
@@ -150,12 +150,6 @@ def _choice(choices: Sequence[str]) -> Callable[[object], str]:
     return read
 
 
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise UnfitError(value, "true or false")
-    return value
-
-
 def _element_type(value: object) -> ElementType:
     if not isinstance(value, str) or value not in BY_NAME:
         raise UnfitError(value, "an element type such as u8 or f32")
@@ -181,7 +175,7 @@ def _numbers(values: tuple[float, ...]) -> PropertyValue:
 
 
 _READERS: Mapping[str, Callable[[object], Any]] = {
-    "encoded": _flag,
+    "encoded": switch,
     "max_pixels": lambda value: whole(value, 1, "a whole number from 1 up"),
     "element_type": _element_type,
     "layout": lambda value: text(value, "a layout such as NHWC"),

@@ -62,6 +62,13 @@ def text(value: object, expected: str) -> str:
     return value
 
 
+def switch(value: object) -> bool:
+    """Read true or false."""
+    if not isinstance(value, bool):
+        raise UnfitError(value, "true or false")
+    return value
+
+
 def whole(value: object, least: int, expected: str) -> int:
     """Read a whole number that is not below the least."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST:

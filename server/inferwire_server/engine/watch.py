@@ -5,7 +5,9 @@ The library says that something has changed, and gathers what changes together; 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from contextlib import aclosing
 from pathlib import Path
 
 import structlog
@@ -24,17 +26,36 @@ def changes_in(root: Path) -> AsyncIterator[object]:
     return _changes([root if root.is_dir() else root.parent])
 
 
-async def changes_in_any(folders: Callable[[], Collection[Path]]) -> AsyncIterator[object]:
+async def changes_in_any(folders: Callable[[], Collection[Path]]) -> AsyncGenerator[object, None]:
     """Tell of changes in folders, of which each change may make others; until cancelled."""
+    watched = folders()
+    changes = _changes(watched)
     while True:
+        async with aclosing(changes):
+            async for change in changes:
+                yield change
+                if folders() != watched:
+                    break
         watched = folders()
-        async for change in _changes(watched):
+        changes = _changes_and_before(watched)
+
+
+async def _changes_and_before(folders: Collection[Path]) -> AsyncGenerator[object, None]:
+    """Tell once that a watch is on, since nobody saw what changed before; then of changes."""
+    async with aclosing(_changes(folders)) as changes:
+        first = asyncio.ensure_future(anext(changes))
+        try:
+            await asyncio.sleep(0)  # the watch is on from its first step
+            yield "watched"
+            yield await first
+        finally:
+            first.cancel()
+            await asyncio.wait([first])
+        async for change in changes:
             yield change
-            if folders() != watched:
-                break
 
 
-def _changes(folders: Collection[Path]) -> AsyncIterator[object]:
+def _changes(folders: Collection[Path]) -> AsyncGenerator[object, None]:
     # Its types name trio's, which is not installed.
     return watchfiles.awatch(*folders, step=_QUIET_MS)  # pyright: ignore[reportUnknownMemberType]
 

@@ -14,6 +14,7 @@ from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError, bug
 from inferwire_server.service.load_options import LoadOptions
+from inferwire_server.service.operators_properties import refuse_operators
 from inferwire_server.service.uploads import UploadService
 from inferwire_server.service.values import ServedModel, Target
 
@@ -123,10 +124,12 @@ class ModelService:
         The options lie over its own settings until it is loaded anew.
 
         Raises:
-            ServingError: PERMISSION_DENIED, MODEL_NOT_FOUND, or MODEL_FAILED with the reason; what served before
-                serves on.
+            ServingError: PERMISSION_DENIED, also for a property that is the operator's; MODEL_NOT_FOUND; or
+                MODEL_FAILED with the reason. What served before serves on.
         """
-        await self._loader().load(name, options.settings())
+        loader = self._loader()
+        refuse_operators(options.properties)
+        await loader.load(name, options.settings())
 
     async def unload(self, name: str) -> None:
         """Unload a model when it has run the jobs it has; do nothing for one that is not known.

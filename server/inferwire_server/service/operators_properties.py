@@ -10,8 +10,13 @@ from inferwire_server.errors import ServingError
 
 FORBIDDEN_PROPERTIES = (
     "CACHE_DIR",
+    "CACHE_PATH",
+    "CACHE_MODEL_PATH",
     "WEIGHTS_PATH",
+    "LOOKUP_TABLE_PATH",
     "CONFIG_FILE",
+    "NPUW_DUMP",
+    "NPUW_ONLINE_DUMP_PLAN",
     "LOG_LEVEL",
     "CACHE_ENCRYPTION_CALLBACKS",
     "FORCE_TBB_TERMINATE",

@@ -15,7 +15,9 @@ from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.models import Served
 from inferwire_server.transport import oip_override
 
-_STATES = {"ready": "READY", "loading": "LOADING", "warming": "LOADING", "draining": "UNLOADING"}
+_STATES = {"loading": "LOADING", "warming": "LOADING", "draining": "UNLOADING"}
+"""What is told of a version that takes no jobs; all else is UNAVAILABLE."""
+
 _LOAD_FAILURES = (Code.MODEL_NOT_FOUND, Code.MODEL_FAILED)
 
 
@@ -38,7 +40,8 @@ def index(services: Services, *, ready_only: bool) -> list[IndexEntry]:
 def _entry(served: Served) -> IndexEntry:
     state = served.state.value
     reason = served.reason or ("unloaded" if state == "unloaded" else "")
-    return IndexEntry(served.name, served.version, _STATES.get(state, "UNAVAILABLE"), reason)
+    told = "READY" if served.takes_jobs else _STATES.get(state, "UNAVAILABLE")
+    return IndexEntry(served.name, served.version, told, reason)
 
 
 async def load(services: Services, name: str, parameters: Mapping[str, object]) -> None:

@@ -1,0 +1,104 @@
+"""Opens versions of models beside what serves, and records in the catalogue what becomes of them.
+
+Who may change a model, when, and what happens to the model that served before is the loader's to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import replace
+from functools import partial
+
+import structlog
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.model_states import ModelState
+from inferwire_server.engine.backend import ModelOptions
+from inferwire_server.engine.catalogue import Catalogue, Served
+from inferwire_server.engine.models import Engine, Model
+from inferwire_server.engine.repository import Entry, Fingerprint
+from inferwire_server.errors import ServingError
+
+log = structlog.stdlib.get_logger()
+
+
+class VersionLoads:
+    """The loads of versions, each of which ends with `serve` or `note_failure`."""
+
+    def __init__(self, engine: Engine, catalogue: Catalogue, options: ModelOptions) -> None:
+        self._engine = engine
+        self._catalogue = catalogue
+        self._options = options
+
+    async def open(self, entry: Entry) -> Model | ServingError:
+        """Open a version beside what serves, or give the error with which it fails."""
+        self._note_loading(entry)
+        try:
+            return await self._compile(entry)
+        except ServingError as error:
+            log.error("model failed", model=entry.name, version=entry.version, reason=error.message)
+            return error
+
+    async def open_all(self, entries: Collection[Entry]) -> tuple[dict[Entry, Model], dict[Entry, str]]:
+        """Open versions at once, and give the models, and the reasons of those that failed."""
+        outcomes = dict(zip(entries, await asyncio.gather(*map(self.open, entries)), strict=True))
+        models = {entry: outcome for entry, outcome in outcomes.items() if isinstance(outcome, Model)}
+        failures = {entry: outcome.message for entry, outcome in outcomes.items() if isinstance(outcome, ServingError)}
+        return models, failures
+
+    def serve(self, entry: Entry, model: Model, fingerprint: Fingerprint) -> Model | None:
+        """Let a model take the jobs of its version, and give the one that took them before."""
+        served = self._known(entry)
+        self._catalogue.put(replace(served.become(ModelState.READY, model=model), fingerprint=fingerprint))
+        log.info("model ready", model=entry.name, version=entry.version, device=model.device.name, slots=model.slots)
+        return served.model
+
+    def note_failure(self, entry: Entry, reason: str, fingerprint: Fingerprint | None = None) -> None:
+        """Record why a version was not loaded: it has failed, or what serves goes on serving.
+
+        With the fingerprint of its files it is not due again until they change.
+        """
+        served = self._known(entry)
+        if fingerprint is not None:
+            served = replace(served, fingerprint=fingerprint)
+        if served.takes_jobs:
+            self._catalogue.put(replace(served, reason=f"the reload failed: {reason}"))
+        else:
+            self._catalogue.put(served.become(ModelState.FAILED, reason))
+
+    async def _compile(self, entry: Entry) -> Model:
+        """Compile a version by its settings; whatever is wrong with one model, the others are to be served."""
+        try:
+            settings = await asyncio.to_thread(entry.settings)
+            source = settings.source(entry.model_file())
+            options = settings.options(entry.name, self._options)
+            on_warming = partial(self._note_warming, entry)
+            return await self._engine.load(source, options, entry.version, on_warming, self._note_change)
+        except ServingError:
+            raise
+        except Exception as error:
+            log.exception("model failed", model=entry.name, version=entry.version)
+            raise ServingError(Code.MODEL_FAILED, f"{type(error).__name__}: {error}") from error
+
+    def _known(self, entry: Entry) -> Served:
+        """Give what is known of a version that is being loaded: it may have been unloaded as idle meanwhile."""
+        return self._catalogue.find(entry.name, entry.version)
+
+    def _note_loading(self, entry: Entry) -> None:
+        """Record that a version is being loaded, unless another load of it takes its jobs."""
+        served = self._catalogue.get(entry.name, entry.version)
+        if served is None or not served.takes_jobs:
+            loaded_from = None if served is None else served.fingerprint
+            self._catalogue.put(Served(entry.name, entry.version, fingerprint=loaded_from))
+
+    def _note_warming(self, entry: Entry) -> None:
+        served = self._known(entry)
+        if not served.takes_jobs:
+            self._catalogue.put(served.become(ModelState.WARMING))
+
+    def _note_change(self, model: Model, state: ModelState, reason: str) -> None:
+        """Record that a model was unloaded as idle, or loaded again."""
+        served = self._catalogue.get(model.name, model.version)
+        if served is not None and served.model is model:
+            self._catalogue.put(served.become(state, reason, model))
