@@ -11,9 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
-from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop
+from inferwire_server.core.effects import Drained, Effect, End, Start, Stop
 from inferwire_server.core.job import Apart, Job, JobState, Outcome, Work
 from inferwire_server.core.lane import LONGEST_TURN_S, Terms
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
@@ -65,7 +66,7 @@ def test_what_piled_up_while_the_slots_were_busy_runs_together() -> None:
     first, *rest = [a_job() for _ in range(4)]
     assert batches(submitted(scheduler, first, *rest)) == [(first,)]
     assert batches(scheduler.report("m", 0, outcomes(1), 1.0)) == [tuple(rest)]
-    assert scheduler.load == Load(1, 1, 0)
+    assert scheduler.occupancy == Occupancy(1, 1, 0)
     assert [job.started_at for job in rest] == [1.0] * 3
 
 
@@ -191,9 +192,9 @@ def test_a_stack_waits_as_so_many_executions_and_runs_with_what_waits_beside_it(
     scheduler = a_scheduler(Batching(8))
     running, one, stack, large = a_job(), a_job(), a_stack(4), a_stack(4)
     submitted(scheduler, running, one, stack, large)
-    assert scheduler.load == scheduler.load_of("m") == Load(1, 1, 9)
+    assert scheduler.occupancy == scheduler.occupancy_of("m") == Occupancy(1, 1, 9)
     assert batches(scheduler.report("m", 0, outcomes(1), 1.0)) == [(one, stack)]
-    assert scheduler.load == Load(1, 1, 4)
+    assert scheduler.occupancy == Occupancy(1, 1, 4)
 
 
 def counts(works: Sequence[Work]) -> list[int]:
@@ -208,7 +209,7 @@ def test_a_stack_takes_as_much_room_as_its_executions() -> None:
     assert counts(scheduler.stacks("m", a_stack(5).work)) == [1] * 5
     assert counts(scheduler.stacks("m", a_stack(4).work)) == [4]
     submitted(scheduler, a_stack(4))
-    assert scheduler.load.queued == 6
+    assert scheduler.occupancy.queued == 6
 
 
 def test_a_stack_finds_room_in_a_full_queue_where_it_need_not_wait_or_is_its_model_s_part() -> None:
@@ -216,7 +217,7 @@ def test_a_stack_finds_room_in_a_full_queue_where_it_need_not_wait_or_is_its_mod
     for model in ("full", "m", "third"):
         scheduler.add_model(model, 1, Terms(batching=Batching(8)))
     submitted(scheduler, *(Job("full", Work((), ()), 0.0) for _ in range(5)))
-    assert scheduler.load == Load(1, 2, 4)
+    assert scheduler.occupancy == Occupancy(1, 2, 4)
     assert counts(scheduler.stacks("m", a_stack(8).work)) == [8]
     assert counts(scheduler.stacks("m", a_stack(9).work)) == [1] * 9
     submitted(scheduler, a_stack(8), a_job())
@@ -264,9 +265,9 @@ def test_a_stack_whose_executions_are_dropped_one_by_one_ends_with_the_last() ->
     running, waiting = a_stack(2), a_stack(3)
     submitted(scheduler, running, waiting)
     assert [scheduler.drop(waiting, position, CANCELLED, 0.5) for position in (1, 0, 1)] == [[], [], []]
-    assert (waiting.state, waiting.dropped, scheduler.load.queued) == (JobState.QUEUED, {0, 1}, 3)
+    assert (waiting.state, waiting.dropped, scheduler.occupancy.queued) == (JobState.QUEUED, {0, 1}, 3)
     assert scheduler.drop(waiting, 2, CANCELLED, 0.5) == [End(waiting)]
-    assert scheduler.load.queued == 0
+    assert scheduler.occupancy.queued == 0
     assert scheduler.drop(running, 0, CANCELLED, 0.5) == []
     assert scheduler.drop(running, 1, CANCELLED, 0.5) == [End(running), Stop("m", 0)]
     assert scheduler.drop(running, 1, CANCELLED, 0.5) == []
@@ -396,7 +397,7 @@ class BatchMachine(RuleBasedStateMachine):
     def nothing_is_lost(self) -> None:
         running = [job for jobs in self.running.values() for job in jobs if not job.state.is_terminal]
         assert self.submitted == len(self.waiting) + len(running) + len(self.ended)
-        assert self.scheduler.load == Load(len(self.running), self.SLOTS, len(self.waiting))
+        assert self.scheduler.occupancy == Occupancy(len(self.running), self.SLOTS, len(self.waiting))
 
     @invariant()
     def what_may_start_has_started(self) -> None:

@@ -13,9 +13,9 @@ from structlog.testing import capture_logs
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.effects import Load
 from inferwire_server.core.job import Job, JobState, Timings, Work
 from inferwire_server.core.lane import ModelKey
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.tally import Runs, Tally, TallyOf
 from inferwire_server.core.tensors import Tensor
@@ -65,21 +65,21 @@ class Rig:
     async def is_usable(self) -> None:
         """Prove that no slot is lost: let everything through, and fill all slots at once again."""
         self.model.gate.open()
-        slots = self.device.load.slots
+        slots = self.device.occupancy.slots
         await asyncio.gather(*self.ends)
         for _ in range(2 * slots):
             await self.submit()[1]
         async with asyncio.timeout(10.0):
-            while self.device.load.running:
+            while self.device.occupancy.running:
                 await asyncio.to_thread(int)
         self.model.gate.close()
         jobs = [self.submit() for _ in range(slots)]
         await self.held(slots)
-        assert self.device.load == Load(slots, slots, 0)
+        assert self.device.occupancy == Occupancy(slots, slots, 0)
         self.model.gate.open()
         for _, end in jobs:
             assert (await end).state is JobState.FINISHED
-        assert self.device.load == Load(0, slots, 0)
+        assert self.device.occupancy == Occupancy(0, slots, 0)
 
 
 @asynccontextmanager
@@ -113,8 +113,8 @@ async def test_as_many_run_as_there_are_slots_and_the_others_wait() -> None:
         for _ in range(5):
             rig.submit()
         await rig.held(2)
-        assert rig.device.load == Load(running=2, slots=2, queued=3)
-        assert rig.device.load_of("m") == rig.device.load
+        assert rig.device.occupancy == Occupancy(running=2, slots=2, queued=3)
+        assert rig.device.occupancy_of("m") == rig.device.occupancy
         assert repr(rig.device) == "<Device CPU: 2/2 slots busy, 3/4 queued>"
 
 
@@ -152,7 +152,7 @@ async def test_a_queued_job_is_cancelled_at_once() -> None:
         assert job.state is JobState.CANCELLED
         assert job.error is not None
         assert (job.error.code, job.error.message) == (Code.CANCELLED, "not wanted")
-        assert rig.device.load.queued == 0
+        assert rig.device.occupancy.queued == 0
 
 
 @pytest.mark.parametrize("can_cancel", [True, False])
@@ -163,7 +163,7 @@ async def test_a_running_job_is_cancelled_at_once_and_its_slot_when_it_reports(c
         rig.device.cancel(job, "not wanted")
         assert end.done()
         assert job.state is JobState.CANCELLED
-        assert rig.device.load.running == 1
+        assert rig.device.occupancy.running == 1
         await rig.is_usable()
         assert rig.tally.outcomes["cancelled"] == 1
 

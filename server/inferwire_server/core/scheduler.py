@@ -15,10 +15,11 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Group
 from inferwire_server.core.bindings import Binding, Bindings
 from inferwire_server.core.deadlines import Deadlines
-from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop, Unbound
+from inferwire_server.core.effects import Drained, Effect, End, Start, Stop, Unbound
 from inferwire_server.core.fairness import FairShares
 from inferwire_server.core.job import Job, JobState, Outcome, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.stacks import executions
 from inferwire_server.errors import ServingError, bug
 
@@ -58,9 +59,9 @@ class Scheduler:
         return self._limit
 
     @property
-    def load(self) -> Load:
+    def occupancy(self) -> Occupancy:
         """How busy the device is."""
-        return Load(self._running, self.limit, self._queued)
+        return Occupancy(self._running, self.limit, self._queued)
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -88,10 +89,10 @@ class Scheduler:
             ends += [lane.held_until(group) for lane in lanes for group in lane.queues]
         return min((end for end in ends if end is not None), default=None)
 
-    def load_of(self, model: ModelKey) -> Load:
+    def occupancy_of(self, model: ModelKey) -> Occupancy:
         """How busy one model is."""
         lane = self._lane(model)
-        return Load(len(lane.running), lane.slots, lane.queued, 0 if lane.bindings is None else len(lane.bindings))
+        return Occupancy(len(lane.running), lane.slots, lane.queued, 0 if lane.bindings is None else len(lane.bindings))
 
     def add_model(self, model: ModelKey, slots: int, terms: Terms = DEFAULT_TERMS) -> None:
         """Take jobs for a model with this many slots."""
@@ -238,8 +239,10 @@ class Scheduler:
         return effects
 
     def __repr__(self) -> str:
-        load = self.load
-        return f"<Scheduler {load.running}/{load.slots} slots busy, {load.queued}/{self._capacity} queued>"
+        occupancy = self.occupancy
+        return (
+            f"<Scheduler {occupancy.running}/{occupancy.slots} slots busy, {occupancy.queued}/{self._capacity} queued>"
+        )
 
     def _cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane = self._lanes.get(job.model)

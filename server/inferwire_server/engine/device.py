@@ -13,9 +13,10 @@ import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.bindings import Binding
-from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop, Unbound
+from inferwire_server.core.effects import Drained, Effect, End, Start, Stop, Unbound
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.tally import Tally, TallyOf
 from inferwire_server.engine.backend import Slot
@@ -70,16 +71,16 @@ class Device:
         self._is_applying = False
 
     def __repr__(self) -> str:
-        load = self.load
+        occupancy = self.occupancy
         return (
-            f"<Device {self.name}: {load.running}/{load.slots} slots busy, "
-            f"{load.queued}/{self._scheduler.capacity} queued>"
+            f"<Device {self.name}: {occupancy.running}/{occupancy.slots} slots busy, "
+            f"{occupancy.queued}/{self._scheduler.capacity} queued>"
         )
 
     @property
-    def load(self) -> Load:
+    def occupancy(self) -> Occupancy:
         """How busy the device is."""
-        return self._scheduler.load
+        return self._scheduler.occupancy
 
     @property
     def queue_capacity(self) -> int:
@@ -96,9 +97,9 @@ class Device:
         placed = self._placed.get(model)
         return self._tally_of(self.name, model) if placed is None else placed.tally
 
-    def load_of(self, model: ModelKey) -> Load:
+    def occupancy_of(self, model: ModelKey) -> Occupancy:
         """How busy one of its models is."""
-        return self._scheduler.load_of(model)
+        return self._scheduler.occupancy_of(model)
 
     def add_model(self, model: ModelKey, slots: ModelSlots, terms: Terms = DEFAULT_TERMS) -> None:
         """Take jobs for a model."""
