@@ -122,24 +122,29 @@ def fail(_: Sequence[Tensor], error: BaseException) -> tuple[Tensor, ...]:
     raise error
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "message"),
-    [
-        (ServingError(Code.INFERENCE_FAILED, "no"), Code.INFERENCE_FAILED, "no"),
-        (KeyError("k"), Code.INTERNAL, "the slot raised KeyError: 'k'"),
-        (SystemExit(3), Code.INTERNAL, "the slot raised SystemExit: 3"),
-    ],
-)
-async def test_a_slot_that_raises_fails_its_job_and_is_used_again(
-    error: BaseException, code: Code, message: str
-) -> None:
+async def test_a_slot_that_raises_fails_its_job_and_is_used_again() -> None:
     async with a_rig(is_open=True) as rig:
-        rig.model.compute = partial(fail, error=error)
+        rig.model.compute = partial(fail, error=ServingError(Code.INFERENCE_FAILED, "no"))
         job, end = rig.submit()
         await end
         assert job.state is JobState.FAILED
         assert job.error is not None
-        assert (job.error.code, job.error.message) == (code, message)
+        assert (job.error.code, job.error.message) == (Code.INFERENCE_FAILED, "no")
+        rig.model.compute = lambda inputs: tuple(inputs)
+
+
+@pytest.mark.parametrize("error", [KeyError("k"), SystemExit(3)])
+async def test_a_bug_in_a_slot_is_logged_under_the_id_that_its_caller_is_told(error: BaseException) -> None:
+    async with a_rig(is_open=True) as rig:
+        rig.model.compute = partial(fail, error=error)
+        with capture_logs() as logs:
+            job, end = rig.submit()
+            await end
+        assert job.error is not None
+        assert job.error.code is Code.INTERNAL
+        (entry,) = logs
+        assert (entry["event"], entry["model"], entry["exc_info"]) == ("bug in a slot", "m", error)
+        assert job.error.message == f"a bug in the server; its log has more under id {entry['id']}"
         rig.model.compute = lambda inputs: tuple(inputs)
 
 
