@@ -10,11 +10,13 @@ from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
+from tests.engine.conftest import no_new_threads
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.bindings import Binding, BindingTerms
 from inferwire_server.core.job import Job, JobState, Timings, Work
-from inferwire_server.core.lane import ModelKey
+from inferwire_server.core.lane import ModelKey, Terms
 from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.tally import Runs, Tally, TallyOf
@@ -146,6 +148,47 @@ async def test_a_bug_in_a_slot_is_logged_under_the_id_that_its_caller_is_told(er
         assert (entry["event"], entry["model"], entry["exc_info"]) == ("bug in a slot", "m", error)
         assert job.error.message == f"a bug in the server; its log has more under id {entry['id']}"
         rig.model.compute = lambda inputs: tuple(inputs)
+
+
+NO_THREAD = "no thread could be started for the inference: can't start new thread"
+
+
+async def test_a_job_that_no_thread_can_run_fails_with_why_and_its_slot_is_used_again() -> None:
+    async with a_rig(is_open=True) as rig:
+        with no_new_threads(), capture_logs() as logs:
+            job, end = rig.submit()
+            assert not end.done()
+            await end
+        assert job.error is not None
+        assert (job.error.code, job.error.message) == (Code.INTERNAL, NO_THREAD)
+        assert [(entry["event"], entry["device"]) for entry in logs] == [("an inference has no thread", "CPU")]
+        assert rig.tally.outcomes == {"failed": 1}
+        assert rig.tally.runs == {}
+
+
+async def test_jobs_that_no_thread_can_run_do_not_keep_those_behind_them() -> None:
+    async with a_rig(slots=2, is_open=True) as rig:
+        assert rig.device.suspend("m")
+        jobs = [rig.submit() for _ in range(3)]
+        with no_new_threads(), capture_logs():
+            rig.device.resume("m", ModelSlots.of(rig.model, 2))
+            for job, end in jobs:
+                await end
+                assert job.state is JobState.FAILED
+
+
+async def test_a_binding_ends_where_no_thread_can_let_its_states_go() -> None:
+    async with a_rig() as rig:
+        rig.device.add_model("bound", ModelSlots.of(rig.model, 1), Terms(binding=BindingTerms()))
+        ended: list[Binding] = []
+        binding = rig.device.bind("bound", ended.append)
+        end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        with no_new_threads(), capture_logs():
+            rig.device.submit(Job("bound", WORK, 0.0, on_end=end.set_result, binding=binding))
+            assert (await end).state is JobState.FAILED
+            rig.device.release(binding)
+        assert ended == [binding]
+        await rig.device.remove_model("bound", GONE)
 
 
 async def test_a_queued_job_is_cancelled_at_once() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -24,7 +25,7 @@ from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
 from inferwire_server.engine.placed_model import PlacedModel
 from inferwire_server.engine.quick_slot import Place
 from inferwire_server.engine.slot_runs import SlotRun
-from inferwire_server.engine.slot_threads import SlotThreads
+from inferwire_server.engine.slot_threads import NoThread, SlotThreads
 from inferwire_server.errors import ServingError
 
 T = TypeVar("T")
@@ -245,7 +246,9 @@ class Device:
                 free()
                 self._loop.call_soon_threadsafe(self._threads.done)
 
-            self._threads.run(work)
+            # Where there is not a single thread, no job has run in it, and it holds nothing.
+            with suppress(NoThread):
+                self._threads.run(work)
         _tell(binding.on_end, binding)
 
     def _start(self, start: Start, *, at_once: bool = False) -> None:
@@ -258,12 +261,23 @@ class Device:
         running = _Running(model, number, slot, place, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running
         if place is not Place.LOOP:
-            self._threads.run(partial(self._run_on_thread, running))
+            self._hand_over(running)
         elif at_once:
             self._go_on(running, running.run.steps())
         else:
             # Whoever submits hears of no end before the job is theirs.
             self._loop.call_soon(self._go_on, running, running.run.steps())
+
+    def _hand_over(self, running: _Running) -> None:
+        """Have a thread run it. Where there is none its jobs fail, and its slot is free again."""
+        try:
+            self._threads.run(partial(self._run_on_thread, running))
+        except NoThread as error:
+            log.error("an inference has no thread", device=self.name, model=str(running.model), reason=str(error))
+            reason = f"no thread could be started for the inference: {error}"
+            running.run.fail(ServingError(Code.INTERNAL, reason))
+            # Whoever submits hears of no end before the job is theirs.
+            self._loop.call_soon(self._report, running)
 
     def _run_on_thread(self, running: _Running) -> None:
         running.run()

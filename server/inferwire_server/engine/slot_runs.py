@@ -60,6 +60,10 @@ class SlotRun:
             outcomes[index] = yield from self._run_apart(index)
         self.outcomes = outcomes
 
+    def fail(self, error: ServingError) -> None:
+        """Give each job this outcome in place of a run."""
+        self.outcomes = [error] * len(self._jobs)
+
     @property
     def given(self) -> list[Work]:
         """The work that its outcomes have the outputs of; looking at states is none."""
