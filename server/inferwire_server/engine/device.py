@@ -301,8 +301,7 @@ class Device:
         del self._running[model, number]
         placed = self._placed[model]
         placed.slots.release(running.place)
-        if given := run.given:
-            placed.count_run(given, now - running.began_at)
+        placed.count_run(run, now - running.began_at)
         self._apply(self._scheduler.report(model, number, run.outcomes, now))
         self._arm_timer()
 

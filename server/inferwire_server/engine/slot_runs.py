@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 from inferwire_proto.errors import Code
 from inferwire_server.bugs import logged_bug
 from inferwire_server.core.batching import join, rows_of, split
-from inferwire_server.core.job import Finish, Finishes, Job, Outcome, Result, Work
+from inferwire_server.core.job import Apart, Finish, Finishes, Job, Outcome, Result, Work
 from inferwire_server.core.stacks import DROPPED, executions, together
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
@@ -28,7 +28,10 @@ class SlotRun:
 
     Attributes:
         outcomes: What each job gave, once all steps are done.
+        fell_apart: Whether what was to be one inference failed as one, and each execution ran alone.
     """
+
+    fell_apart = False
 
     def __init__(self, slot: Slot, jobs: tuple[Job, ...]) -> None:
         self.outcomes: Sequence[Outcome] = ()
@@ -55,6 +58,7 @@ class SlotRun:
                 results = dict(zip(wanted, found, strict=True))
                 self.outcomes = [results.get(index, job.error or ()) for index, job in enumerate(self._jobs)]
                 return
+            self.fell_apart = True
         outcomes: list[Outcome] = [()] * len(self._jobs)
         for index in range(len(self._jobs)):
             outcomes[index] = yield from self._run_apart(index)
@@ -67,8 +71,15 @@ class SlotRun:
     @property
     def given(self) -> list[Work]:
         """The work that its outcomes have the outputs of; looking at states is none."""
-        pairs = zip(self._works, self.outcomes, strict=True)
-        return [work for work, outcome in pairs if work.states is None and not isinstance(outcome, ServingError)]
+        given: list[Work] = []
+        for work, outcome in zip(self._works, self.outcomes, strict=True):
+            if isinstance(outcome, tuple):
+                if work.states is None:
+                    given.append(work)
+            elif isinstance(outcome, Apart):
+                pairs = zip(executions(work), outcome.results, strict=True)
+                given += [execution for execution, result in pairs if isinstance(result, tuple)]
+        return given
 
     def _run_apart(self, index: int) -> Generator[None, None, Outcome]:
         """Run each execution of a job alone."""
