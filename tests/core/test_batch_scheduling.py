@@ -150,6 +150,23 @@ def test_few_rows_wait_for_more_while_another_run_is_under_way_and_no_longer_tha
     assert scheduler.next_wake is None
 
 
+def test_waiting_is_counted_from_the_oldest_however_urgent_those_are_that_come_later() -> None:
+    scheduler = a_scheduler(Batching(8, 1.0), slots=2)
+    running, old, urgent = a_job(), a_job(), a_job(now=0.75, priority=1)
+    submitted(scheduler, running, old)
+    assert scheduler.submit(urgent, 0.75) == []
+    assert scheduler.next_wake == 1.0
+    assert batches(scheduler.wake(1.0)) == [(urgent, old)]
+
+
+@pytest.mark.parametrize("deadline", [0.5, 1.0])
+def test_nobody_waits_for_company_past_a_deadline(deadline: float) -> None:
+    scheduler = a_scheduler(Batching(8, 1.0), slots=2)
+    running, waiting, hurried = a_job(), a_job(deadline=1.5), a_job(now=0.25, deadline=deadline)
+    assert batches(submitted(scheduler, running, waiting)) == [(running,)]
+    assert batches(scheduler.submit(hurried, 0.25)) == [(waiting, hurried)]
+
+
 def test_waiting_ends_with_the_run_it_relied_on() -> None:
     scheduler = a_scheduler(Batching(4, 1000.0), slots=2)
     running, waiting = a_job(), a_job()
@@ -322,7 +339,9 @@ class BatchMachine(RuleBasedStateMachine):
             if alike[0] is not first:
                 continue
             is_filled = sum(self.shape(job)[0] for job in alike) >= self.MAX_ROWS
-            if self.running and not is_filled and self.now < first.submitted_at + self.DELAY:
+            until = min(job.submitted_at for job in alike) + self.DELAY
+            is_late = any(job.deadline is not None and job.deadline <= until for job in alike)
+            if self.running and not is_filled and not is_late and self.now < until:
                 continue
             batch: list[Job] = []
             for job in alike:

@@ -157,12 +157,18 @@ class Lane:
         return tuple(jobs)
 
     def held_until(self, group: Group | None) -> float | None:
-        """Say how long a group may wait for more rows; None where it is to run as soon as it can."""
+        """Say how long a group may wait for more rows; None where it is to run as soon as it can.
+
+        The delay is that of its oldest job, however urgent the others are. Who would expire by then gains nothing.
+        """
         batching = self.terms.batching
         if group is None or batching is None or not batching.max_delay_s or not self.running:
             return None
         queue = self.queues[group]
-        return None if batching.is_worth_a_run(queue.rows) else queue.first.submitted_at + batching.max_delay_s
+        if batching.is_worth_a_run(queue.rows):
+            return None
+        until, deadline = queue.oldest.submitted_at + batching.max_delay_s, queue.first_deadline
+        return None if deadline is not None and deadline <= until else until
 
     def group_of(self, work: Work, binding: Binding | None = None) -> Group | None:
         """Say which jobs a job waits with."""
