@@ -167,6 +167,18 @@ def test_nobody_waits_for_company_past_a_deadline(deadline: float) -> None:
     assert batches(scheduler.submit(hurried, 0.25)) == [(waiting, hurried)]
 
 
+def test_those_that_wait_for_company_beside_an_idle_slot_fill_the_queue_as_all_others_do() -> None:
+    scheduler = a_scheduler(Batching(4, 1000.0), slots=3, capacity=2)
+    running, one, other = a_job(), a_job(), a_job()
+    submitted(scheduler, running, one, other)
+    assert scheduler.occupancy == Occupancy(1, 3, 2)
+    with pytest.raises(ServingError, match="2 jobs are waiting, at most 2 may"):
+        scheduler.submit(a_job(width=2), 0.0)
+    large, filling = a_job(rows=5), a_job(rows=2)
+    assert batches(scheduler.submit(large, 0.0)) == [(large,)]
+    assert batches(scheduler.submit(filling, 0.0)) == [(one, other, filling)]
+
+
 def test_waiting_ends_with_the_run_it_relied_on() -> None:
     scheduler = a_scheduler(Batching(4, 1000.0), slots=2)
     running, waiting = a_job(), a_job()
@@ -312,6 +324,7 @@ def test_a_stack_that_ran_one_by_one_ends_with_what_each_gave() -> None:
 class BatchMachine(RuleBasedStateMachine):
     """Any sequence of calls, compared with a list of what waits and plain rules over it."""
 
+    CAPACITY = 100
     SLOTS = 2
     MAX_ROWS = 4
     DELAY = 2.0
@@ -319,7 +332,7 @@ class BatchMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.scheduler = a_scheduler(Batching(self.MAX_ROWS, self.DELAY), self.SLOTS)
+        self.scheduler = a_scheduler(Batching(self.MAX_ROWS, self.DELAY), self.SLOTS, self.CAPACITY)
         self.waiting: list[Job] = []
         self.running: dict[int, tuple[Job, ...]] = {}
         self.ended: list[Job] = []
@@ -351,6 +364,14 @@ class BatchMachine(RuleBasedStateMachine):
             return tuple(batch)
         return None
 
+    def is_welcome(self, job: Job) -> bool:
+        """Say by plain search whether a job finds room, or need not wait."""
+        if len(self.waiting) < self.CAPACITY:
+            return True
+        rows, width = self.shape(job)
+        alike = sum(self.shape(other)[0] for other in self.waiting if self.shape(other)[1] == width)
+        return len(self.running) < self.SLOTS and (rows > self.MAX_ROWS or alike + rows >= self.MAX_ROWS)
+
     def follow(self, effects: list[Effect]) -> None:
         """Check every start against the search, and every end against what was there."""
         for effect in effects:
@@ -373,9 +394,16 @@ class BatchMachine(RuleBasedStateMachine):
     )
     def submit(self, rows: int, width: int, priority: int, patience: int | None) -> None:
         job = a_job(rows, width, self.now, priority, None if patience is None else self.now + patience)
+        is_welcome = self.is_welcome(job)
+        try:
+            effects = self.scheduler.submit(job, self.now)
+        except ServingError:
+            assert not is_welcome
+            return
+        assert is_welcome
         self.submitted += 1
         self.waiting.append(job)
-        self.follow(self.scheduler.submit(job, self.now))
+        self.follow(effects)
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
@@ -426,4 +454,11 @@ class BatchMachine(RuleBasedStateMachine):
             assert not self.waiting
 
 
+class FullBatchMachine(BatchMachine):
+    """The same where few may wait."""
+
+    CAPACITY = 2
+
+
 TestBatchMachine = BatchMachine.TestCase
+TestFullBatchMachine = FullBatchMachine.TestCase

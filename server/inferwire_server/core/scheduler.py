@@ -292,7 +292,7 @@ class Scheduler:
         """Whether work fits in the queue, or need not wait, or is within the model's own part of a full one."""
         if self._queued + work.executions <= self._capacity:
             return True
-        if self._running < self._limit and lane.has_idle_slot(lane.group_of(work, binding)):
+        if self._running < self._limit and lane.need_not_wait(work, binding):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
         part = max(1, int(self._capacity * lane.share.weight / weights))
