@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from weakref import WeakSet
 
 import pytest
 from hypothesis import strategies as st
@@ -187,6 +188,24 @@ def test_a_job_that_expires_while_running_is_stopped() -> None:
     scheduler.submit(job, 0.0)
     assert scheduler.expire(5.0) == [End(job), Stop("a", 0)]
     assert job.state is JobState.EXPIRED
+
+
+def test_jobs_that_have_ended_are_not_kept_until_their_deadline() -> None:
+    scheduler = a_scheduler(limit=2, slow=1, a=1)
+    scheduler.submit(make_job("slow", deadline=60.0), 0.0)
+    kept = WeakSet[Job]()
+    for _ in range(50):
+        finished, withdrawn, stopped = jobs = [make_job("a", deadline=300.0) for _ in range(3)]
+        kept.update(jobs)
+        scheduler.submit(finished, 0.0)
+        scheduler.submit(withdrawn, 0.0)
+        scheduler.cancel(withdrawn, CANCELLED, 0.0)
+        scheduler.report("a", 0, DONE, 0.0)
+        scheduler.submit(stopped, 0.0)
+        scheduler.cancel(stopped, CANCELLED, 0.0)
+        scheduler.report("a", 0, DONE, 0.0)
+    assert len(kept) <= 12
+    assert scheduler.next_deadline == 60.0
 
 
 def test_a_failed_inference_fails_its_job_and_frees_its_slot() -> None:

@@ -230,7 +230,7 @@ class Scheduler:
         effects: list[Effect] = []
         for job, outcome in zip(run.jobs, outcomes, strict=True):
             if not job.state.is_terminal:
-                effects.append(_close(job, outcome, now))
+                effects.append(self._end(job, outcome, now))
             if lane.bindings is not None:
                 effects += _end_bound(lane.bindings, job, now)
         if lane.is_draining:
@@ -251,10 +251,10 @@ class Scheduler:
         if job.state is JobState.QUEUED:
             return [*self._end_queued(lane, job, error, now), *self._drop_if_drained(lane)]
         slot, run = next((slot, run) for slot, run in lane.running.items() if job in run.jobs)
-        job.end(error, now)
+        end = self._end(job, error, now)
         # The others of its run go on: it is stopped when nobody waits for it any more.
         is_wanted = any(not other.state.is_terminal for other in run.jobs)
-        return [End(job)] if is_wanted else [End(job), Stop(lane.model, slot)]
+        return [end] if is_wanted else [end, Stop(lane.model, slot)]
 
     def _dispatch(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -305,8 +305,18 @@ class Scheduler:
     def _end_queued(self, lane: Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane.remove(job)
         self._queued -= job.count
-        job.end(error, now)
-        return [End(job)] if lane.bindings is None else [End(job), *_end_bound(lane.bindings, job, now)]
+        end = self._end(job, error, now)
+        return [end] if lane.bindings is None else [end, *_end_bound(lane.bindings, job, now)]
+
+    def _end(self, job: Job, outcome: Outcome, now: float) -> End:
+        """Record how a job has ended: the one place where any does."""
+        if isinstance(outcome, ServingError):
+            job.end(outcome, now)
+        else:
+            job.finish(outcome, now)
+        if job.deadline is not None:
+            self._deadlines.ended()
+        return End(job)
 
     def _drop_if_drained(self, lane: Lane) -> list[Effect]:
         if not lane.is_draining or lane.running or lane.queues:
@@ -334,14 +344,6 @@ class Scheduler:
         if lane is None:
             raise bug(f"model {model} is not known to the scheduler")
         return lane
-
-
-def _close(job: Job, outcome: Outcome, now: float) -> End:
-    if isinstance(outcome, ServingError):
-        job.end(outcome, now)
-    else:
-        job.finish(outcome, now)
-    return End(job)
 
 
 def _end_bound(bindings: Bindings, job: Job, now: float) -> list[Effect]:
