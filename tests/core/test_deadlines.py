@@ -35,7 +35,7 @@ def test_jobs_that_have_ended_are_not_kept_for_one_that_expires_before_them() ->
         deadlines.ended()
     assert repr(deadlines) == "<Deadlines: 1 jobs>"
     assert len(deadlines) <= 10
-    assert deadlines.pop_due(60.0) is slow
+    assert deadlines.pop_due(60.0) == (slow, 60.0)
 
 
 class DeadlinesMachine(RuleBasedStateMachine):
@@ -62,8 +62,8 @@ class DeadlinesMachine(RuleBasedStateMachine):
     @rule(now=st.integers(0, 9))
     def expire(self, now: int) -> None:
         due = sorted((entry for entry in self.open if entry[0] <= now), key=lambda entry: entry[0])
-        for _, job in due:
-            assert self.deadlines.pop_due(now) is job
+        for deadline, job in due:
+            assert self.deadlines.pop_due(now) == (job, deadline)
             self._end(job)
         assert self.deadlines.pop_due(now) is None
         self.open = [entry for entry in self.open if entry[0] > now]

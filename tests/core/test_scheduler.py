@@ -39,7 +39,7 @@ def ended(effects: Iterable[Effect]) -> list[Job]:
 
 
 def a_scheduler(capacity: int = 8, limit: int | None = None, **slots: int) -> Scheduler:
-    scheduler = Scheduler(capacity, limit)
+    scheduler = Scheduler(capacity, limit, "CPU")
     for model, count in slots.items():
         scheduler.add_model(model, count)
     return scheduler
@@ -101,10 +101,12 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     scheduler.submit(make_job("a"), 0.0)
     scheduler.submit(make_job("a"), 0.0)
     refused = make_job("a")
-    with pytest.raises(ServingError, match="1 jobs are waiting, at most 1 may") as caught:
+    with pytest.raises(ServingError) as caught:
         scheduler.submit(refused, 0.0)
-    assert caught.value.code is Code.QUEUE_FULL
-    assert caught.value.retry_after_s is not None
+    assert (caught.value.code, caught.value.retry_after_s) == (Code.QUEUE_FULL, 1.0)
+    assert caught.value.message == (
+        "CPU's queue is full: 1 jobs are waiting, at most 1 may (--queue-capacity); try again in 1 s"
+    )
     assert refused.state is JobState.QUEUED
     assert scheduler.occupancy == Occupancy(running=1, slots=1, queued=1)
 
@@ -162,14 +164,14 @@ def test_cancelling_twice_changes_nothing() -> None:
 def test_a_job_that_expires_in_the_queue_never_runs() -> None:
     scheduler = a_scheduler(a=1)
     scheduler.submit(make_job("a"), 0.0)
-    job = make_job("a", deadline=5.0)
-    scheduler.submit(job, 0.0)
+    job = make_job("a", now=2.5, deadline=5.0)
+    scheduler.submit(job, 2.5)
     assert scheduler.next_deadline == 5.0
     assert scheduler.expire(4.9) == []
     assert scheduler.expire(5.0) == [End(job)]
     assert job.state is JobState.EXPIRED
     assert job.error is not None
-    assert job.error.message == "the deadline passed while the job was queued"
+    assert job.error.message == "the time limit of 2.5 s passed while the job was queued on CPU"
     assert scheduler.next_deadline is None
 
 
@@ -188,6 +190,8 @@ def test_a_job_that_expires_while_running_is_stopped() -> None:
     scheduler.submit(job, 0.0)
     assert scheduler.expire(5.0) == [End(job), Stop("a", 0)]
     assert job.state is JobState.EXPIRED
+    assert job.error is not None
+    assert job.error.message == "the time limit of 5 s passed while the job was running on CPU"
 
 
 def test_jobs_that_have_ended_are_not_kept_until_their_deadline() -> None:

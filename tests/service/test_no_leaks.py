@@ -102,7 +102,7 @@ async def test_refused_and_cancelled_jobs_are_counted_as_such(serving: Serving) 
         model.gate.close()
         jobs = [inference.start(an_inference({})) for _ in range(3)]
         for _ in range(4):
-            with pytest.raises(ServingError, match="the device's queue is full"):
+            with pytest.raises(ServingError, match="CPU's queue is full"):
                 inference.start(an_inference({}))
         inference.cancel_named(jobs[0])
         inference.cancel_named(jobs[2])

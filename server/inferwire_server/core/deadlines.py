@@ -45,7 +45,7 @@ class Deadlines:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now: float) -> Job | None:
-        """Take the next job whose deadline has passed, if there is one."""
+    def pop_due(self, now: float) -> tuple[Job, float] | None:
+        """Take the next job whose deadline has passed, and the deadline, if there is one."""
         due = self.next
-        return None if due is None or due > now else heappop(self._heap)[2]
+        return None if due is None or due > now else (heappop(self._heap)[2], due)

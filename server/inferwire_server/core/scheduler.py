@@ -23,6 +23,9 @@ from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.stacks import executions
 from inferwire_server.errors import ServingError, bug
 
+RETRY_AFTER_S = 1.0
+"""When whoever finds the queue full is to try again."""
+
 
 class Scheduler:
     """One device's bounded queue over the slots of its models.
@@ -32,11 +35,13 @@ class Scheduler:
     A model whose waiting jobs are fewer than its weight's part of the capacity is admitted even
     where others have filled the queue, so that one flood does not shut the others out.
     `limit` bounds how many inferences run at once; None takes the largest number of slots any of
-    the models has, since each of them alone would fill the device.
+    the models has, since each of them alone would fill the device. `device` is what callers are
+    told that it is called.
     """
 
-    def __init__(self, capacity: int, limit: int | None = None) -> None:
+    def __init__(self, capacity: int, limit: int | None = None, device: str = "the device") -> None:
         self._capacity = capacity
+        self._device = device
         self._asked_limit = limit
         self._lanes: dict[ModelKey, Lane] = {}
         self._shares = FairShares()
@@ -175,9 +180,9 @@ class Scheduler:
         if not self._has_room(lane, job.work, job.binding):
             raise ServingError(
                 Code.QUEUE_FULL,
-                f"the device's queue is full: {self._queued} jobs are waiting, at most {self._capacity} may"
-                " (--queue-capacity)",
-                retry_after_s=1.0,
+                f"{self._device}'s queue is full: {self._queued} jobs are waiting, at most {self._capacity} may"
+                f" (--queue-capacity); try again in {RETRY_AFTER_S:g} s",
+                retry_after_s=RETRY_AFTER_S,
             )
         if not lane.queues:
             self._shares.wake(lane.share)
@@ -204,9 +209,11 @@ class Scheduler:
     def expire(self, now: float) -> list[Effect]:
         """End every job whose deadline has passed."""
         effects: list[Effect] = []
-        while (job := self._deadlines.pop_due(now)) is not None:
-            error = ServingError(Code.DEADLINE_EXCEEDED, f"the deadline passed while the job was {job.state.value}")
-            effects += self._cancel(job, error, now)
+        while (due := self._deadlines.pop_due(now)) is not None:
+            job, deadline = due
+            limit_s, doing = deadline - job.submitted_at, f"{job.state.value} on {self._device}"
+            reason = f"the time limit of {limit_s:g} s passed while the job was {doing}"
+            effects += self._cancel(job, ServingError(Code.DEADLINE_EXCEEDED, reason), now)
         return effects
 
     def wake(self, now: float) -> list[Effect]:
