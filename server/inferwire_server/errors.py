@@ -20,6 +20,12 @@ class ServingError(Exception):
         self.message = message
         self.retry_after_s = retry_after_s
 
+    def copy(self) -> ServingError:
+        """Give the same to raise: one that is raised keeps the frames that it went through, and what is in them."""
+        twin = ServingError(self.code, self.message, retry_after_s=self.retry_after_s)
+        twin.is_of_job = self.is_of_job
+        return twin
+
     def __repr__(self) -> str:
         return f"<ServingError {self.code.name}: {self.message}>"
 

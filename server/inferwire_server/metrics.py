@@ -14,8 +14,8 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from inferwire_server.core.effects import Load
 from inferwire_server.core.lane import ModelKey
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.tally import OUTCOMES, Histogram, Tally
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.models import Model
@@ -51,7 +51,7 @@ class Metrics:
 
     def watch(self, devices: Callable[[], Iterable[Device]]) -> None:
         """Read the load of these devices at every scrape."""
-        self._registry.register(_Loads(devices))
+        self._registry.register(_Occupancies(devices))
 
     def watch_refusals(self, counts: Callable[[], Mapping[tuple[str, str], int]]) -> None:
         """Read at every scrape how many requests were answered with an error of no job, by face and code."""
@@ -95,7 +95,7 @@ class _Tallies:
             yield family
 
 
-class _Loads:
+class _Occupancies:
     """Collects how busy devices and models are at the moment of the scrape."""
 
     def __init__(self, devices: Callable[[], Iterable[Device]]) -> None:
@@ -110,11 +110,11 @@ class _Loads:
         capacity = GaugeMetricFamily("inferwire_queue_capacity", "Jobs that may wait.", labels=("device",))
         for device in self._devices():
             capacity.add_metric((device.name,), device.queue_capacity)
-            for labels, load in _loads(device).items():
-                queued.add_metric(labels, load.queued)
-                busy.add_metric(labels, load.running)
-                slots.add_metric(labels, load.slots)
-                bound.add_metric(labels, load.bound)
+            for labels, occupancy in _by_labels(device).items():
+                queued.add_metric(labels, occupancy.queued)
+                busy.add_metric(labels, occupancy.running)
+                slots.add_metric(labels, occupancy.slots)
+                bound.add_metric(labels, occupancy.bound)
         yield from (queued, busy, slots, bound, capacity)
 
 
@@ -140,19 +140,19 @@ def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     return list(zip(bounds, accumulate(histogram.counts), strict=True))
 
 
-def _loads(device: Device) -> dict[tuple[str, str, str], Load]:
+def _by_labels(device: Device) -> dict[tuple[str, str, str], Occupancy]:
     """Add up the models of one name and version: there are two while a reload lets the old one finish."""
-    loads: dict[tuple[str, str, str], Load] = {}
+    found: dict[tuple[str, str, str], Occupancy] = {}
     for model in device.models:
-        load, labels = device.load_of(model), (*_model_labels(model), device.name)
-        known = loads.get(labels, Load(0, 0, 0))
-        loads[labels] = Load(
-            known.running + load.running,
-            known.slots + load.slots,
-            known.queued + load.queued,
-            known.bound + load.bound,
+        occupancy, labels = device.occupancy_of(model), (*_model_labels(model), device.name)
+        known = found.get(labels, Occupancy(0, 0, 0))
+        found[labels] = Occupancy(
+            known.running + occupancy.running,
+            known.slots + occupancy.slots,
+            known.queued + occupancy.queued,
+            known.bound + occupancy.bound,
         )
-    return loads
+    return found
 
 
 def _model_labels(model: ModelKey) -> tuple[str, str]:

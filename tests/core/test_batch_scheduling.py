@@ -11,9 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
-from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop
+from inferwire_server.core.effects import Drained, Effect, End, Start, Stop
 from inferwire_server.core.job import Apart, Job, JobState, Outcome, Work
 from inferwire_server.core.lane import LONGEST_TURN_S, Terms
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
@@ -65,7 +66,7 @@ def test_what_piled_up_while_the_slots_were_busy_runs_together() -> None:
     first, *rest = [a_job() for _ in range(4)]
     assert batches(submitted(scheduler, first, *rest)) == [(first,)]
     assert batches(scheduler.report("m", 0, outcomes(1), 1.0)) == [tuple(rest)]
-    assert scheduler.load == Load(1, 1, 0)
+    assert scheduler.occupancy == Occupancy(1, 1, 0)
     assert [job.started_at for job in rest] == [1.0] * 3
 
 
@@ -149,6 +150,35 @@ def test_few_rows_wait_for_more_while_another_run_is_under_way_and_no_longer_tha
     assert scheduler.next_wake is None
 
 
+def test_waiting_is_counted_from_the_oldest_however_urgent_those_are_that_come_later() -> None:
+    scheduler = a_scheduler(Batching(8, 1.0), slots=2)
+    running, old, urgent = a_job(), a_job(), a_job(now=0.75, priority=1)
+    submitted(scheduler, running, old)
+    assert scheduler.submit(urgent, 0.75) == []
+    assert scheduler.next_wake == 1.0
+    assert batches(scheduler.wake(1.0)) == [(urgent, old)]
+
+
+@pytest.mark.parametrize("deadline", [0.5, 1.0])
+def test_nobody_waits_for_company_past_a_deadline(deadline: float) -> None:
+    scheduler = a_scheduler(Batching(8, 1.0), slots=2)
+    running, waiting, hurried = a_job(), a_job(deadline=1.5), a_job(now=0.25, deadline=deadline)
+    assert batches(submitted(scheduler, running, waiting)) == [(running,)]
+    assert batches(scheduler.submit(hurried, 0.25)) == [(waiting, hurried)]
+
+
+def test_those_that_wait_for_company_beside_an_idle_slot_fill_the_queue_as_all_others_do() -> None:
+    scheduler = a_scheduler(Batching(4, 1000.0), slots=3, capacity=2)
+    running, one, other = a_job(), a_job(), a_job()
+    submitted(scheduler, running, one, other)
+    assert scheduler.occupancy == Occupancy(1, 3, 2)
+    with pytest.raises(ServingError, match="2 jobs are waiting, at most 2 may"):
+        scheduler.submit(a_job(width=2), 0.0)
+    large, filling = a_job(rows=5), a_job(rows=2)
+    assert batches(scheduler.submit(large, 0.0)) == [(large,)]
+    assert batches(scheduler.submit(filling, 0.0)) == [(one, other, filling)]
+
+
 def test_waiting_ends_with_the_run_it_relied_on() -> None:
     scheduler = a_scheduler(Batching(4, 1000.0), slots=2)
     running, waiting = a_job(), a_job()
@@ -191,9 +221,9 @@ def test_a_stack_waits_as_so_many_executions_and_runs_with_what_waits_beside_it(
     scheduler = a_scheduler(Batching(8))
     running, one, stack, large = a_job(), a_job(), a_stack(4), a_stack(4)
     submitted(scheduler, running, one, stack, large)
-    assert scheduler.load == scheduler.load_of("m") == Load(1, 1, 9)
+    assert scheduler.occupancy == scheduler.occupancy_of("m") == Occupancy(1, 1, 9)
     assert batches(scheduler.report("m", 0, outcomes(1), 1.0)) == [(one, stack)]
-    assert scheduler.load == Load(1, 1, 4)
+    assert scheduler.occupancy == Occupancy(1, 1, 4)
 
 
 def counts(works: Sequence[Work]) -> list[int]:
@@ -208,7 +238,7 @@ def test_a_stack_takes_as_much_room_as_its_executions() -> None:
     assert counts(scheduler.stacks("m", a_stack(5).work)) == [1] * 5
     assert counts(scheduler.stacks("m", a_stack(4).work)) == [4]
     submitted(scheduler, a_stack(4))
-    assert scheduler.load.queued == 6
+    assert scheduler.occupancy.queued == 6
 
 
 def test_a_stack_finds_room_in_a_full_queue_where_it_need_not_wait_or_is_its_model_s_part() -> None:
@@ -216,7 +246,7 @@ def test_a_stack_finds_room_in_a_full_queue_where_it_need_not_wait_or_is_its_mod
     for model in ("full", "m", "third"):
         scheduler.add_model(model, 1, Terms(batching=Batching(8)))
     submitted(scheduler, *(Job("full", Work((), ()), 0.0) for _ in range(5)))
-    assert scheduler.load == Load(1, 2, 4)
+    assert scheduler.occupancy == Occupancy(1, 2, 4)
     assert counts(scheduler.stacks("m", a_stack(8).work)) == [8]
     assert counts(scheduler.stacks("m", a_stack(9).work)) == [1] * 9
     submitted(scheduler, a_stack(8), a_job())
@@ -264,9 +294,9 @@ def test_a_stack_whose_executions_are_dropped_one_by_one_ends_with_the_last() ->
     running, waiting = a_stack(2), a_stack(3)
     submitted(scheduler, running, waiting)
     assert [scheduler.drop(waiting, position, CANCELLED, 0.5) for position in (1, 0, 1)] == [[], [], []]
-    assert (waiting.state, waiting.dropped, scheduler.load.queued) == (JobState.QUEUED, {0, 1}, 3)
+    assert (waiting.state, waiting.dropped, scheduler.occupancy.queued) == (JobState.QUEUED, {0, 1}, 3)
     assert scheduler.drop(waiting, 2, CANCELLED, 0.5) == [End(waiting)]
-    assert scheduler.load.queued == 0
+    assert scheduler.occupancy.queued == 0
     assert scheduler.drop(running, 0, CANCELLED, 0.5) == []
     assert scheduler.drop(running, 1, CANCELLED, 0.5) == [End(running), Stop("m", 0)]
     assert scheduler.drop(running, 1, CANCELLED, 0.5) == []
@@ -294,6 +324,7 @@ def test_a_stack_that_ran_one_by_one_ends_with_what_each_gave() -> None:
 class BatchMachine(RuleBasedStateMachine):
     """Any sequence of calls, compared with a list of what waits and plain rules over it."""
 
+    CAPACITY = 100
     SLOTS = 2
     MAX_ROWS = 4
     DELAY = 2.0
@@ -301,7 +332,7 @@ class BatchMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.scheduler = a_scheduler(Batching(self.MAX_ROWS, self.DELAY), self.SLOTS)
+        self.scheduler = a_scheduler(Batching(self.MAX_ROWS, self.DELAY), self.SLOTS, self.CAPACITY)
         self.waiting: list[Job] = []
         self.running: dict[int, tuple[Job, ...]] = {}
         self.ended: list[Job] = []
@@ -321,7 +352,9 @@ class BatchMachine(RuleBasedStateMachine):
             if alike[0] is not first:
                 continue
             is_filled = sum(self.shape(job)[0] for job in alike) >= self.MAX_ROWS
-            if self.running and not is_filled and self.now < first.submitted_at + self.DELAY:
+            until = min(job.submitted_at for job in alike) + self.DELAY
+            is_late = any(job.deadline is not None and job.deadline <= until for job in alike)
+            if self.running and not is_filled and not is_late and self.now < until:
                 continue
             batch: list[Job] = []
             for job in alike:
@@ -330,6 +363,14 @@ class BatchMachine(RuleBasedStateMachine):
                 batch.append(job)
             return tuple(batch)
         return None
+
+    def is_welcome(self, job: Job) -> bool:
+        """Say by plain search whether a job finds room, or need not wait."""
+        if len(self.waiting) < self.CAPACITY:
+            return True
+        rows, width = self.shape(job)
+        alike = sum(self.shape(other)[0] for other in self.waiting if self.shape(other)[1] == width)
+        return len(self.running) < self.SLOTS and (rows > self.MAX_ROWS or alike + rows >= self.MAX_ROWS)
 
     def follow(self, effects: list[Effect]) -> None:
         """Check every start against the search, and every end against what was there."""
@@ -353,9 +394,16 @@ class BatchMachine(RuleBasedStateMachine):
     )
     def submit(self, rows: int, width: int, priority: int, patience: int | None) -> None:
         job = a_job(rows, width, self.now, priority, None if patience is None else self.now + patience)
+        is_welcome = self.is_welcome(job)
+        try:
+            effects = self.scheduler.submit(job, self.now)
+        except ServingError:
+            assert not is_welcome
+            return
+        assert is_welcome
         self.submitted += 1
         self.waiting.append(job)
-        self.follow(self.scheduler.submit(job, self.now))
+        self.follow(effects)
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
@@ -396,7 +444,7 @@ class BatchMachine(RuleBasedStateMachine):
     def nothing_is_lost(self) -> None:
         running = [job for jobs in self.running.values() for job in jobs if not job.state.is_terminal]
         assert self.submitted == len(self.waiting) + len(running) + len(self.ended)
-        assert self.scheduler.load == Load(len(self.running), self.SLOTS, len(self.waiting))
+        assert self.scheduler.occupancy == Occupancy(len(self.running), self.SLOTS, len(self.waiting))
 
     @invariant()
     def what_may_start_has_started(self) -> None:
@@ -406,4 +454,11 @@ class BatchMachine(RuleBasedStateMachine):
             assert not self.waiting
 
 
+class FullBatchMachine(BatchMachine):
+    """The same where few may wait."""
+
+    CAPACITY = 2
+
+
 TestBatchMachine = BatchMachine.TestCase
+TestFullBatchMachine = FullBatchMachine.TestCase

@@ -48,7 +48,7 @@ def test_every_binding_has_a_slot_of_its_own_behind_the_shared_ones() -> None:
     shared, of_first, of_second = a_job(None), a_job(first), a_job(second)
     assert starts([*scheduler.submit(shared, 0.0), *scheduler.submit(of_first, 0.0)]) == [(shared, 0), (of_first, 3)]
     assert starts(scheduler.submit(of_second, 0.0)) == [(of_second, 4)]
-    assert scheduler.load_of("m").bound == 2
+    assert scheduler.occupancy_of("m").bound == 2
 
 
 def test_jobs_of_a_binding_run_one_after_the_other_in_the_order_they_came_however_urgent() -> None:
@@ -100,7 +100,7 @@ def test_where_callers_may_wait_the_first_of_them_inherits_the_slot_and_its_jobs
     assert repr(second) == "<Binding of m: waits, 1 jobs>"
     effects = scheduler.release(first, 1.0)
     assert effects == [Unbound(first, 1), Start((waiting,), 1)]
-    assert scheduler.load_of("m").bound == 2
+    assert scheduler.occupancy_of("m").bound == 2
 
 
 def test_a_waiting_caller_that_lets_go_is_passed_over() -> None:
@@ -243,7 +243,7 @@ class BindingMachine(RuleBasedStateMachine):
         try:
             effects = self.scheduler.submit(job, self.now)
         except ServingError:
-            assert self.scheduler.load.queued >= self.scheduler.capacity
+            assert self.scheduler.occupancy.queued >= self.scheduler.capacity
             return
         self.submitted.setdefault(binding, []).append(job)
         self.apply(effects)
@@ -298,7 +298,7 @@ class BindingMachine(RuleBasedStateMachine):
     def nobody_waits_for_a_slot_that_is_free(self) -> None:
         held = [binding for binding in self.live if binding.slot is not None]
         assert len(held) == min(len(self.live), self.MOST)
-        assert self.scheduler.load_of("m").bound == len(self.live)
+        assert self.scheduler.occupancy_of("m").bound == len(self.live)
 
 
 TestBindingMachine = BindingMachine.TestCase

@@ -27,9 +27,9 @@ def finished() -> Job:
     return job
 
 
-def failed() -> Job:
+def failed(error: ServingError = FAILURE) -> Job:
     job = a_job()
-    job.end(FAILURE, 13.0)
+    job.end(error, 13.0)
     return job
 
 
@@ -52,8 +52,19 @@ def test_a_job_that_has_not_ended_has_no_times() -> None:
 
 def test_a_failed_job_raises_why() -> None:
     with pytest.raises(ServingError) as caught:
-        failed().result()
-    assert caught.value is FAILURE
+        failed(ServingError(Code.QUEUE_FULL, "full", retry_after_s=2.0)).result()
+    told = caught.value
+    assert (told.code, told.message, str(told), told.retry_after_s) == (Code.QUEUE_FULL, "full", "full", 2.0)
+    assert told.is_of_job
+
+
+def test_a_failed_job_keeps_nothing_of_those_who_looked_at_it() -> None:
+    job = failed(ServingError(Code.INFERENCE_FAILED, "no"))
+    assert job.error is not None
+    for _ in range(2):
+        with pytest.raises(ServingError, match="no"):
+            job.result()
+        assert job.error.__traceback__ is None
 
 
 def test_a_result_before_the_end_is_a_bug() -> None:

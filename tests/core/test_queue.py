@@ -12,8 +12,8 @@ from inferwire_server.core.job import Job, Work
 from inferwire_server.core.queue import JobQueue
 
 
-def make_job(priority: int = 0) -> Job:
-    return Job("m", Work((), ()), 0.0, priority)
+def make_job(priority: int = 0, deadline: float | None = None) -> Job:
+    return Job("m", Work((), ()), 0.0, priority, deadline)
 
 
 def test_an_empty_queue_has_no_first_and_nothing_to_pop() -> None:
@@ -25,6 +25,9 @@ def test_an_empty_queue_has_no_first_and_nothing_to_pop() -> None:
         queue.pop()
     with pytest.raises(IndexError):
         assert queue.first
+    with pytest.raises(IndexError):
+        assert queue.oldest
+    assert queue.first_deadline is None
 
 
 def test_removing_what_does_not_wait_is_an_error() -> None:
@@ -65,9 +68,9 @@ class QueueMachine(RuleBasedStateMachine):
     def in_order(self) -> list[Job]:
         return sorted(self.waiting, key=lambda job: -job.priority)
 
-    @rule(priority=st.integers(-2, 2), rows=st.integers(1, 3))
-    def push(self, priority: int, rows: int = 1) -> None:
-        job = make_job(priority)
+    @rule(priority=st.integers(-2, 2), rows=st.integers(1, 3), deadline=st.none() | st.floats(0.0, 9.0))
+    def push(self, priority: int, rows: int = 1, deadline: float | None = None) -> None:
+        job = make_job(priority, deadline)
         self.rows[job] = rows
         self.queue.push(job, rows)
         self.waiting.append(job)
@@ -99,6 +102,9 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queue.rows == sum(self.rows[job] for job in self.waiting)
         assert set(self.queue) == set(self.waiting)
         assert all(job in self.queue for job in self.waiting)
+        assert not self.waiting or self.queue.oldest is self.waiting[0]
+        deadlines = [job.deadline for job in self.waiting if job.deadline is not None]
+        assert self.queue.first_deadline == min(deadlines, default=None)
         first = self.in_order()[0] if self.waiting else None
         rank = self.queue.first_rank
         assert (None if rank is None else -rank[0]) == (None if first is None else first.priority)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from weakref import WeakSet
 
 import pytest
 from hypothesis import strategies as st
@@ -11,10 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.bindings import BindingTerms
-from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop
+from inferwire_server.core.effects import Drained, Effect, End, Start, Stop
 from inferwire_server.core.fairness import CREDIT_S
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import Terms
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.errors import ServingError
 
@@ -37,7 +39,7 @@ def ended(effects: Iterable[Effect]) -> list[Job]:
 
 
 def a_scheduler(capacity: int = 8, limit: int | None = None, **slots: int) -> Scheduler:
-    scheduler = Scheduler(capacity, limit)
+    scheduler = Scheduler(capacity, limit, "CPU")
     for model, count in slots.items():
         scheduler.add_model(model, count)
     return scheduler
@@ -99,12 +101,14 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     scheduler.submit(make_job("a"), 0.0)
     scheduler.submit(make_job("a"), 0.0)
     refused = make_job("a")
-    with pytest.raises(ServingError, match="1 jobs are waiting, at most 1 may") as caught:
+    with pytest.raises(ServingError) as caught:
         scheduler.submit(refused, 0.0)
-    assert caught.value.code is Code.QUEUE_FULL
-    assert caught.value.retry_after_s is not None
+    assert (caught.value.code, caught.value.retry_after_s) == (Code.QUEUE_FULL, 1.0)
+    assert caught.value.message == (
+        "CPU's queue is full: 1 jobs are waiting, at most 1 may (--queue-capacity); try again in 1 s"
+    )
     assert refused.state is JobState.QUEUED
-    assert scheduler.load == Load(running=1, slots=1, queued=1)
+    assert scheduler.occupancy == Occupancy(running=1, slots=1, queued=1)
 
 
 def test_a_model_that_fills_the_queue_does_not_shut_another_out() -> None:
@@ -116,7 +120,7 @@ def test_a_model_that_fills_the_queue_does_not_shut_another_out() -> None:
     for model in ("a", "b"):
         with pytest.raises(ServingError, match="6 jobs are waiting, at most 4 may"):
             scheduler.submit(make_job(model), 0.0)
-    assert scheduler.load_of("b").queued == 2
+    assert scheduler.occupancy_of("b").queued == 2
 
 
 def test_where_none_may_wait_a_job_runs_or_is_refused() -> None:
@@ -143,7 +147,7 @@ def test_cancelling_a_running_job_ends_it_at_once_and_its_slot_when_it_reports()
     scheduler.submit(job, 0.0)
     scheduler.submit(next_job, 0.0)
     assert scheduler.cancel(job, CANCELLED, 1.0) == [End(job), Stop("a", 0)]
-    assert scheduler.load.running == 1
+    assert scheduler.occupancy.running == 1
     assert scheduler.report("a", 0, DONE, 2.0) == [Start((next_job,), 0)]
     assert job.state is JobState.CANCELLED
 
@@ -160,14 +164,14 @@ def test_cancelling_twice_changes_nothing() -> None:
 def test_a_job_that_expires_in_the_queue_never_runs() -> None:
     scheduler = a_scheduler(a=1)
     scheduler.submit(make_job("a"), 0.0)
-    job = make_job("a", deadline=5.0)
-    scheduler.submit(job, 0.0)
+    job = make_job("a", now=2.5, deadline=5.0)
+    scheduler.submit(job, 2.5)
     assert scheduler.next_deadline == 5.0
     assert scheduler.expire(4.9) == []
     assert scheduler.expire(5.0) == [End(job)]
     assert job.state is JobState.EXPIRED
     assert job.error is not None
-    assert job.error.message == "the deadline passed while the job was queued"
+    assert job.error.message == "the time limit of 2.5 s passed while the job was queued on CPU"
     assert scheduler.next_deadline is None
 
 
@@ -186,6 +190,26 @@ def test_a_job_that_expires_while_running_is_stopped() -> None:
     scheduler.submit(job, 0.0)
     assert scheduler.expire(5.0) == [End(job), Stop("a", 0)]
     assert job.state is JobState.EXPIRED
+    assert job.error is not None
+    assert job.error.message == "the time limit of 5 s passed while the job was running on CPU"
+
+
+def test_jobs_that_have_ended_are_not_kept_until_their_deadline() -> None:
+    scheduler = a_scheduler(limit=2, slow=1, a=1)
+    scheduler.submit(make_job("slow", deadline=60.0), 0.0)
+    kept = WeakSet[Job]()
+    for _ in range(50):
+        finished, withdrawn, stopped = jobs = [make_job("a", deadline=300.0) for _ in range(3)]
+        kept.update(jobs)
+        scheduler.submit(finished, 0.0)
+        scheduler.submit(withdrawn, 0.0)
+        scheduler.cancel(withdrawn, CANCELLED, 0.0)
+        scheduler.report("a", 0, DONE, 0.0)
+        scheduler.submit(stopped, 0.0)
+        scheduler.cancel(stopped, CANCELLED, 0.0)
+        scheduler.report("a", 0, DONE, 0.0)
+    assert len(kept) <= 12
+    assert scheduler.next_deadline == 60.0
 
 
 def test_a_failed_inference_fails_its_job_and_frees_its_slot() -> None:
@@ -266,14 +290,14 @@ def test_its_repr_tells_an_operator_how_busy_it_is() -> None:
 def test_jobs_of_a_suspended_model_wait_until_it_has_slots_again() -> None:
     scheduler = a_scheduler(a=1, b=1)
     assert scheduler.suspend("a")
-    assert scheduler.load_of("a") == Load(0, 0, 0)
+    assert scheduler.occupancy_of("a") == Occupancy(0, 0, 0)
     first, second, other = make_job("a"), make_job("a", deadline=5.0), make_job("b")
     assert started(scheduler.submit(first, 0.0)) == started(scheduler.submit(second, 0.0)) == []
     assert started(scheduler.submit(other, 0.0)) == [other]
     scheduler.report("b", 0, DONE, 1.0)
     effects = scheduler.resume("a", 3, 6.0)
     assert (started(effects), ended(effects)) == ([first], [second])
-    assert scheduler.load == Load(1, 3, 0)
+    assert scheduler.occupancy == Occupancy(1, 3, 0)
 
 
 def test_a_model_with_jobs_is_not_suspended() -> None:
@@ -308,7 +332,7 @@ def test_the_waiting_jobs_of_a_suspended_model_can_be_ended() -> None:
     scheduler.submit(make_job("a"), 1.0)
     assert scheduler.remove_model("a", None, 1.0) == []
     assert len(ended(scheduler.end_waiting("a", GONE, 2.0))) == 1
-    assert scheduler.load == Load(0, 0, 0)
+    assert scheduler.occupancy == Occupancy(0, 0, 0)
 
 
 def test_a_model_that_was_not_suspended_cannot_be_resumed() -> None:
@@ -450,11 +474,11 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @invariant()
     def counts_agree(self) -> None:
-        assert self.scheduler.load == Load(len(self.running), 2, len(self.waiting))
+        assert self.scheduler.occupancy == Occupancy(len(self.running), 2, len(self.waiting))
         for model, slots in self.SLOTS.items():
             running = sum(key[0] == model for key in self.running)
             waiting = sum(job.model == model for job in self.waiting)
-            assert self.scheduler.load_of(model) == Load(running, slots, waiting)
+            assert self.scheduler.occupancy_of(model) == Occupancy(running, slots, waiting)
 
     @invariant()
     def nothing_is_lost(self) -> None:

@@ -130,7 +130,7 @@ async def a_rig(
     yield rig
     model.gate.open()
     await device.remove_model("m", GONE)
-    assert device.load.running == 0
+    assert device.occupancy.running == 0
     device.close()
 
 
@@ -205,7 +205,7 @@ async def test_few_rows_that_wait_run_when_the_delay_is_over() -> None:
         rig.submit(a_work(0))
         rig.submit(a_work(1))
         await rig.held(2)
-        assert rig.device.load.running == 2
+        assert rig.device.occupancy.running == 2
 
 
 async def test_a_stack_runs_as_one_inference_and_ends_as_one() -> None:
@@ -271,7 +271,7 @@ async def test_a_stack_that_runs_one_by_one_ends_as_one() -> None:
         works = [a_work(tag, rows=2) for tag in range(3)]
         job, end = rig.submit(stacked(works, one_by_one=True))
         await rig.held(1)
-        assert rig.device.load.queued == 0
+        assert rig.device.occupancy.queued == 0
         rig.model.gate.open()
         assert await end is job
         assert is_whole(job)

@@ -14,9 +14,9 @@ import pytest
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
-from inferwire_server.core.effects import Load
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, Terms
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.stacks import results
 from inferwire_server.core.tensors import Tensor
@@ -88,10 +88,10 @@ async def test_what_is_known_to_be_brief_runs_on_the_loop_and_ends_after_submit_
     async with a_rig() as rig:
         await rig.learn()
         job, end = rig.submit(Work((ROW,), (0,)))
-        assert (job.state, rig.device.load) == (JobState.RUNNING, Load(1, 2, 0))
+        assert (job.state, rig.device.occupancy) == (JobState.RUNNING, Occupancy(1, 2, 0))
         assert (await end).result() == (ROW,)
         assert rig.threads == [get_ident()]
-        assert rig.device.load == Load(0, 2, 0)
+        assert rig.device.occupancy == Occupancy(0, 2, 0)
 
 
 async def test_a_job_that_may_end_at_once_has_ended_when_submit_returns() -> None:
@@ -102,7 +102,7 @@ async def test_a_job_that_may_end_at_once_has_ended_when_submit_returns() -> Non
         rig.device.submit(job, at_once=True)
         assert ended == [job]
         assert job.result() == (ROW,)
-        assert rig.device.load == Load(0, 2, 0)
+        assert rig.device.occupancy == Occupancy(0, 2, 0)
 
 
 @pytest.mark.parametrize("is_batched", [False, True])
@@ -136,7 +136,7 @@ async def test_all_of_one_turn_run_on_the_loop_however_many_slots_there_are() ->
     async with a_rig() as rig:
         await rig.learn()
         ends = [rig.submit(Work((ROW,), (0,)))[1] for _ in range(10)]
-        assert rig.device.load == Load(2, 2, 8)
+        assert rig.device.occupancy == Occupancy(2, 2, 8)
         assert [(await end).state for end in ends] == [JobState.FINISHED] * 10
         assert set(rig.threads) == {get_ident()}
 
@@ -159,7 +159,7 @@ async def test_a_job_cancelled_before_its_turn_does_not_run() -> None:
         assert (await end).state is JobState.CANCELLED
         await rig.submit(Work((ROW,), (0,)))[1]
         assert len(rig.threads) == 1
-        assert rig.device.load == Load(0, 2, 0)
+        assert rig.device.occupancy == Occupancy(0, 2, 0)
 
 
 async def test_a_failure_on_the_loop_is_the_jobs_alone() -> None:

@@ -10,12 +10,14 @@ from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
+from tests.engine.conftest import no_new_threads
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.effects import Load
+from inferwire_server.core.bindings import Binding, BindingTerms
 from inferwire_server.core.job import Job, JobState, Timings, Work
-from inferwire_server.core.lane import ModelKey
+from inferwire_server.core.lane import ModelKey, Terms
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.tally import Runs, Tally, TallyOf
 from inferwire_server.core.tensors import Tensor
@@ -65,21 +67,21 @@ class Rig:
     async def is_usable(self) -> None:
         """Prove that no slot is lost: let everything through, and fill all slots at once again."""
         self.model.gate.open()
-        slots = self.device.load.slots
+        slots = self.device.occupancy.slots
         await asyncio.gather(*self.ends)
         for _ in range(2 * slots):
             await self.submit()[1]
         async with asyncio.timeout(10.0):
-            while self.device.load.running:
+            while self.device.occupancy.running:
                 await asyncio.to_thread(int)
         self.model.gate.close()
         jobs = [self.submit() for _ in range(slots)]
         await self.held(slots)
-        assert self.device.load == Load(slots, slots, 0)
+        assert self.device.occupancy == Occupancy(slots, slots, 0)
         self.model.gate.open()
         for _, end in jobs:
             assert (await end).state is JobState.FINISHED
-        assert self.device.load == Load(0, slots, 0)
+        assert self.device.occupancy == Occupancy(0, slots, 0)
 
 
 @asynccontextmanager
@@ -113,8 +115,8 @@ async def test_as_many_run_as_there_are_slots_and_the_others_wait() -> None:
         for _ in range(5):
             rig.submit()
         await rig.held(2)
-        assert rig.device.load == Load(running=2, slots=2, queued=3)
-        assert rig.device.load_of("m") == rig.device.load
+        assert rig.device.occupancy == Occupancy(running=2, slots=2, queued=3)
+        assert rig.device.occupancy_of("m") == rig.device.occupancy
         assert repr(rig.device) == "<Device CPU: 2/2 slots busy, 3/4 queued>"
 
 
@@ -122,25 +124,71 @@ def fail(_: Sequence[Tensor], error: BaseException) -> tuple[Tensor, ...]:
     raise error
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "message"),
-    [
-        (ServingError(Code.INFERENCE_FAILED, "no"), Code.INFERENCE_FAILED, "no"),
-        (KeyError("k"), Code.INTERNAL, "the slot raised KeyError: 'k'"),
-        (SystemExit(3), Code.INTERNAL, "the slot raised SystemExit: 3"),
-    ],
-)
-async def test_a_slot_that_raises_fails_its_job_and_is_used_again(
-    error: BaseException, code: Code, message: str
-) -> None:
+async def test_a_slot_that_raises_fails_its_job_and_is_used_again() -> None:
     async with a_rig(is_open=True) as rig:
-        rig.model.compute = partial(fail, error=error)
+        rig.model.compute = partial(fail, error=ServingError(Code.INFERENCE_FAILED, "no"))
         job, end = rig.submit()
         await end
         assert job.state is JobState.FAILED
         assert job.error is not None
-        assert (job.error.code, job.error.message) == (code, message)
+        assert (job.error.code, job.error.message) == (Code.INFERENCE_FAILED, "no")
         rig.model.compute = lambda inputs: tuple(inputs)
+
+
+@pytest.mark.parametrize("error", [KeyError("k"), SystemExit(3)])
+async def test_a_bug_in_a_slot_is_logged_under_the_id_that_its_caller_is_told(error: BaseException) -> None:
+    async with a_rig(is_open=True) as rig:
+        rig.model.compute = partial(fail, error=error)
+        with capture_logs() as logs:
+            job, end = rig.submit()
+            await end
+        assert job.error is not None
+        assert job.error.code is Code.INTERNAL
+        (entry,) = logs
+        assert (entry["event"], entry["model"], entry["exc_info"]) == ("bug in a slot", "m", error)
+        assert job.error.message == f"a bug in the server; its log has more under id {entry['id']}"
+        rig.model.compute = lambda inputs: tuple(inputs)
+
+
+NO_THREAD = "no thread could be started for the inference: can't start new thread"
+
+
+async def test_a_job_that_no_thread_can_run_fails_with_why_and_its_slot_is_used_again() -> None:
+    async with a_rig(is_open=True) as rig:
+        with no_new_threads(), capture_logs() as logs:
+            job, end = rig.submit()
+            assert not end.done()
+            await end
+        assert job.error is not None
+        assert (job.error.code, job.error.message) == (Code.INTERNAL, NO_THREAD)
+        assert [(entry["event"], entry["device"]) for entry in logs] == [("an inference has no thread", "CPU")]
+        assert rig.tally.outcomes == {"failed": 1}
+        assert rig.tally.runs == {}
+
+
+async def test_jobs_that_no_thread_can_run_do_not_keep_those_behind_them() -> None:
+    async with a_rig(slots=2, is_open=True) as rig:
+        assert rig.device.suspend("m")
+        jobs = [rig.submit() for _ in range(3)]
+        with no_new_threads(), capture_logs():
+            rig.device.resume("m", ModelSlots.of(rig.model, 2))
+            for job, end in jobs:
+                await end
+                assert job.state is JobState.FAILED
+
+
+async def test_a_binding_ends_where_no_thread_can_let_its_states_go() -> None:
+    async with a_rig() as rig:
+        rig.device.add_model("bound", ModelSlots.of(rig.model, 1), Terms(binding=BindingTerms()))
+        ended: list[Binding] = []
+        binding = rig.device.bind("bound", ended.append)
+        end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        with no_new_threads(), capture_logs():
+            rig.device.submit(Job("bound", WORK, 0.0, on_end=end.set_result, binding=binding))
+            assert (await end).state is JobState.FAILED
+            rig.device.release(binding)
+        assert ended == [binding]
+        await rig.device.remove_model("bound", GONE)
 
 
 async def test_a_queued_job_is_cancelled_at_once() -> None:
@@ -152,7 +200,7 @@ async def test_a_queued_job_is_cancelled_at_once() -> None:
         assert job.state is JobState.CANCELLED
         assert job.error is not None
         assert (job.error.code, job.error.message) == (Code.CANCELLED, "not wanted")
-        assert rig.device.load.queued == 0
+        assert rig.device.occupancy.queued == 0
 
 
 @pytest.mark.parametrize("can_cancel", [True, False])
@@ -163,7 +211,7 @@ async def test_a_running_job_is_cancelled_at_once_and_its_slot_when_it_reports(c
         rig.device.cancel(job, "not wanted")
         assert end.done()
         assert job.state is JobState.CANCELLED
-        assert rig.device.load.running == 1
+        assert rig.device.occupancy.running == 1
         await rig.is_usable()
         assert rig.tally.outcomes["cancelled"] == 1
 

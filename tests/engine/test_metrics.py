@@ -81,7 +81,7 @@ async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Bat
         cancelled_queued, *_ = [client.submit(work) for work in (GOOD, BAD, GOOD, GOOD)]
         client.submit(timeout_s=0.0)
         client.submit()
-        with pytest.raises(ServingError, match="the device's queue is full"):
+        with pytest.raises(ServingError, match="CPU's queue is full"):
             client.submit()
         engine.cancel(cancelled_queued, "not wanted")
         engine.cancel(cancelled_running, "not wanted")

@@ -11,8 +11,8 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.effects import Load
 from inferwire_server.core.job import Job, JobState, Work
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Slot, Source
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec
@@ -63,7 +63,7 @@ async def test_a_loaded_model_has_its_optimal_slots_on_its_device() -> None:
 async def test_as_many_slots_as_are_asked_for() -> None:
     async with an_engine(a_model()) as engine:
         model = await engine.load(SOURCE, ModelOptions("m", slots=5))
-        assert engine.devices[0].load == Load(0, 5, 0)
+        assert engine.devices[0].occupancy == Occupancy(0, 5, 0)
         assert repr(model) == "<Model m on CPU: 5 slots>"
 
 

@@ -6,7 +6,10 @@ import threading
 from queue import SimpleQueue
 from weakref import ref
 
-from inferwire_server.engine.slot_threads import SlotThreads
+import pytest
+from tests.engine.conftest import no_new_threads
+
+from inferwire_server.engine.slot_threads import NoThread, SlotThreads
 
 
 def names(threads: SlotThreads, calls: int) -> set[str]:
@@ -55,6 +58,29 @@ def test_closing_ends_them_after_their_calls() -> None:
         worker.join(10.0)
     assert results.get_nowait() == "done"
     assert alive("closed") == []
+
+
+def test_a_call_that_no_thread_can_run_is_refused_and_counts_for_nothing() -> None:
+    threads = SlotThreads("refused")
+    with no_new_threads(), pytest.raises(NoThread, match="can't start new thread"):
+        threads.run(lambda: None)
+    assert repr(threads) == "<SlotThreads refused: 0/0 busy>"
+    assert names(threads, 1) == {"refused-0"}
+    threads.close()
+
+
+def test_where_no_more_can_be_started_a_call_waits_for_one_of_the_others() -> None:
+    threads, gate, results = SlotThreads("few"), threading.Event(), SimpleQueue[bool]()
+    threads.run(lambda: results.put(gate.wait(10.0)))
+    with no_new_threads():
+        threads.run(lambda: results.put(gate.is_set()))
+    assert repr(threads) == "<SlotThreads few: 2/1 busy>"
+    gate.set()
+    assert [results.get(timeout=10.0) for _ in range(2)] == [True, True]
+    for _ in range(2):
+        threads.done()
+    assert names(threads, 2) == {"few-0", "few-1"}
+    threads.close()
 
 
 class Held:

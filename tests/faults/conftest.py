@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from tests.faults.ways_in import OK, WAYS, Way
 
 from inferwire_proto.element_types import BY_NAME
-from inferwire_server.core.effects import Load
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
@@ -67,7 +67,7 @@ class Server:
 
     async def comes_to(self, running: int, queued: int) -> None:
         """Wait until so many inferences run and wait."""
-        await until(lambda: self.device.load == Load(running, SLOTS, queued))
+        await until(lambda: self.device.occupancy == Occupancy(running, SLOTS, queued))
 
     def outcomes(self) -> Counter[str]:
         """Count how jobs ended."""

@@ -86,7 +86,7 @@ async def test_between_its_thread_and_the_inference_whose_stop_comes_too_early(s
     ends = Ends(server)
     assert await asyncio.to_thread(model.is_at_start.wait, LIMIT_S)
     ends.cancel()
-    assert server.device.load.running == 1
+    assert server.device.occupancy.running == 1
     model.may_start.set()
     await server.is_whole(cancelled=1)
     assert ends.states == [JobState.CANCELLED]
@@ -107,7 +107,7 @@ async def test_as_it_runs_where_the_device_cannot_stop(server: Server, model: St
     ends = Ends(server)
     await asyncio.to_thread(model.gate.wait_held, 1)
     ends.cancel()
-    assert (ends.states, server.device.load.running) == ([JobState.CANCELLED], 1)
+    assert (ends.states, server.device.occupancy.running) == ([JobState.CANCELLED], 1)
     model.gate.open()
     await server.is_whole(cancelled=1)
 

@@ -45,7 +45,7 @@ async def test_a_device_that_never_answers_keeps_nobody_past_the_deadline(
     calls = [server.call(SAY_CODES[way], timeout_us=1000) for _ in range(SLOTS + 2)]
     assert await asyncio.gather(*calls) == ["DEADLINE_EXCEEDED"] * len(calls)
     # What the device does not give back is not free, and nobody waits for it.
-    assert server.device.load.queued == 0
+    assert server.device.occupancy.queued == 0
     model.gate.open()
     await server.is_whole(expired=len(calls))
 

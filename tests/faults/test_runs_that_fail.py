@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from tests.faults.conftest import SLOTS, Server
 from tests.faults.ways_in import OK, SAY_CODES, WAYS
 
@@ -29,9 +30,12 @@ async def test_whatever_a_slot_raises_fails_its_job_and_the_slot_goes_on(
         raise raised
 
     model.compute = burst
-    for way in SAY_CODES.values():
-        assert await server.call(way) == "INTERNAL"
-    assert type(raised).__name__ in await server.call(WAYS["oip_stream"])
+    with capture_logs() as logged:
+        for way in SAY_CODES.values():
+            assert await server.call(way) == "INTERNAL"
+        told = await server.call(WAYS["oip_stream"])
+    assert [entry["exc_info"] for entry in logged if entry["event"] == "bug in a slot"] == [raised] * len(WAYS)
+    assert told == f"a bug in the server; its log has more under id {logged[-1]['id']}"
     model.compute = echo
     await server.is_whole(failed=len(WAYS))
 

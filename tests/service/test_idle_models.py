@@ -16,9 +16,9 @@ from PIL import Image
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.effects import Load
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.catalogue import Served
@@ -66,8 +66,8 @@ class Rig:
         return self.server.catalogue.find("m")
 
     @property
-    def device_load(self) -> Load:
-        return self.server.engine.devices[0].load
+    def device_occupancy(self) -> Occupancy:
+        return self.server.engine.devices[0].occupancy
 
     def submit(self, inference: Inference = INFERENCE) -> asyncio.Future[Job]:
         end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
@@ -108,7 +108,7 @@ async def rig(serving: Serving, tmp_path: Path, leap: Leap) -> AsyncGenerator[Ri
 async def test_it_is_unloaded_and_loaded_again_for_the_next_job(rig: Rig) -> None:
     await rig.falls_asleep()
     assert rig.served.reason == "no job for 600 s; the next one loads it again"
-    assert rig.device_load == Load(0, 0, 0)
+    assert rig.device_occupancy == Occupancy(0, 0, 0)
     services = rig.server.services
     assert services.health.is_model_ready("m")
     assert services.models.versions("m") == ("1",)
@@ -123,7 +123,7 @@ async def test_it_is_unloaded_and_loaded_again_for_the_next_job(rig: Rig) -> Non
     job = await rig.submit()
     assert job.result() == (ROW,)
     assert (rig.served.state, rig.served.reason, rig.served.model) == (ModelState.READY, "", model)
-    assert (rig.model.opened, rig.device_load.slots) == (4, 2)
+    assert (rig.model.opened, rig.device_occupancy.slots) == (4, 2)
     await rig.falls_asleep()
 
 
@@ -148,7 +148,7 @@ async def test_jobs_wait_for_it_within_their_deadlines(rig: Rig) -> None:
     rig.model.opening.close()
     patient, hurried = rig.submit(), rig.submit(INFERENCE._replace(timeout_s=0.01))
     assert (await hurried).state is JobState.EXPIRED
-    assert (rig.device_load.queued, rig.served.state) == (1, ModelState.UNLOADED)
+    assert (rig.device_occupancy.queued, rig.served.state) == (1, ModelState.UNLOADED)
     rig.model.opening.open()
     assert (await patient).state is JobState.FINISHED
     assert rig.model.opened == 4
@@ -231,7 +231,7 @@ async def test_one_that_was_unloaded_for_good_is_not_loaded_by_what_was_cancelle
     await unloading
     rig.model.opening.open()
     await rig.turns()
-    assert (rig.device_load, rig.served.state) == (Load(0, 0, 0), ModelState.UNLOADED)
+    assert (rig.device_occupancy, rig.served.state) == (Occupancy(0, 0, 0), ModelState.UNLOADED)
 
 
 async def test_a_reload_that_fails_leaves_it_asleep(rig: Rig) -> None:

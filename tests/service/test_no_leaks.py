@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.effects import Load
 from inferwire_server.core.job import JobState
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.errors import ServingError
@@ -77,7 +77,7 @@ async def test_bad_inputs_between_good_ones_lose_nothing(serving: Serving) -> No
             job = await inference.infer(an_inference({}))
             submitted[job.state.value] += 1
             assert job.result() == (ROW,)
-            assert device.load == Load(running=0, slots=1, queued=0)
+            assert device.occupancy == Occupancy(running=0, slots=1, queued=0)
             assert repr(inference) == "<InferenceService: open, 0 in flight, 0 named jobs>"
             assert outcomes(server) == {name: count for name, count in submitted.items() if count}
 
@@ -102,7 +102,7 @@ async def test_refused_and_cancelled_jobs_are_counted_as_such(serving: Serving) 
         model.gate.close()
         jobs = [inference.start(an_inference({})) for _ in range(3)]
         for _ in range(4):
-            with pytest.raises(ServingError, match="the device's queue is full"):
+            with pytest.raises(ServingError, match="CPU's queue is full"):
                 inference.start(an_inference({}))
         inference.cancel_named(jobs[0])
         inference.cancel_named(jobs[2])
@@ -111,12 +111,12 @@ async def test_refused_and_cancelled_jobs_are_counted_as_such(serving: Serving) 
         assert outcomes(server) == {"refused": 4, "cancelled": 2, "finished": 1}
         device = server.services.models.resolve(ServedModel("m")).device
         async with asyncio.timeout(10.0):
-            while device.load.running:
+            while device.occupancy.running:
                 await asyncio.to_thread(int)
         model.gate.close()
         again = [inference.start(an_inference({})) for _ in range(2)]
         await asyncio.to_thread(model.gate.wait_held, 2)
-        assert device.load == Load(2, 2, 0)
+        assert device.occupancy == Occupancy(2, 2, 0)
         model.gate.open()
         for job_id in again:
             assert (await inference.wait(job_id, 1000.0)).state is JobState.FINISHED

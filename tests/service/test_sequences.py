@@ -49,7 +49,7 @@ class Rig:
     @property
     def bound(self) -> int:
         (device,) = self.server.engine.devices
-        return sum(device.load_of(model).bound for model in device.models)
+        return sum(device.occupancy_of(model).bound for model in device.models)
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def load(services: Services) -> Callable[[], Any]:
 
     async def ask() -> Load:
         (device,) = await services.devices.list()
-        return Load(device.load.running, device.load.queued)
+        return Load(device.occupancy.running, device.occupancy.queued)
 
     return ask
 

@@ -6,7 +6,8 @@ the rows and they want the same outputs. Knows neither queues nor time; holds no
 A job never waits for company while its model is idle: it runs at once, so one client alone is as
 fast as without batching. Without a delay, what has piled up while the slots were busy goes
 together. With one, fewer rows than are worth a run may wait for more where a slot is idle too, but
-only while another run of the same model is under way, and no longer than the delay.
+only while another run of the same model is under way, no longer than the delay, and not where one
+of them would expire meanwhile.
 """
 
 from __future__ import annotations

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from inferwire_server.core.job import Job
 
 
 class Deadlines:
-    """Jobs that have a deadline. Those that have ended meanwhile are passed over."""
+    """Jobs that have a deadline. Those that have ended meanwhile are passed over, and soon let go.
+
+    They have their outputs, and may have ended long before the deadline of one that runs on.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Job]] = []
+        self._open = 0
         self._arrivals = count()
 
     def __repr__(self) -> str:
-        return f"<Deadlines: of {len(self._heap)} jobs at the most>"
+        return f"<Deadlines: {self._open} jobs>"
 
-    def __bool__(self) -> bool:
-        """Whether there may be one."""
-        return bool(self._heap)
+    def __len__(self) -> int:
+        """How many it keeps, those among them that have ended."""
+        return len(self._heap)
 
     def add(self, job: Job, deadline: float) -> None:
-        """Have a job expire."""
+        """Have a job expire. `ended` has to be told of its end, whatever that is."""
+        self._open += 1
         heappush(self._heap, (deadline, next(self._arrivals), job))
+
+    def ended(self) -> None:
+        """Record that one of the jobs has ended."""
+        self._open -= 1
+        if len(self._heap) > 2 * self._open + 8:
+            self._heap = [entry for entry in self._heap if not entry[2].state.is_terminal]
+            heapify(self._heap)
 
     @property
     def next(self) -> float | None:
@@ -33,7 +45,7 @@ class Deadlines:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now: float) -> Job | None:
-        """Take the next job whose deadline has passed, if there is one."""
+    def pop_due(self, now: float) -> tuple[Job, float] | None:
+        """Take the next job whose deadline has passed, and the deadline, if there is one."""
         due = self.next
-        return None if due is None or due > now else heappop(self._heap)[2]
+        return None if due is None or due > now else (heappop(self._heap)[2], due)

@@ -1,8 +1,7 @@
-"""What a scheduler has its engine do, and what it says of how busy it is: values, and nothing that decides."""
+"""What a scheduler has its engine do: values, and nothing that decides."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from inferwire_server.core.bindings import Binding
@@ -45,18 +44,3 @@ class Unbound(NamedTuple):
 
 
 Effect: TypeAlias = Start | Stop | End | Drained | Unbound
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """How busy a device or one of its models is.
-
-    Attributes:
-        queued: How many executions wait: a stack counts as so many.
-        bound: How many callers are bound to slots of their own, or wait to be.
-    """
-
-    running: int
-    slots: int
-    queued: int
-    bound: int = 0

@@ -170,7 +170,7 @@ class Job:
             ServingError: Why it has none.
         """
         if self.error is not None:
-            raise self.error
+            raise self.error.copy()
         if self.state is not JobState.FINISHED:
             raise bug(f"the result of {self!r} was asked for before its end")
         return self.outputs

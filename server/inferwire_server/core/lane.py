@@ -128,9 +128,15 @@ class Lane:
 
     def runs_at_once(self, job: Job) -> bool:
         """Whether a job finds a slot and need not wait for others to run with, where nobody waits."""
-        batching = self.terms.batching
-        is_held = batching is not None and batching.max_delay_s > 0 and bool(self.running)
-        return not is_held and self.has_idle_slot(job.binding)
+        return self.has_idle_slot(job.binding) and not self._may_hold(0)
+
+    def need_not_wait(self, work: Work, binding: Binding | None) -> bool:
+        """Whether work finds a slot, and those that wait for others to run with are enough with it."""
+        group = self.group_of(work, binding)
+        if group is None or binding is not None:
+            return self.has_idle_slot(group)
+        waiting = self.queues[group].rows if group in self.queues else 0
+        return self.has_idle_slot(group) and not self._may_hold(waiting + rows_of(work))
 
     def claim_slot(self, group: Group | None) -> int:
         """Take the slot that a job of this group runs in; there has to be one."""
@@ -157,18 +163,28 @@ class Lane:
         return tuple(jobs)
 
     def held_until(self, group: Group | None) -> float | None:
-        """Say how long a group may wait for more rows; None where it is to run as soon as it can."""
-        batching = self.terms.batching
-        if group is None or batching is None or not batching.max_delay_s or not self.running:
+        """Say how long a group may wait for more rows; None where it is to run as soon as it can.
+
+        The delay is that of its oldest job, however urgent the others are. Who would expire by then gains nothing.
+        """
+        batching, queue = self.terms.batching, self.queues[group]
+        if group is None or batching is None or not self._may_hold(queue.rows):
             return None
-        queue = self.queues[group]
-        return None if batching.is_worth_a_run(queue.rows) else queue.first.submitted_at + batching.max_delay_s
+        until, deadline = queue.oldest.submitted_at + batching.max_delay_s, queue.first_deadline
+        return None if deadline is not None and deadline <= until else until
 
     def group_of(self, work: Work, binding: Binding | None = None) -> Group | None:
         """Say which jobs a job waits with."""
         if binding is not None:
             return binding
         return None if self.terms.batching is None else self.terms.batching.group(work)
+
+    def _may_hold(self, rows: int) -> bool:
+        """Whether so many rows of a group may have to wait for more, where a slot is idle."""
+        batching = self.terms.batching
+        if batching is None or not batching.max_delay_s or not self.running:
+            return False
+        return not batching.is_worth_a_run(rows)
 
     def _drop_if_empty(self, group: Group | None) -> None:
         if not len(self.queues[group]):

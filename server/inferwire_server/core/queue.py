@@ -71,6 +71,22 @@ class JobQueue:
         self._pass_gaps()
         return self._heap[0][1]
 
+    @property
+    def oldest(self) -> Job:
+        """The job that has waited longest.
+
+        Raises:
+            IndexError: If none waits.
+        """
+        for job in self._rows:
+            return job
+        raise IndexError("no job waits")
+
+    @property
+    def first_deadline(self) -> float | None:
+        """When the first of the waiting jobs expires; None where none does."""
+        return min((job.deadline for job in self._rows if job.deadline is not None), default=None)
+
     def pop(self) -> Job:
         """Take the next job.
 

@@ -15,12 +15,16 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Group
 from inferwire_server.core.bindings import Binding, Bindings
 from inferwire_server.core.deadlines import Deadlines
-from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop, Unbound
+from inferwire_server.core.effects import Drained, Effect, End, Start, Stop, Unbound
 from inferwire_server.core.fairness import FairShares
 from inferwire_server.core.job import Job, JobState, Outcome, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.stacks import executions
 from inferwire_server.errors import ServingError, bug
+
+RETRY_AFTER_S = 1.0
+"""When whoever finds the queue full is to try again."""
 
 
 class Scheduler:
@@ -31,11 +35,13 @@ class Scheduler:
     A model whose waiting jobs are fewer than its weight's part of the capacity is admitted even
     where others have filled the queue, so that one flood does not shut the others out.
     `limit` bounds how many inferences run at once; None takes the largest number of slots any of
-    the models has, since each of them alone would fill the device.
+    the models has, since each of them alone would fill the device. `device` is what callers are
+    told that it is called.
     """
 
-    def __init__(self, capacity: int, limit: int | None = None) -> None:
+    def __init__(self, capacity: int, limit: int | None = None, device: str = "the device") -> None:
         self._capacity = capacity
+        self._device = device
         self._asked_limit = limit
         self._lanes: dict[ModelKey, Lane] = {}
         self._shares = FairShares()
@@ -58,9 +64,9 @@ class Scheduler:
         return self._limit
 
     @property
-    def load(self) -> Load:
+    def occupancy(self) -> Occupancy:
         """How busy the device is."""
-        return Load(self._running, self.limit, self._queued)
+        return Occupancy(self._running, self.limit, self._queued)
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -88,10 +94,10 @@ class Scheduler:
             ends += [lane.held_until(group) for lane in lanes for group in lane.queues]
         return min((end for end in ends if end is not None), default=None)
 
-    def load_of(self, model: ModelKey) -> Load:
+    def occupancy_of(self, model: ModelKey) -> Occupancy:
         """How busy one model is."""
         lane = self._lane(model)
-        return Load(len(lane.running), lane.slots, lane.queued, 0 if lane.bindings is None else len(lane.bindings))
+        return Occupancy(len(lane.running), lane.slots, lane.queued, 0 if lane.bindings is None else len(lane.bindings))
 
     def add_model(self, model: ModelKey, slots: int, terms: Terms = DEFAULT_TERMS) -> None:
         """Take jobs for a model with this many slots."""
@@ -174,9 +180,9 @@ class Scheduler:
         if not self._has_room(lane, job.work, job.binding):
             raise ServingError(
                 Code.QUEUE_FULL,
-                f"the device's queue is full: {self._queued} jobs are waiting, at most {self._capacity} may"
-                " (--queue-capacity)",
-                retry_after_s=1.0,
+                f"{self._device}'s queue is full: {self._queued} jobs are waiting, at most {self._capacity} may"
+                f" (--queue-capacity); try again in {RETRY_AFTER_S:g} s",
+                retry_after_s=RETRY_AFTER_S,
             )
         if not lane.queues:
             self._shares.wake(lane.share)
@@ -203,9 +209,11 @@ class Scheduler:
     def expire(self, now: float) -> list[Effect]:
         """End every job whose deadline has passed."""
         effects: list[Effect] = []
-        while (job := self._deadlines.pop_due(now)) is not None:
-            error = ServingError(Code.DEADLINE_EXCEEDED, f"the deadline passed while the job was {job.state.value}")
-            effects += self._cancel(job, error, now)
+        while (due := self._deadlines.pop_due(now)) is not None:
+            job, deadline = due
+            limit_s, doing = deadline - job.submitted_at, f"{job.state.value} on {self._device}"
+            reason = f"the time limit of {limit_s:g} s passed while the job was {doing}"
+            effects += self._cancel(job, ServingError(Code.DEADLINE_EXCEEDED, reason), now)
         return effects
 
     def wake(self, now: float) -> list[Effect]:
@@ -229,7 +237,7 @@ class Scheduler:
         effects: list[Effect] = []
         for job, outcome in zip(run.jobs, outcomes, strict=True):
             if not job.state.is_terminal:
-                effects.append(_close(job, outcome, now))
+                effects.append(self._end(job, outcome, now))
             if lane.bindings is not None:
                 effects += _end_bound(lane.bindings, job, now)
         if lane.is_draining:
@@ -238,8 +246,10 @@ class Scheduler:
         return effects
 
     def __repr__(self) -> str:
-        load = self.load
-        return f"<Scheduler {load.running}/{load.slots} slots busy, {load.queued}/{self._capacity} queued>"
+        occupancy = self.occupancy
+        return (
+            f"<Scheduler {occupancy.running}/{occupancy.slots} slots busy, {occupancy.queued}/{self._capacity} queued>"
+        )
 
     def _cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane = self._lanes.get(job.model)
@@ -248,10 +258,10 @@ class Scheduler:
         if job.state is JobState.QUEUED:
             return [*self._end_queued(lane, job, error, now), *self._drop_if_drained(lane)]
         slot, run = next((slot, run) for slot, run in lane.running.items() if job in run.jobs)
-        job.end(error, now)
+        end = self._end(job, error, now)
         # The others of its run go on: it is stopped when nobody waits for it any more.
         is_wanted = any(not other.state.is_terminal for other in run.jobs)
-        return [End(job)] if is_wanted else [End(job), Stop(lane.model, slot)]
+        return [end] if is_wanted else [end, Stop(lane.model, slot)]
 
     def _dispatch(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -289,7 +299,7 @@ class Scheduler:
         """Whether work fits in the queue, or need not wait, or is within the model's own part of a full one."""
         if self._queued + work.executions <= self._capacity:
             return True
-        if self._running < self._limit and lane.has_idle_slot(lane.group_of(work, binding)):
+        if self._running < self._limit and lane.need_not_wait(work, binding):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
         part = max(1, int(self._capacity * lane.share.weight / weights))
@@ -302,8 +312,18 @@ class Scheduler:
     def _end_queued(self, lane: Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane.remove(job)
         self._queued -= job.count
-        job.end(error, now)
-        return [End(job)] if lane.bindings is None else [End(job), *_end_bound(lane.bindings, job, now)]
+        end = self._end(job, error, now)
+        return [end] if lane.bindings is None else [end, *_end_bound(lane.bindings, job, now)]
+
+    def _end(self, job: Job, outcome: Outcome, now: float) -> End:
+        """Record how a job has ended: the one place where any does."""
+        if isinstance(outcome, ServingError):
+            job.end(outcome, now)
+        else:
+            job.finish(outcome, now)
+        if job.deadline is not None:
+            self._deadlines.ended()
+        return End(job)
 
     def _drop_if_drained(self, lane: Lane) -> list[Effect]:
         if not lane.is_draining or lane.running or lane.queues:
@@ -331,14 +351,6 @@ class Scheduler:
         if lane is None:
             raise bug(f"model {model} is not known to the scheduler")
         return lane
-
-
-def _close(job: Job, outcome: Outcome, now: float) -> End:
-    if isinstance(outcome, ServingError):
-        job.end(outcome, now)
-    else:
-        job.finish(outcome, now)
-    return End(job)
 
 
 def _end_bound(bindings: Bindings, job: Job, now: float) -> list[Effect]:

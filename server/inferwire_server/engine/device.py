@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -13,9 +14,10 @@ import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.bindings import Binding
-from inferwire_server.core.effects import Drained, Effect, End, Load, Start, Stop, Unbound
+from inferwire_server.core.effects import Drained, Effect, End, Start, Stop, Unbound
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.tally import Tally, TallyOf
 from inferwire_server.engine.backend import Slot
@@ -23,7 +25,7 @@ from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
 from inferwire_server.engine.placed_model import PlacedModel
 from inferwire_server.engine.quick_slot import Place
 from inferwire_server.engine.slot_runs import SlotRun
-from inferwire_server.engine.slot_threads import SlotThreads
+from inferwire_server.engine.slot_threads import NoThread, SlotThreads
 from inferwire_server.errors import ServingError
 
 T = TypeVar("T")
@@ -70,16 +72,16 @@ class Device:
         self._is_applying = False
 
     def __repr__(self) -> str:
-        load = self.load
+        occupancy = self.occupancy
         return (
-            f"<Device {self.name}: {load.running}/{load.slots} slots busy, "
-            f"{load.queued}/{self._scheduler.capacity} queued>"
+            f"<Device {self.name}: {occupancy.running}/{occupancy.slots} slots busy, "
+            f"{occupancy.queued}/{self._scheduler.capacity} queued>"
         )
 
     @property
-    def load(self) -> Load:
+    def occupancy(self) -> Occupancy:
         """How busy the device is."""
-        return self._scheduler.load
+        return self._scheduler.occupancy
 
     @property
     def queue_capacity(self) -> int:
@@ -96,9 +98,9 @@ class Device:
         placed = self._placed.get(model)
         return self._tally_of(self.name, model) if placed is None else placed.tally
 
-    def load_of(self, model: ModelKey) -> Load:
+    def occupancy_of(self, model: ModelKey) -> Occupancy:
         """How busy one of its models is."""
-        return self._scheduler.load_of(model)
+        return self._scheduler.occupancy_of(model)
 
     def add_model(self, model: ModelKey, slots: ModelSlots, terms: Terms = DEFAULT_TERMS) -> None:
         """Take jobs for a model."""
@@ -244,7 +246,9 @@ class Device:
                 free()
                 self._loop.call_soon_threadsafe(self._threads.done)
 
-            self._threads.run(work)
+            # Where there is not a single thread, no job has run in it, and it holds nothing.
+            with suppress(NoThread):
+                self._threads.run(work)
         _tell(binding.on_end, binding)
 
     def _start(self, start: Start, *, at_once: bool = False) -> None:
@@ -257,12 +261,23 @@ class Device:
         running = _Running(model, number, slot, place, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running
         if place is not Place.LOOP:
-            self._threads.run(partial(self._run_on_thread, running))
+            self._hand_over(running)
         elif at_once:
             self._go_on(running, running.run.steps())
         else:
             # Whoever submits hears of no end before the job is theirs.
             self._loop.call_soon(self._go_on, running, running.run.steps())
+
+    def _hand_over(self, running: _Running) -> None:
+        """Have a thread run it. Where there is none its jobs fail, and its slot is free again."""
+        try:
+            self._threads.run(partial(self._run_on_thread, running))
+        except NoThread as error:
+            log.error("an inference has no thread", device=self.name, model=str(running.model), reason=str(error))
+            reason = f"no thread could be started for the inference: {error}"
+            running.run.fail(ServingError(Code.INTERNAL, reason))
+            # Whoever submits hears of no end before the job is theirs.
+            self._loop.call_soon(self._report, running)
 
     def _run_on_thread(self, running: _Running) -> None:
         running.run()
@@ -286,8 +301,7 @@ class Device:
         del self._running[model, number]
         placed = self._placed[model]
         placed.slots.release(running.place)
-        if given := run.given:
-            placed.count_run(given, now - running.began_at)
+        placed.count_run(run, now - running.began_at)
         self._apply(self._scheduler.report(model, number, run.outcomes, now))
         self._arm_timer()
 

@@ -261,7 +261,7 @@ class Engine:
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:
-            scheduler = Scheduler(self._queue.capacity, self._queue.limit)
+            scheduler = Scheduler(self._queue.capacity, self._queue.limit, name)
             self._devices[name] = Device(name, scheduler, self._tally_of, self._clock)
         return self._devices[name]
 

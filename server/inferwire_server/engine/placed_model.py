@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferwire_server.core.batching import Batching, rows_run
+from inferwire_server.core.batching import Batching, rows_of, rows_run
 from inferwire_server.core.job import Work
 from inferwire_server.core.tally import Tally
 from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.slot_runs import SlotRun
 
 
 @dataclass(slots=True)
@@ -19,9 +20,20 @@ class PlacedModel:
     batching: Batching | None
     tally: Tally
 
-    def count_run(self, works: Sequence[Work], seconds: float) -> None:
-        """Count an inference by its rows: those of a batch, or one for each execution of a model that has none."""
+    def count_run(self, run: SlotRun, seconds: float) -> None:
+        """Count what a slot ran by its rows: those of a batch, or one for each execution of a model that has none."""
+        given = run.given
+        if not given:
+            return
         if self.batching is None:
-            self.tally.end_runs(1, seconds, sum([work.executions for work in works]))
+            self.tally.end_runs(1, seconds, sum([work.executions for work in given]))
+        elif run.fell_apart:
+            self._count_apart(given, seconds)
         else:
-            self.tally.end_runs(rows_run(works, self.batching), seconds)
+            self.tally.end_runs(rows_run(given, self.batching), seconds)
+
+    def _count_apart(self, given: Sequence[Work], seconds: float) -> None:
+        """Count each execution as an inference. How long each took is not known: they share the time."""
+        count = sum(work.executions for work in given)
+        for work in given:
+            self.tally.end_runs(rows_of(work) // work.executions, seconds * work.executions / count, work.executions)

@@ -11,8 +11,9 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from inferwire_proto.errors import Code
+from inferwire_server.bugs import logged_bug
 from inferwire_server.core.batching import join, rows_of, split
-from inferwire_server.core.job import Finish, Finishes, Job, Outcome, Result, Work
+from inferwire_server.core.job import Apart, Finish, Finishes, Job, Outcome, Result, Work
 from inferwire_server.core.stacks import DROPPED, executions, together
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
@@ -27,7 +28,10 @@ class SlotRun:
 
     Attributes:
         outcomes: What each job gave, once all steps are done.
+        fell_apart: Whether what was to be one inference failed as one, and each execution ran alone.
     """
+
+    fell_apart = False
 
     def __init__(self, slot: Slot, jobs: tuple[Job, ...]) -> None:
         self.outcomes: Sequence[Outcome] = ()
@@ -54,16 +58,28 @@ class SlotRun:
                 results = dict(zip(wanted, found, strict=True))
                 self.outcomes = [results.get(index, job.error or ()) for index, job in enumerate(self._jobs)]
                 return
+            self.fell_apart = True
         outcomes: list[Outcome] = [()] * len(self._jobs)
         for index in range(len(self._jobs)):
             outcomes[index] = yield from self._run_apart(index)
         self.outcomes = outcomes
 
+    def fail(self, error: ServingError) -> None:
+        """Give each job this outcome in place of a run."""
+        self.outcomes = [error] * len(self._jobs)
+
     @property
     def given(self) -> list[Work]:
         """The work that its outcomes have the outputs of; looking at states is none."""
-        pairs = zip(self._works, self.outcomes, strict=True)
-        return [work for work, outcome in pairs if work.states is None and not isinstance(outcome, ServingError)]
+        given: list[Work] = []
+        for work, outcome in zip(self._works, self.outcomes, strict=True):
+            if isinstance(outcome, tuple):
+                if work.states is None:
+                    given.append(work)
+            elif isinstance(outcome, Apart):
+                pairs = zip(executions(work), outcome.results, strict=True)
+                given += [execution for execution, result in pairs if isinstance(result, tuple)]
+        return given
 
     def _run_apart(self, index: int) -> Generator[None, None, Outcome]:
         """Run each execution of a job alone."""
@@ -77,12 +93,12 @@ class SlotRun:
         job = self._jobs[index]
         if job.error is not None or position in job.dropped:
             return job.error or DROPPED
-        return _outcome(self._run, work, [index], self._finishes(index))
+        return self._outcome(self._run, work, [index], self._finishes(index))
 
     def _run_together(self, wanted: Sequence[int]) -> Sequence[Result] | None:
         """Run several; None if that failed and each is to run alone, so that one bad input fails alone."""
         works = [self._works[index] for index in wanted]
-        outcome = _outcome(lambda: split(self._run(join(works), wanted), [rows_of(work) for work in works]))
+        outcome = self._outcome(lambda: split(self._run(join(works), wanted), [rows_of(work) for work in works]))
         if not isinstance(outcome, ServingError):
             return [self._finished(index, outputs) for index, outputs in zip(wanted, outcome, strict=True)]
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None
@@ -104,7 +120,7 @@ class SlotRun:
         if not finishes:
             return outputs
         pairs = zip(finishes, outputs, strict=True)
-        return _outcome(lambda: tuple(tensor if finish is None else finish(tensor) for finish, tensor in pairs))
+        return self._outcome(lambda: tuple(tensor if finish is None else finish(tensor) for finish, tensor in pairs))
 
     def _finishes(self, index: int) -> Finishes:
         finishes = self._works[index].finishes
@@ -123,13 +139,12 @@ class SlotRun:
             if self._works[index].is_profiled:
                 self._jobs[index].profile = profile
 
-
-def _outcome(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | ServingError:
-    try:
-        return call(*args, **kwargs)
-    except ServingError as error:
-        # Its frames hold the inputs, and one of them what is returned here: nothing but the collector would free those.
-        error.__cause__ = error.__context__ = None
-        return error.with_traceback(None)
-    except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
-        return ServingError(Code.INTERNAL, f"the slot raised {type(error).__name__}: {error}")
+    def _outcome(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | ServingError:
+        try:
+            return call(*args, **kwargs)
+        except ServingError as error:
+            # Its frames hold the inputs, and one of them what is returned here: only the collector would free those.
+            error.__cause__ = error.__context__ = None
+            return error.with_traceback(None)
+        except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
+            return logged_bug("bug in a slot", error, model=str(self._jobs[0].model))

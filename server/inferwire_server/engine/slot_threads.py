@@ -7,6 +7,10 @@ from queue import SimpleQueue
 from threading import Thread
 
 
+class NoThread(Exception):
+    """There is no thread for a call, and the system does not give one."""
+
+
 class SlotThreads:
     """As many threads as calls were ever in flight at once; idle ones wait for the next call.
 
@@ -23,12 +27,16 @@ class SlotThreads:
         return f"<SlotThreads {self._name}: {self._busy}/{len(self._threads)} busy>"
 
     def run(self, call: Callable[[], None]) -> None:
-        """Run a call that does not raise. The caller says `done` when it has ended."""
+        """Run a call that does not raise. The caller says `done` when it has ended.
+
+        Where the system gives no more threads, it waits for one of those there are.
+
+        Raises:
+            NoThread: If there is none; the call does not run.
+        """
+        if self._busy >= len(self._threads):
+            self._grow()
         self._busy += 1
-        if self._busy > len(self._threads):
-            thread = Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
         self._calls.put(call)
 
     def done(self) -> None:
@@ -40,6 +48,16 @@ class SlotThreads:
         for _ in self._threads:
             self._calls.put(None)
         self._threads.clear()
+
+    def _grow(self) -> None:
+        thread = Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError) as error:
+            if not self._threads:
+                raise NoThread(str(error) or "out of memory") from error
+        else:
+            self._threads.append(thread)
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.effects import Load
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.engine.models import Engine
 from inferwire_server.errors import ServingError
@@ -19,7 +19,7 @@ class DeviceStatus:
 
     name: str
     full_name: str
-    load: Load
+    occupancy: Occupancy
     queue_capacity: int
 
 
@@ -32,7 +32,7 @@ class DeviceService:
     async def list(self) -> list[DeviceStatus]:
         """List the devices in the runtime's order."""
         return [
-            DeviceStatus(device.name, await self._full_name(device.name), device.load, device.queue_capacity)
+            DeviceStatus(device.name, await self._full_name(device.name), device.occupancy, device.queue_capacity)
             for device in self._engine.devices
         ]
 

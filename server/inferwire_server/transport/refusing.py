@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from secrets import token_hex
-
-import structlog
 from google.protobuf.message import DecodeError
 
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import FrameTooLarge, MalformedFrame
 from inferwire_proto.framing import MalformedMessage
+from inferwire_server.bugs import logged_bug
 from inferwire_server.errors import ServingError, invalid_input
-
-log = structlog.stdlib.get_logger()
 
 
 def as_serving_error(error: Exception) -> ServingError:
@@ -23,9 +19,7 @@ def as_serving_error(error: Exception) -> ServingError:
         return message_too_large(error.byte_size, error.most_bytes)
     if isinstance(error, MalformedMessage | MalformedFrame | DecodeError):
         return invalid_input(str(error))
-    bug_id = token_hex(4)
-    log.error("bug in a call", id=bug_id, exc_info=error)
-    return ServingError(Code.INTERNAL, f"a bug in the server; its log has more under id {bug_id}")
+    return logged_bug("bug in a call", error)
 
 
 def too_large(byte_size: int, limit: int) -> ServingError:

@@ -13,7 +13,7 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES
 from inferwire_proto.errors import Code
-from inferwire_server.core.effects import Load
+from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
@@ -86,10 +86,10 @@ class Rest:
         """Where the server listens."""
         return f"127.0.0.1:{self.server.port}"
 
-    async def load(self) -> Load:
+    async def load(self) -> Occupancy:
         """Count what runs and waits."""
         (device,) = await self.services.devices.list()
-        return device.load
+        return device.occupancy
 
     async def reaches(self, *, running: int, queued: int) -> None:
         """Wait until so many inferences run and wait."""

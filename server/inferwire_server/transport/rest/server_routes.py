@@ -55,9 +55,9 @@ class ServerRoutes:
             {
                 "name": device.name,
                 "full_name": device.full_name,
-                "running": device.load.running,
-                "slots": device.load.slots,
-                "queued": device.load.queued,
+                "running": device.occupancy.running,
+                "slots": device.occupancy.slots,
+                "queued": device.occupancy.queued,
                 "queue_capacity": device.queue_capacity,
             }
             for device in await self._services.devices.list()

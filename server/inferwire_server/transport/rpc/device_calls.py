@@ -20,8 +20,8 @@ class DeviceCalls:
             pb.Device(
                 name=device.name,
                 full_name=device.full_name,
-                running=device.load.running,
-                queued=device.load.queued,
+                running=device.occupancy.running,
+                queued=device.occupancy.queued,
                 queue_capacity=device.queue_capacity,
             )
             for device in await self._devices.list()
