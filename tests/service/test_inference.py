@@ -103,7 +103,8 @@ async def test_a_named_job_is_waited_for_and_its_result_kept_until_released(serv
         model.gate.open()
         assert (await inference.wait(job_id, math.inf)).state is JobState.FINISHED
         assert inference.result(job_id).result() == (ROW,)
-        assert inference.result(job_id, release=True).result() == (ROW,)
+        assert inference.result(job_id).result() == (ROW,)
+        inference.release(job_id)
         await is_forgotten(server, job_id)
 
 

@@ -138,6 +138,22 @@ async def test_a_job_is_started_waited_for_and_collected(client: Client, models:
     assert (await failure(client("InferenceService.GetResult", result)))[0] == "JOB_NOT_FOUND"
 
 
+async def test_a_job_whose_answer_is_refused_is_not_released(services: Services) -> None:
+    narrow, wide = (InferenceCalls(services, Drain(), max_message_bytes=limit) for limit in (20, 1000))
+    context: Any = None
+    start = inference_pb2.StartAsyncRequest(execution=execution(), raw=[ROW])
+    started = await wide.start_async(start.SerializeToString(), context)
+    job_id = inference_pb2.StartAsyncResponse.FromString(started).job_id
+    await wide.wait(inference_pb2.WaitRequest(job_id=job_id, timeout_us=10_000_000), context)
+    wanted = inference_pb2.GetResultRequest(job_id=job_id, release=True).SerializeToString()
+    with pytest.raises(ServingError, match="at most 20 fit in a message"):
+        await narrow.get_result(wanted, context)
+    collected = inference_pb2.GetResultResponse.FromString(await wide.get_result(wanted, context))
+    assert list(collected.raw) == [ROW]
+    with pytest.raises(ServingError, match="is not known"):
+        await wide.get_result(wanted, context)
+
+
 async def test_a_job_is_cancelled(client: Client) -> None:
     request = inference_pb2.StartAsyncRequest(execution=execution("slow"), raw=[ROW])
     job_id = (await client("InferenceService.StartAsync", request)).job_id

@@ -205,8 +205,8 @@ class InferenceService:
             await asyncio.wait([named.end], timeout=timeout_s)
         return named.job
 
-    def result(self, job_id: str, *, release: bool = False) -> Job:
-        """Give an ended job, and with `release` forget it.
+    def result(self, job_id: str) -> Job:
+        """Give an ended job.
 
         Raises:
             ServingError: JOB_NOT_FOUND, or INVALID_INPUT while it still runs.
@@ -214,9 +214,11 @@ class InferenceService:
         job = self._ledger.get(job_id).job
         if not job.state.is_terminal:
             raise invalid_input(f"job '{job_id}' is {job.state}, expected one that has ended: wait for it")
-        if release:
-            self._ledger.release(job_id)
         return job
+
+    def release(self, job_id: str) -> None:
+        """Forget a job; one that is not there is forgotten already."""
+        self._ledger.release(job_id)
 
     def cancel_named(self, job_id: str) -> Job:
         """Cancel a job by its name.

@@ -95,7 +95,7 @@ class JobRoutes:
         job = self._services.inference.result(job_id)
         response = await answer(request, self._services, self._request_of(job), job)
         if release:
-            self._services.inference.result(job_id, release=True)
+            self._services.inference.release(job_id)
         return response
 
     def _request_of(self, job: Job) -> OipRequest:

@@ -74,8 +74,11 @@ class InferenceCalls:
     async def get_result(self, data: bytes, _: Context) -> bytes:
         """Give the outputs of an ended job."""
         request = pb.GetResultRequest.FromString(data)
-        job = self._services.inference.result(request.job_id, release=request.release)
-        return self._answer(pb.GetResultResponse, job)
+        job = self._services.inference.result(request.job_id)
+        message = self._answer(pb.GetResultResponse, job)
+        if request.release:
+            self._services.inference.release(request.job_id)
+        return message
 
     async def cancel(self, request: pb.CancelRequest, _: Context) -> pb.CancelResponse:
         """Cancel a job."""
@@ -98,8 +101,7 @@ class InferenceCalls:
         return decode_execution(request.execution, raw, session)
 
     def _answer(self, message_type: _Response, job: Job) -> bytes:
-        job.result()
-        result, buffers = encode_result(job, job.error or job.result())
+        result, buffers = encode_result(job, job.result())
         header = framing.field(message_type.RESULT_FIELD_NUMBER, result)
         message = framing.join(header, buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
         if len(message) > self._max_message_bytes:
