@@ -134,6 +134,26 @@ async def test_one_upload_twice_is_held_once(serving: Serving) -> None:
         assert "blob" in (await refused(uploads.read(session, SOURCE))).message
 
 
+async def test_a_release_whose_caller_goes_at_once_is_carried_out(serving: Serving) -> None:
+    model = the_uploaded(is_open=False)
+    async with serving(model, allow_uploads=True) as server:
+        session = server.services.sessions.attach("", "c")
+        target = await compile_uploaded(server, session)
+        running = server.services.inference.submit(an_inference(target), lambda _: None)
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        compiled = server.services.models.of(running)
+        releasing = asyncio.ensure_future(server.services.uploads.release(session, [target.compiled_id]))
+        asyncio.get_running_loop().call_soon(releasing.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await releasing
+        assert compiled not in server.engine.models
+        model.gate.open()
+        async with asyncio.timeout(10):
+            while compiled in compiled.device.models:
+                await asyncio.to_thread(int)
+        assert running.state is JobState.FINISHED
+
+
 async def left(server: Composition, session: Session, leap: Leap) -> None:
     """Leave a session, and let its grace pass until it has ended."""
     server.services.sessions.detach(session)

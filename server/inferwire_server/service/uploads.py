@@ -140,14 +140,18 @@ class UploadService:
         return await self._load(session, blob, compilation, is_compiled=True)
 
     async def release(self, session: Session, compiled_ids: Sequence[str], digests: Sequence[bytes] = ()) -> None:
-        """Free compiled models and blobs of a session; pass over what is not its own."""
+        """Free compiled models and blobs of a session; pass over what is not its own.
+
+        All of it is under way before this waits for the models' last jobs: a caller that goes meanwhile stops nothing.
+        """
         error = ServingError(Code.MODEL_NOT_FOUND, "the compiled model was released")
         owned = [compiled_id for compiled_id in compiled_ids if compiled_id in session.compiled]
         session.compiled.difference_update(owned)
         for digest in session.blobs.intersection(digests):
             session.blobs.discard(digest)
             self._store().drop(digest)
-        await asyncio.gather(*(self._engine.unload(self._compiled.pop(owned_id), error) for owned_id in owned))
+        ends = [self._engine.retire(self._compiled.pop(owned_id), error) for owned_id in owned]
+        await asyncio.gather(*map(asyncio.shield, ends))
 
     async def _load(
         self, session: Session, source: UploadedSource, compilation: Compilation, *, is_compiled: bool = False
