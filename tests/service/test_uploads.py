@@ -177,6 +177,21 @@ async def test_what_a_session_owned_goes_with_it(serving: Serving, leap: Leap) -
             services.sessions.get(session.id)
 
 
+async def test_sessions_end_though_an_inference_on_what_another_had_goes_on(serving: Serving, leap: Leap) -> None:
+    model = the_uploaded(is_open=False)
+    async with serving(model, allow_uploads=True, session_grace_s=1.0) as server, asyncio.timeout(20):
+        services = server.services
+        stuck, other = services.sessions.attach("", "stuck"), services.sessions.attach("", "other")
+        running = services.inference.submit(an_inference(await compile_uploaded(server, stuck)), lambda _: None)
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        await left(server, stuck, leap)
+        await left(server, other, leap)
+        assert repr(services.sessions) == "<SessionService: 0 sessions>"
+        assert repr(services.uploads) == "<UploadService: 0 compiled models>"
+        assert running.state is JobState.RUNNING
+        model.gate.open()
+
+
 async def test_a_session_that_is_resumed_in_its_grace_keeps_what_it_owns(serving: Serving, leap: Leap) -> None:
     async with serving(the_uploaded(), allow_uploads=True) as server:
         services, session = server.services, server.services.sessions.attach("", "c")
