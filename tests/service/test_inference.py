@@ -143,6 +143,23 @@ async def test_an_ended_job_is_kept_for_its_time_and_then_forgotten(serving: Ser
         await is_forgotten(server, job_id)
 
 
+async def test_an_ended_job_keeps_none_of_what_ran_with_it(serving: Serving) -> None:
+    model = a_model()
+    async with serving(model, properties=("INFERWIRE_MAX_BATCH=8",)) as server:
+        inference = server.services.inference
+        model.gate.close()
+        first = inference.start(an_inference())
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        named, other = inference.start(an_inference()), asyncio.ensure_future(inference.infer(an_inference()))
+        await asyncio.to_thread(int)
+        model.gate.open()
+        (batched,) = (await other).result()
+        (kept,) = (await inference.wait(named, math.inf)).result()
+        held = [memoryview(memoryview(output.data).obj).nbytes for output in (batched, kept)]
+        assert held == [2 * ROW.byte_size, ROW.byte_size]
+        assert (await inference.wait(first, math.inf)).state is JobState.FINISHED
+
+
 async def test_a_running_job_is_not_forgotten(serving: Serving, leap: Leap) -> None:
     async with serving(a_model(is_open=False), keep_jobs_s=1.0) as server:
         job_id = server.services.inference.start(an_inference())

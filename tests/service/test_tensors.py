@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
@@ -13,7 +14,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.fake_backend import FakeModel, echo_spec
+from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.service.tensors import TensorService
@@ -121,6 +122,29 @@ async def test_an_output_that_is_kept_is_the_next_inference_s_input(serving: Ser
         services.tensors.release(session, [7])
         with pytest.raises(ServingError, match="tensor 7 is not kept in this session"):
             await services.inference.infer(Inference(ServedModel("m"), (("x", kept),)))
+
+
+def held_by(tensor: Tensor) -> int:
+    """Say how many bytes it keeps in memory."""
+    return memoryview(memoryview(tensor.data).obj).nbytes
+
+
+async def test_an_output_of_a_batch_is_kept_without_those_of_others(serving: Serving, session: Session) -> None:
+    model = FakeModel(echo_spec("m"), gate=Gate(), optimal_slots=1)
+    async with serving(model, properties=("INFERWIRE_MAX_BATCH=8",)) as server:
+        model.gate.close()
+        inference, tensors = server.services.inference, server.services.tensors
+        wanted = Inference(ServedModel("m"), (("x", TENSOR),))
+        first = asyncio.ensure_future(inference.infer(wanted))
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        kept = StoredTensor(session, 7)
+        batch = [asyncio.ensure_future(inference.infer(each)) for each in (wanted._replace(keeps={0: kept}), wanted)]
+        await asyncio.to_thread(int)
+        model.gate.open()
+        _, keeping, other = await asyncio.gather(first, *batch)
+        assert held_by(other.result()[0]) == 2 * TENSOR.byte_size
+        assert keeping.result()[0].stored_as == 7
+        assert held_by(tensors.get(kept)) == TENSOR.byte_size
 
 
 async def test_an_output_that_there_is_no_room_for_is_given(serving: Serving, session: Session) -> None:

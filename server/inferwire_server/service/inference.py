@@ -184,7 +184,9 @@ class InferenceService:
         loop = asyncio.get_running_loop()
         end: asyncio.Future[None] = loop.create_future()
 
-        def ended(_: Job) -> None:
+        def ended(job: Job) -> None:
+            # It may be kept for long, and with an output of a batch those of all callers.
+            job.outputs = tuple([output.on_its_own() for output in job.outputs])
             end.set_result(None)
             forget_at = self._ledger.ended(job_id, loop.time())
             # A timer may go off a moment early; by its own time the job is due.

@@ -76,7 +76,7 @@ class TensorService:
         check_content(f"tensor {stored.id}", tensor)
         self._check_room(stored, tensor.byte_size)
         # What came with a message would keep the whole message alive.
-        self._keep(stored, tensor._replace(data=bytes(tensor.data)))
+        self._keep(stored, tensor.on_its_own())
 
     def get(self, stored: StoredTensor) -> Tensor:
         """Give a tensor that is kept, or a copy of a box of it.
@@ -118,7 +118,8 @@ class TensorService:
     def _shelved(self, tensor: Tensor, stored: StoredTensor | None) -> Tensor:
         if stored is None or stored.session.has_ended or not self._has_room(stored, tensor.byte_size):
             return tensor
-        self._keep(stored, tensor)
+        # An output of a batch would keep those of all callers alive.
+        self._keep(stored, tensor.on_its_own())
         return tensor._replace(data=b"", stored_as=stored.id)
 
     def _kept(self, stored: StoredTensor) -> Tensor:
