@@ -16,9 +16,9 @@ from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2,
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
-from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions
 from inferwire_server.transport.rpc.inference_calls import InferenceCalls
+from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 Models = dict[str, FakeModel]
 ROW = np.arange(4, dtype=np.float32).tobytes()
@@ -117,8 +117,8 @@ async def test_a_stack_is_for_the_stream(client: Client) -> None:
     assert (code, details) == ("INVALID_INPUT", "the execution is a stack of 2, expected one: stacks are for Session")
 
 
-async def test_an_answer_over_the_limit_is_refused(services: Services) -> None:
-    calls = InferenceCalls(services, Drain(), max_message_bytes=20)
+async def test_an_answer_over_the_limit_is_refused(services: Services, sockets: SocketSessions) -> None:
+    calls = InferenceCalls(services, sockets, max_message_bytes=20)
     context: Any = None
     with pytest.raises(ServingError, match="at most 20 fit in a message"):
         await calls.infer(infer_request().SerializeToString(), context)
@@ -138,8 +138,8 @@ async def test_a_job_is_started_waited_for_and_collected(client: Client, models:
     assert (await failure(client("InferenceService.GetResult", result)))[0] == "JOB_NOT_FOUND"
 
 
-async def test_a_job_whose_answer_is_refused_is_not_released(services: Services) -> None:
-    narrow, wide = (InferenceCalls(services, Drain(), max_message_bytes=limit) for limit in (20, 1000))
+async def test_a_job_whose_answer_is_refused_is_not_released(services: Services, sockets: SocketSessions) -> None:
+    narrow, wide = (InferenceCalls(services, sockets, max_message_bytes=limit) for limit in (20, 1000))
     context: Any = None
     start = inference_pb2.StartAsyncRequest(execution=execution(), raw=[ROW])
     started = await wide.start_async(start.SerializeToString(), context)

@@ -179,7 +179,7 @@ class GrpcServer:
 
 def _offered(services: Services, sockets: SocketSessions, options: GrpcOptions) -> list[Service]:
     limit, drain = options.max_message_bytes, sockets.drain
-    inference = InferenceCalls(services, drain, limit, lambda: sockets.port)
+    inference = InferenceCalls(services, sockets, limit)
     oip = OipCalls(services, drain, limit)
     return [
         # A call's service is looked for in this order, at each call. A session's stream is one for many executions.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import monotonic
 from typing import TypeAlias
 
@@ -12,11 +11,11 @@ from inferwire_server.core.job import Job, JobState
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import Inference
-from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.refusing import too_large
 from inferwire_server.transport.rpc.caller import named_session
 from inferwire_server.transport.rpc.session_call import SessionCall
 from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.session.stream import SessionTerms
 from inferwire_server.transport.v1_codec import encode_error, encode_result
 from inferwire_server.transport.v1_plans import decode_execution
@@ -40,15 +39,12 @@ _Response: TypeAlias = type[pb.InferResponse] | type[pb.GetResultResponse]
 
 
 class InferenceCalls:
-    """Answers the calls of InferenceService."""
+    """Answers the calls of InferenceService. Its streams are drained with the sessions on plain sockets."""
 
-    def __init__(
-        self, services: Services, drain: Drain, max_message_bytes: int, socket_port: Callable[[], int] = lambda: 0
-    ) -> None:
+    def __init__(self, services: Services, sockets: SocketSessions, max_message_bytes: int) -> None:
         self._services = services
-        self._drain = drain
+        self._sockets = sockets
         self._max_message_bytes = max_message_bytes
-        self._socket_port = socket_port
 
     async def infer(self, data: bytes, context: Context) -> bytes:
         """Run one inference and answer with its outputs."""
@@ -86,8 +82,9 @@ class InferenceCalls:
 
     async def session(self, _: object, context: Context) -> None:
         """Carry many executions on one stream."""
-        terms = SessionTerms(self._max_message_bytes, self._socket_port())
-        await SessionCall(self._services, self._drain, context, terms).run()
+        sockets = self._sockets
+        terms = SessionTerms(self._max_message_bytes, sockets.port)
+        await SessionCall(self._services, sockets.drain, context, terms, sockets.hello_s).run()
 
     def _inference(self, message_type: _Request, data: bytes, context: Context) -> Inference:
         request, raw = framing.split(message_type, data, framing.RAW_FIELD)
