@@ -60,6 +60,7 @@ def test_strings_are_kept_whole(tensors: TensorService, session: Session) -> Non
     [
         (Tensor(BY_NAME["i32"], (2, 4), bytes(32)), "tensor 1 is of type f32, but what is to be written is i32"),
         (Tensor(F32, (2, 4), bytes(31)), "tensor 1 has 31 bytes, expected 32 for f32"),
+        (Tensor(F32, (-2, -4), bytes(32)), "a tensor cannot be f32[-2,-4], expected lengths from 0 up"),
         (Tensor(F32, (5, 6), bytes(120)), "a tensor of 120 bytes is too much for this session, which keeps 32 of"),
     ],
 )
@@ -72,6 +73,32 @@ def test_what_does_not_fit_changes_nothing(
         tensors.put(stored, written)
     assert caught.value.message.startswith(sentence)
     assert tensors.get(stored).data == bytes(32)
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        (Tensor(BY_NAME["boolean"], (2,), bytes(3)), "tensor 1 has 3 bytes, expected 2 for boolean[2]"),
+        (Tensor(BY_NAME["boolean"], (2,), b"\1\7"), "tensor 1 has a boolean that is neither 0 nor 1"),
+        (Tensor(BY_NAME["boolean"], (1,), b"\1"), "the part is boolean[1], expected boolean[2] for the box [1..3]"),
+        (Tensor(BY_NAME["u8"], (2,), bytes(2)), "the part is u8[2], expected boolean[2] for the box [1..3]"),
+    ],
+)
+def test_what_does_not_fit_a_box_changes_nothing(
+    tensors: TensorService, session: Session, written: Tensor, sentence: str
+) -> None:
+    tensors.create(StoredTensor(session, 1), BY_NAME["boolean"], (4,))
+    with pytest.raises(ServingError) as caught:
+        tensors.put(StoredTensor(session, 1, Box((1,), (3,))), written)
+    assert (caught.value.code, caught.value.message) == (Code.INVALID_INPUT, sentence)
+    assert tensors.get(StoredTensor(session, 1)).data == bytes(4)
+
+
+def test_what_is_written_may_have_another_rank(tensors: TensorService, session: Session) -> None:
+    stored = StoredTensor(session, 1)
+    tensors.create(stored, F32, (2, 4))
+    tensors.put(stored, Tensor(F32, (3,), bytes(12)))
+    assert tensors.get(stored) == Tensor(F32, (3,), bytes(12))
 
 
 def test_a_session_keeps_so_much_and_no_more_and_what_is_freed_makes_room(
