@@ -92,10 +92,7 @@ class InferenceCalls:
             raise invalid_input(
                 f"the execution is a stack of {len(request.execution.ids)}, expected one: stacks are for Session"
             )
-        session = None
-        if _names_what_is_a_sessions(request.execution):
-            session = named_session(self._services.sessions, context)
-        return decode_execution(request.execution, raw, session)
+        return decode_execution(request.execution, raw, named_session(self._services.sessions, context))
 
     def _answer(self, message_type: _Response, job: Job) -> bytes:
         result, buffers = encode_result(job, job.result())
@@ -104,8 +101,3 @@ class InferenceCalls:
         if len(message) > self._max_message_bytes:
             raise too_large(len(message), self._max_message_bytes)
         return message
-
-
-def _names_what_is_a_sessions(execution: pb.Execution) -> bool:
-    is_own = execution.target.compiled or execution.HasField("sequence") or execution.keeps
-    return bool(is_own) or any(header.HasField("stored") for header in execution.inputs)
