@@ -265,6 +265,8 @@ class InferenceService:
         inputs = spec.bind(brought, inference.executions)
         wanted = spec.select(inference.outputs)
         forms = finishes(model, wanted, inference.forms, self._shared_memory) if inference.forms else ()
+        if inference.check_outputs is not None:
+            inference.check_outputs(spec, wanted)
         work = Work(inputs, wanted, is_profiled=inference.is_profiled, finishes=forms, executions=inference.executions)
         return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
 
