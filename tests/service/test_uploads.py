@@ -177,6 +177,18 @@ async def test_what_a_session_owned_goes_with_it(serving: Serving, leap: Leap) -
             services.sessions.get(session.id)
 
 
+async def test_a_job_that_waits_for_what_a_session_had_hears_that_it_has_ended(serving: Serving, leap: Leap) -> None:
+    model = the_uploaded(is_open=False)
+    async with serving(model, allow_uploads=True) as server:
+        session, inference = server.services.sessions.attach("", "c"), server.services.inference
+        target = await compile_uploaded(server, session)
+        jobs = [inference.submit(an_inference(target), lambda _: None) for _ in range(6)]
+        await left(server, session, leap)
+        assert jobs[-1].error is not None
+        assert jobs[-1].error.code is Code.SESSION_EXPIRED
+        model.gate.open()
+
+
 async def test_sessions_end_though_an_inference_on_what_another_had_goes_on(serving: Serving, leap: Leap) -> None:
     model = the_uploaded(is_open=False)
     async with serving(model, allow_uploads=True, session_grace_s=1.0) as server, asyncio.timeout(20):

@@ -256,8 +256,7 @@ class InferenceService:
         spec = model.spec
         if inference.signature not in (0, spec.signature):
             raise invalid_input(
-                f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
-                "expected a caller that has read the model's description again"
+                f"model '{spec.name}' was reloaded with other inputs or outputs: get it again (served_model, GetModel)"
             )
         brought = [
             (key, given if isinstance(given, Tensor) else self._bring_in(given)) for key, given in inference.inputs

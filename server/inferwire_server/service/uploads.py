@@ -144,11 +144,12 @@ class UploadService:
 
         All of it is under way before this waits for the models' last jobs: a caller that goes meanwhile stops nothing.
         """
-        await asyncio.gather(*map(asyncio.shield, self._free(session, compiled_ids, digests)))
+        error = ServingError(Code.MODEL_NOT_FOUND, "the compiled model was released")
+        await asyncio.gather(*map(asyncio.shield, self._free(session, compiled_ids, digests, error)))
 
     def end(self, session: Session) -> None:
         """Free all that a session owns. Its models go when their last jobs have ended, which nobody waits for."""
-        self._free(session, tuple(session.compiled), tuple(session.blobs))
+        self._free(session, tuple(session.compiled), tuple(session.blobs), session_expired(session.id))
 
     async def _load(
         self, session: Session, source: UploadedSource, compilation: Compilation, *, is_compiled: bool = False
@@ -166,10 +167,9 @@ class UploadService:
         return compiled_id, model
 
     def _free(
-        self, session: Session, compiled_ids: Sequence[str], digests: Sequence[bytes]
+        self, session: Session, compiled_ids: Sequence[str], digests: Sequence[bytes], error: ServingError
     ) -> list[asyncio.Future[None]]:
-        """Begin to free what is a session's own, and give a future of each model's end."""
-        error = ServingError(Code.MODEL_NOT_FOUND, "the compiled model was released")
+        """Begin to free what is a session's own, and give a future of each model's end; waiting jobs get the error."""
         for digest in session.blobs.intersection(digests):
             session.blobs.discard(digest)
             self._store().drop(digest)
