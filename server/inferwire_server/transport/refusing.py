@@ -15,8 +15,8 @@ from inferwire_server.errors import ServingError, invalid_input
 log = structlog.stdlib.get_logger()
 
 
-def as_serving_error(error: Exception) -> ServingError:
-    """Turn whatever a call raised into what its caller is told; a bug into an id that the log explains."""
+def as_serving_error(error: Exception, **where: str) -> ServingError:
+    """Turn whatever a call raised into what its caller is told; a bug into an id that the log explains, and `where`."""
     if isinstance(error, ServingError):
         return error
     if isinstance(error, FrameTooLarge):
@@ -24,7 +24,7 @@ def as_serving_error(error: Exception) -> ServingError:
     if isinstance(error, MalformedMessage | MalformedFrame | DecodeError):
         return invalid_input(str(error))
     bug_id = token_hex(4)
-    log.error("bug in a call", id=bug_id, exc_info=error)
+    log.error("bug in a call", id=bug_id, **where, exc_info=error)
     return ServingError(Code.INTERNAL, f"a bug in the server; its log has more under id {bug_id}")
 
 

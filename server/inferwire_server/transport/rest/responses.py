@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil
-from secrets import token_hex
 
 import orjson
-import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.rest.exchange import Headers, exchange_of
-
-log = structlog.stdlib.get_logger()
 
 _LONGEST_SENTENCE = 6000
 """What a caller is told of what it sent has an end, though what it sent may be long."""
@@ -60,10 +56,3 @@ def problem(status: int, code: Code, message: str, headers: Mapping[str, str] | 
     if len(message) > _LONGEST_SENTENCE:
         message = message[:_LONGEST_SENTENCE] + "..."
     return json_response({"error": message, "code": code.name}, status, headers)
-
-
-def as_serving_error(error: Exception, path: str) -> ServingError:
-    """Turn a bug into an id that the log explains: a caller learns nothing of the server's inside."""
-    bug_id = token_hex(4)
-    log.error("bug in an HTTP call", id=bug_id, path=path, exc_info=error)
-    return ServingError(Code.INTERNAL, f"a bug in the server; its log has more under id {bug_id}")
