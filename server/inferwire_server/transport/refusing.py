@@ -37,6 +37,17 @@ def too_large(byte_size: int, limit: int) -> ServingError:
     )
 
 
+def checked(message: bytes, limit: int) -> bytes:
+    """Give an answer that is to be sent.
+
+    Raises:
+        ServingError: TOO_LARGE if it is no message any more.
+    """
+    if len(message) > limit:
+        raise too_large(len(message), limit)
+    return message
+
+
 def message_too_large(byte_size: int, limit: int) -> ServingError:
     """Refuse a message of a caller's that may not be that large."""
     return ServingError(

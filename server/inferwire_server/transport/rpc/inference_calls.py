@@ -11,7 +11,7 @@ from inferwire_server.core.job import Job, JobState
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import Inference
-from inferwire_server.transport.refusing import too_large
+from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import named_session
 from inferwire_server.transport.rpc.session_call import SessionCall
 from inferwire_server.transport.rpc.status import Context
@@ -98,6 +98,4 @@ class InferenceCalls:
         result, buffers = encode_result(job, job.result())
         header = framing.field(message_type.RESULT_FIELD_NUMBER, result)
         message = framing.join(header, buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
-        if len(message) > self._max_message_bytes:
-            raise too_large(len(message), self._max_message_bytes)
-        return message
+        return checked(message, self._max_message_bytes)

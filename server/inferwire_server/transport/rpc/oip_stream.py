@@ -17,7 +17,7 @@ from inferwire_server.transport import oip
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.oip import OipCall
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
-from inferwire_server.transport.refusing import as_serving_error, too_large
+from inferwire_server.transport.refusing import as_serving_error, checked
 from inferwire_server.transport.rpc.exchange import Exchange
 from inferwire_server.transport.rpc.oip_codec import (
     encode_answer,
@@ -129,8 +129,7 @@ class OipStream:
         if isinstance(pending.outcome, ServingError):
             raise pending.outcome
         answer = oip.answer(self._services, *pending.outcome)
-        message = encode_streamed(encode_answer(answer, pending.request_id, is_final=True))
-        if len(message) > self._max_message_bytes:
-            raise too_large(len(message), self._max_message_bytes)
+        streamed = encode_streamed(encode_answer(answer, pending.request_id, is_final=True))
+        message = checked(streamed, self._max_message_bytes)
         self._services.inference.answered(pending.outcome[1])
         return message
