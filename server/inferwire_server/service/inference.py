@@ -23,6 +23,9 @@ from inferwire_server.service.shared_memory import SharedMemoryService
 from inferwire_server.service.tensors import TensorService
 from inferwire_server.service.values import Inference, LentTensor, SequenceCall, SharedTensor, StoredTensor, Target
 
+LONGEST_WAIT_S = 60.0
+"""How long one call may wait for a named job."""
+
 _SIMPLY: AbstractContextManager[None] = nullcontext()
 
 

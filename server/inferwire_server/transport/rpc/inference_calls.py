@@ -10,6 +10,7 @@ from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
+from inferwire_server.service.inference import LONGEST_WAIT_S
 from inferwire_server.service.values import Inference
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import named_session
@@ -22,8 +23,6 @@ from inferwire_server.transport.v1_plans import decode_execution
 
 RAW_CALLS = frozenset({"Infer", "StartAsync", "GetResult", "Session"})
 """The calls whose messages hold tensors."""
-
-_LONGEST_WAIT_S = 60.0
 
 _STATES = {
     JobState.QUEUED: pb.JOB_STATE_QUEUED,
@@ -62,7 +61,7 @@ class InferenceCalls:
 
     async def wait(self, request: pb.WaitRequest, _: Context) -> pb.WaitResponse:
         """Wait until a job has ended or the time is up."""
-        timeout_s = min(request.timeout_us / 1e6, _LONGEST_WAIT_S)
+        timeout_s = min(request.timeout_us / 1e6, LONGEST_WAIT_S)
         job = await self._services.inference.wait(request.job_id, timeout_s)
         error = None if job.error is None else encode_error(job.error)
         return pb.WaitResponse(state=_STATES[job.state], error=error)

@@ -21,9 +21,8 @@ from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.oip_codec import encode_answer, split_request
 from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata, encode_regions
-from inferwire_server.transport.rpc.oip_plans import plan_of
+from inferwire_server.transport.rpc.oip_plans import decode_parameters, plan_of
 from inferwire_server.transport.rpc.oip_settings import (
-    decode_load_parameters,
     decode_log_settings,
     decode_trace_settings,
     encode_log_settings,
@@ -86,7 +85,7 @@ class OipCalls:
         self, request: pb.RepositoryModelLoadRequest, _: Context
     ) -> pb.RepositoryModelLoadResponse:
         """Load or reload a model, and answer when it is ready."""
-        await oip_repository.load(self._services, request.model_name, decode_load_parameters(request))
+        await oip_repository.load(self._services, request.model_name, decode_parameters(request.parameters))
         return pb.RepositoryModelLoadResponse()
 
     async def repository_model_unload(
