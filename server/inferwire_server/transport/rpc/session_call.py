@@ -10,7 +10,7 @@ import grpc
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain, shutting_down
-from inferwire_server.transport.rpc.exchange import Exchange
+from inferwire_server.transport.rpc.duplex import Duplex
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.session.outbox import Outbox
 from inferwire_server.transport.session.stream import SessionStream, SessionTerms, no_hello
@@ -38,7 +38,7 @@ class SessionCall:
         outgoing = OutgoingResults(self._stream.outbox)
         try:
             await self._context.write(self._stream.begin(data, monotonic()))
-            await Exchange(self._context, self._drain, outgoing, self._receive).run()
+            await Duplex(self._context, self._drain, outgoing, self._receive).run()
         finally:
             self._stream.end()
 
@@ -64,7 +64,7 @@ class SessionCall:
 
 
 class OutgoingResults:
-    """An outbox, as the two directions of an exchange wait for it."""
+    """An outbox, as the two directions of a stream wait for it."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
