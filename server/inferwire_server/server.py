@@ -23,7 +23,7 @@ from inferwire_server.transport.listening import require_free
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.connections import give_to, taking_connections
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.transport.relay.face import Face, face_of
+from inferwire_server.transport.relay.front import CrewFront, front_of
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.http_server import HttpServer, http_server
 from inferwire_server.transport.rest.options import RestOptions
@@ -163,10 +163,10 @@ async def _listening(settings: Settings, server: Composition, crew: Crew) -> Asy
         address=crew.address,
     )
     async with _sessions(server, rpc.max_message_bytes, crew) as sessions, Colleagues(crew) as colleagues:
-        face = face_of(crew, app, colleagues, server.services, rest.max_body_bytes)
+        front = front_of(crew, app, colleagues, server.services, rest.max_body_bytes)
         async with (
-            GrpcServer(server.services, rpc, face.around, face.calls, sessions) as grpc_server,
-            _http(settings, face, crew, sessions) as http,
+            GrpcServer(server.services, rpc, front.around, front.calls, sessions) as grpc_server,
+            _http(settings, front, crew, sessions) as http,
         ):
             yield _Sockets(grpc_server, http, colleagues)
 
@@ -181,7 +181,7 @@ async def _sessions(server: Composition, max_message_bytes: int, crew: Crew) -> 
 
 @asynccontextmanager
 async def _http(
-    settings: Settings, face: Face, crew: Crew, sessions: SocketSessions
+    settings: Settings, front: CrewFront, crew: Crew, sessions: SocketSessions
 ) -> AsyncGenerator[HttpServer, None]:
     """Open the HTTP port, for sessions on plain sockets as well, and their own socket beside gRPC's."""
     async with AsyncExitStack() as opening:
@@ -190,7 +190,7 @@ async def _http(
             await opening.enter_async_context(sessions_at(beside, sessions.take_over))
         http = await opening.enter_async_context(
             http_server(
-                face.app,
+                front.app,
                 settings.host,
                 settings.http_port,
                 shares_port=crew.count > 1,

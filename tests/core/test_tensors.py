@@ -13,6 +13,24 @@ def test_its_size_is_in_bytes_whatever_holds_them(data: bytes | memoryview) -> N
     assert Tensor(BY_NAME["f32"], (2,), data).byte_size == 8
 
 
+@pytest.mark.parametrize(
+    ("data", "is_copied"),
+    [
+        (bytes(8), False),
+        (memoryview(bytes(8)), False),
+        (memoryview(bytearray(8)).cast("f"), False),
+        (memoryview(bytes(9))[:8], True),
+        (memoryview(bytes(9))[1:][:8], True),
+    ],
+)
+def test_on_its_own_it_keeps_no_more_in_memory_than_it_has(data: bytes | memoryview, is_copied: bool) -> None:
+    given = Tensor(BY_NAME["f32"], (2,), data)
+    alone = given.on_its_own()
+    assert (alone.shape, bytes(alone.data)) == ((2,), bytes(8))
+    assert (alone.data is not data) is is_copied
+    assert memoryview(memoryview(alone.data).obj).nbytes == 8
+
+
 def test_its_repr_names_type_shape_and_size() -> None:
     assert repr(Tensor(BY_NAME["i64"], (2, 3), bytes(48))) == "<Tensor i64[2,3]: 48 bytes>"
 

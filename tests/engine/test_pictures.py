@@ -217,14 +217,20 @@ def test_the_pixels_that_many_small_files_become_are_limited_too() -> None:
     assert len(pixels_of(slot, dot, dot)) == 2
     error = refusal(slot, dot, dot, dot)
     assert error.code is Code.TOO_LARGE
-    assert "too many pixels together" in error.message
+    assert error.message == (
+        "the first 3 pictures of input 'x' of model 'm' have 48 pixels together as the model takes them, "
+        "expected at most 32; send fewer in one call, or set a larger max_pixels in its inferwire.toml"
+    )
 
 
 def test_the_pixels_of_many_large_files_are_limited_too() -> None:
     slot = model(1, 1, Pictures("nearest", max_pixels=100)).create_slot()
     large = encoded(picture((10, 10)))
     assert len(pixels_of(slot, *[large] * READ_TOGETHER)) == READ_TOGETHER
-    assert refusal(slot, *[large] * (READ_TOGETHER + 1)).code is Code.TOO_LARGE
+    error = refusal(slot, *[large] * (READ_TOGETHER + 1))
+    assert error.code is Code.TOO_LARGE
+    assert "the first 65 pictures of input 'x' of model 'm' have 6500 pixels together in their files, " in error.message
+    assert "expected at most 6400; " in error.message
 
 
 def test_one_picture_always_fits_where_it_is_made_larger_than_its_file_may_be() -> None:

@@ -85,7 +85,7 @@ async def test_a_caller_that_knows_other_ports_is_refused(serving: Serving) -> N
     async with serving(a_model()) as server:
         signature = server.services.models.resolve(ServedModel("m")).spec.signature
         assert (await server.services.inference.infer(an_inference(signature=signature))).state is JobState.FINISHED
-        with pytest.raises(ServingError, match="of model 'm' are no longer those the caller knows") as caught:
+        with pytest.raises(ServingError, match="model 'm' was reloaded with other inputs or outputs") as caught:
             await server.services.inference.infer(an_inference(signature=signature + 1))
         assert caught.value.code is Code.INVALID_INPUT
 
@@ -103,7 +103,8 @@ async def test_a_named_job_is_waited_for_and_its_result_kept_until_released(serv
         model.gate.open()
         assert (await inference.wait(job_id, math.inf)).state is JobState.FINISHED
         assert inference.result(job_id).result() == (ROW,)
-        assert inference.result(job_id, release=True).result() == (ROW,)
+        assert inference.result(job_id).result() == (ROW,)
+        inference.release(job_id)
         await is_forgotten(server, job_id)
 
 
@@ -140,6 +141,23 @@ async def test_an_ended_job_is_kept_for_its_time_and_then_forgotten(serving: Ser
         leap(1.0)
         await asyncio.to_thread(int)
         await is_forgotten(server, job_id)
+
+
+async def test_an_ended_job_keeps_none_of_what_ran_with_it(serving: Serving) -> None:
+    model = a_model()
+    async with serving(model, properties=("INFERWIRE_MAX_BATCH=8",)) as server:
+        inference = server.services.inference
+        model.gate.close()
+        first = inference.start(an_inference())
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        named, other = inference.start(an_inference()), asyncio.ensure_future(inference.infer(an_inference()))
+        await asyncio.to_thread(int)
+        model.gate.open()
+        (batched,) = (await other).result()
+        (kept,) = (await inference.wait(named, math.inf)).result()
+        held = [memoryview(memoryview(output.data).obj).nbytes for output in (batched, kept)]
+        assert held == [2 * ROW.byte_size, ROW.byte_size]
+        assert (await inference.wait(first, math.inf)).state is JobState.FINISHED
 
 
 async def test_a_running_job_is_not_forgotten(serving: Serving, leap: Leap) -> None:

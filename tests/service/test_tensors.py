@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
@@ -13,7 +14,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.fake_backend import FakeModel, echo_spec
+from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.service.tensors import TensorService
@@ -59,6 +60,7 @@ def test_strings_are_kept_whole(tensors: TensorService, session: Session) -> Non
     [
         (Tensor(BY_NAME["i32"], (2, 4), bytes(32)), "tensor 1 is of type f32, but what is to be written is i32"),
         (Tensor(F32, (2, 4), bytes(31)), "tensor 1 has 31 bytes, expected 32 for f32"),
+        (Tensor(F32, (-2, -4), bytes(32)), "a tensor cannot be f32[-2,-4], expected lengths from 0 up"),
         (Tensor(F32, (5, 6), bytes(120)), "a tensor of 120 bytes is too much for this session, which keeps 32 of"),
     ],
 )
@@ -71,6 +73,32 @@ def test_what_does_not_fit_changes_nothing(
         tensors.put(stored, written)
     assert caught.value.message.startswith(sentence)
     assert tensors.get(stored).data == bytes(32)
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        (Tensor(BY_NAME["boolean"], (2,), bytes(3)), "tensor 1 has 3 bytes, expected 2 for boolean[2]"),
+        (Tensor(BY_NAME["boolean"], (2,), b"\1\7"), "tensor 1 has a boolean that is neither 0 nor 1"),
+        (Tensor(BY_NAME["boolean"], (1,), b"\1"), "the part is boolean[1], expected boolean[2] for the box [1..3]"),
+        (Tensor(BY_NAME["u8"], (2,), bytes(2)), "the part is u8[2], expected boolean[2] for the box [1..3]"),
+    ],
+)
+def test_what_does_not_fit_a_box_changes_nothing(
+    tensors: TensorService, session: Session, written: Tensor, sentence: str
+) -> None:
+    tensors.create(StoredTensor(session, 1), BY_NAME["boolean"], (4,))
+    with pytest.raises(ServingError) as caught:
+        tensors.put(StoredTensor(session, 1, Box((1,), (3,))), written)
+    assert (caught.value.code, caught.value.message) == (Code.INVALID_INPUT, sentence)
+    assert tensors.get(StoredTensor(session, 1)).data == bytes(4)
+
+
+def test_what_is_written_may_have_another_rank(tensors: TensorService, session: Session) -> None:
+    stored = StoredTensor(session, 1)
+    tensors.create(stored, F32, (2, 4))
+    tensors.put(stored, Tensor(F32, (3,), bytes(12)))
+    assert tensors.get(stored) == Tensor(F32, (3,), bytes(12))
 
 
 def test_a_session_keeps_so_much_and_no_more_and_what_is_freed_makes_room(
@@ -121,6 +149,29 @@ async def test_an_output_that_is_kept_is_the_next_inference_s_input(serving: Ser
         services.tensors.release(session, [7])
         with pytest.raises(ServingError, match="tensor 7 is not kept in this session"):
             await services.inference.infer(Inference(ServedModel("m"), (("x", kept),)))
+
+
+def held_by(tensor: Tensor) -> int:
+    """Say how many bytes it keeps in memory."""
+    return memoryview(memoryview(tensor.data).obj).nbytes
+
+
+async def test_an_output_of_a_batch_is_kept_without_those_of_others(serving: Serving, session: Session) -> None:
+    model = FakeModel(echo_spec("m"), gate=Gate(), optimal_slots=1)
+    async with serving(model, properties=("INFERWIRE_MAX_BATCH=8",)) as server:
+        model.gate.close()
+        inference, tensors = server.services.inference, server.services.tensors
+        wanted = Inference(ServedModel("m"), (("x", TENSOR),))
+        first = asyncio.ensure_future(inference.infer(wanted))
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        kept = StoredTensor(session, 7)
+        batch = [asyncio.ensure_future(inference.infer(each)) for each in (wanted._replace(keeps={0: kept}), wanted)]
+        await asyncio.to_thread(int)
+        model.gate.open()
+        _, keeping, other = await asyncio.gather(first, *batch)
+        assert held_by(other.result()[0]) == 2 * TENSOR.byte_size
+        assert keeping.result()[0].stored_as == 7
+        assert held_by(tensors.get(kept)) == TENSOR.byte_size
 
 
 async def test_an_output_that_there_is_no_room_for_is_given(serving: Serving, session: Session) -> None:

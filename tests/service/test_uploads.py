@@ -139,6 +139,26 @@ async def test_one_upload_twice_is_held_once(serving: Serving) -> None:
         assert "blob" in (await refused(uploads.read(session, SOURCE))).message
 
 
+async def test_a_release_whose_caller_goes_at_once_is_carried_out(serving: Serving) -> None:
+    model = the_uploaded(is_open=False)
+    async with serving(model, allow_uploads=True) as server:
+        session = server.services.sessions.attach("", "c")
+        target = await compile_uploaded(server, session)
+        running = server.services.inference.submit(an_inference(target), lambda _: None)
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        compiled = server.services.models.of(running)
+        releasing = asyncio.ensure_future(server.services.uploads.release(session, [target.compiled_id]))
+        asyncio.get_running_loop().call_soon(releasing.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await releasing
+        assert compiled not in server.engine.models
+        model.gate.open()
+        async with asyncio.timeout(10):
+            while compiled in compiled.device.models:
+                await asyncio.to_thread(int)
+        assert running.state is JobState.FINISHED
+
+
 async def left(server: Composition, session: Session, leap: Leap) -> None:
     """Leave a session, and let its grace pass until it has ended."""
     server.services.sessions.detach(session)
@@ -160,6 +180,33 @@ async def test_what_a_session_owned_goes_with_it(serving: Serving, leap: Leap) -
         assert (await refused(services.inference.infer(an_inference(target)))).code is Code.MODEL_NOT_FOUND
         with pytest.raises(ServingError, match="is not open here"):
             services.sessions.get(session.id)
+
+
+async def test_a_job_that_waits_for_what_a_session_had_hears_that_it_has_ended(serving: Serving, leap: Leap) -> None:
+    model = the_uploaded(is_open=False)
+    async with serving(model, allow_uploads=True) as server:
+        session, inference = server.services.sessions.attach("", "c"), server.services.inference
+        target = await compile_uploaded(server, session)
+        jobs = [inference.submit(an_inference(target), lambda _: None) for _ in range(6)]
+        await left(server, session, leap)
+        assert jobs[-1].error is not None
+        assert jobs[-1].error.code is Code.SESSION_EXPIRED
+        model.gate.open()
+
+
+async def test_sessions_end_though_an_inference_on_what_another_had_goes_on(serving: Serving, leap: Leap) -> None:
+    model = the_uploaded(is_open=False)
+    async with serving(model, allow_uploads=True, session_grace_s=1.0) as server, asyncio.timeout(20):
+        services = server.services
+        stuck, other = services.sessions.attach("", "stuck"), services.sessions.attach("", "other")
+        running = services.inference.submit(an_inference(await compile_uploaded(server, stuck)), lambda _: None)
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        await left(server, stuck, leap)
+        await left(server, other, leap)
+        assert repr(services.sessions) == "<SessionService: 0 sessions>"
+        assert repr(services.uploads) == "<UploadService: 0 compiled models>"
+        assert running.state is JobState.RUNNING
+        model.gate.open()
 
 
 async def test_a_session_that_is_resumed_in_its_grace_keeps_what_it_owns(serving: Serving, leap: Leap) -> None:

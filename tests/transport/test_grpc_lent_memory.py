@@ -26,6 +26,7 @@ from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 ARRAY = np.arange(8, dtype=np.float32).reshape(2, 4)
 NONCE = bytes(range(NONCE_BYTES))
 BYTE_SIZE = ARRAY.nbytes + NONCE_BYTES
+INFERENCES = inference_pb2.DESCRIPTOR.services_by_name["InferenceService"]
 TENSORS = tensors_pb2.DESCRIPTOR.services_by_name["TensorService"]
 MODELS = models_pb2.DESCRIPTOR.services_by_name["ModelService"]
 
@@ -44,9 +45,9 @@ class Session:
         welcome = inference_pb2.SessionResponse.FromString(await self.stream.read()).welcome
         self._metadata = (("inferwire-session", welcome.session_id),)
 
-    async def call(self, service: Any, name: str, request: Any) -> None:
+    async def call(self, service: Any, name: str, request: Any) -> bytes:
         call: Any = self._channel.unary_unary(f"/{service.full_name}/{name}")
-        await call(request.SerializeToString(), metadata=self._metadata)
+        return await call(request.SerializeToString(), metadata=self._metadata)
 
     async def infer(self, *ids: int, **lent: Any) -> tuple[inference_pb2.ExecutionResult, list[bytes]]:
         header = types_pb2.TensorHeader(element_type=types_pb2.ELEMENT_TYPE_F32, shape=ARRAY.shape, **lent)
@@ -97,6 +98,14 @@ async def test_an_input_is_read_where_it_lies(session: Session, descriptor: int)
     result, _ = await session.infer(lent=3)
     assert result.error.code == types_pb2.ERROR_CODE_TENSOR_NOT_FOUND
     assert "memory 3 is not lent in this session" in result.error.message
+
+
+async def test_a_single_call_reads_what_the_session_that_it_names_has_lent(session: Session, descriptor: int) -> None:
+    await session.call(TENSORS, "LendMemory", lending(descriptor))
+    header = types_pb2.TensorHeader(element_type=types_pb2.ELEMENT_TYPE_F32, shape=ARRAY.shape, lent=3)
+    execution = inference_pb2.Execution(target=inference_pb2.Target(served="echo"), inputs=[header])
+    answer = await session.call(INFERENCES, "Infer", inference_pb2.InferRequest(execution=execution))
+    assert list(inference_pb2.InferResponse.FromString(answer).raw) == [ARRAY.tobytes()]
 
 
 async def test_a_stack_has_no_lent_inputs(session: Session, descriptor: int) -> None:

@@ -17,6 +17,7 @@ from tritonclient.utils import InferenceServerException
 from inferwire_proto.element_types import BY_NAME, BY_OIP
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
+from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.transport import oip
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
@@ -349,14 +350,25 @@ async def test_a_deadline_frees_the_slot(channel: grpc.aio.Channel, models: Mode
     await asyncio.to_thread(models["slow"].gate.wait_held, 0)
 
 
-async def test_an_output_without_a_datatype_is_refused(channel: grpc.aio.Channel, models: Models) -> None:
-    spec = ModelSpec("f32", (port("x", "f32"),), (port("y", "u4", "Result"),))
-    models["f32"].spec = spec
-    u4 = BY_NAME["u4"]
-    models["f32"].compute = lambda inputs: (type(inputs[0])(u4, (2,), b"\x12"),)
-    code, details = await failure(infer(channel, typed("f32", "FP32", fp32_contents=[1, 2])))
+async def test_an_output_without_a_datatype_is_refused_before_anything_runs(
+    channel: grpc.aio.Channel, models: Models
+) -> None:
+    def run(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        runs.append(None)
+        return Tensor(BY_NAME["u4"], (2,), b"\x12"), inputs[0]
+
+    runs: list[None] = []
+    outputs = port("y", "u4", "Result"), port("z", "f32", "Result")
+    models["f32"].spec = ModelSpec("f32", (port("x", "f32"),), outputs)
+    models["f32"].compute = run
+    message = typed("f32", "FP32", fp32_contents=[1, 2])
+    code, details = await failure(infer(channel, message))
     assert code == "INVALID_INPUT"
     assert "output 'y' of model 'f32' has element type u4, which the Open Inference Protocol cannot carry" in details
+    assert runs == []
+    message.outputs.add(name="z")
+    assert [output.name for output in (await infer(channel, message)).outputs] == ["z"]
+    assert runs == [None]
 
 
 async def read_all(stream: Any) -> list[pb.ModelStreamInferResponse]:

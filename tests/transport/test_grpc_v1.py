@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from hashlib import sha256
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -16,9 +17,9 @@ from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2,
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
-from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions
 from inferwire_server.transport.rpc.inference_calls import InferenceCalls
+from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 Models = dict[str, FakeModel]
 ROW = np.arange(4, dtype=np.float32).tobytes()
@@ -117,9 +118,9 @@ async def test_a_stack_is_for_the_stream(client: Client) -> None:
     assert (code, details) == ("INVALID_INPUT", "the execution is a stack of 2, expected one: stacks are for Session")
 
 
-async def test_an_answer_over_the_limit_is_refused(services: Services) -> None:
-    calls = InferenceCalls(services, Drain(), max_message_bytes=20)
-    context: Any = None
+async def test_an_answer_over_the_limit_is_refused(services: Services, sockets: SocketSessions) -> None:
+    calls = InferenceCalls(services, sockets, max_message_bytes=20)
+    context: Any = SimpleNamespace(invocation_metadata=tuple)
     with pytest.raises(ServingError, match="at most 20 fit in a message"):
         await calls.infer(infer_request().SerializeToString(), context)
 
@@ -136,6 +137,22 @@ async def test_a_job_is_started_waited_for_and_collected(client: Client, models:
     assert (await client("InferenceService.Wait", wait)).state == inference_pb2.JOB_STATE_FINISHED
     assert list((await client("InferenceService.GetResult", result)).raw) == [ROW]
     assert (await failure(client("InferenceService.GetResult", result)))[0] == "JOB_NOT_FOUND"
+
+
+async def test_a_job_whose_answer_is_refused_is_not_released(services: Services, sockets: SocketSessions) -> None:
+    narrow, wide = (InferenceCalls(services, sockets, max_message_bytes=limit) for limit in (20, 1000))
+    context: Any = SimpleNamespace(invocation_metadata=tuple)
+    start = inference_pb2.StartAsyncRequest(execution=execution(), raw=[ROW])
+    started = await wide.start_async(start.SerializeToString(), context)
+    job_id = inference_pb2.StartAsyncResponse.FromString(started).job_id
+    await wide.wait(inference_pb2.WaitRequest(job_id=job_id, timeout_us=10_000_000), context)
+    wanted = inference_pb2.GetResultRequest(job_id=job_id, release=True).SerializeToString()
+    with pytest.raises(ServingError, match="at most 20 fit in a message"):
+        await narrow.get_result(wanted, context)
+    collected = inference_pb2.GetResultResponse.FromString(await wide.get_result(wanted, context))
+    assert list(collected.raw) == [ROW]
+    with pytest.raises(ServingError, match="is not known"):
+        await wide.get_result(wanted, context)
 
 
 async def test_a_job_is_cancelled(client: Client) -> None:

@@ -65,7 +65,9 @@ async def test_a_server_that_lives_keeps_its_socket(services: Services, path: Pa
 
 async def test_a_file_that_is_no_socket_is_not_touched(services: Services, path: Path) -> None:
     write(path, "precious")
-    with pytest.raises(CannotListenAt, match=r"there is a file that is no socket.*--grpc-socket"):
+    with pytest.raises(
+        CannotListenAt, match=r"cannot listen for gRPC at '.*': there is a file that is no socket.*--grpc-socket"
+    ):
         async with serving(services, path):
             pass
     assert mode_of(path).startswith("-")

@@ -36,6 +36,13 @@ class Tensor(NamedTuple):
         """The length of the data in bytes."""
         return self.data.nbytes if isinstance(self.data, memoryview) else len(self.data)
 
+    def on_its_own(self) -> Tensor:
+        """Copy it if its bytes are part of something larger, all of which they keep in memory."""
+        data = self.data
+        if isinstance(data, memoryview) and memoryview(data.obj).nbytes > data.nbytes:
+            return self._replace(data=bytes(data))
+        return self
+
     def __repr__(self) -> str:
         return f"<Tensor {describe(self.element_type, self.shape)}: {self.byte_size} bytes>"
 

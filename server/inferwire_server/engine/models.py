@@ -182,10 +182,14 @@ class Engine:
         Those that wait end with the error at once; without one they run.
         """
         if model in self._models:
-            self._models.remove(model)
-            if (idleness := self._idleness.pop(model, None)) is not None:
-                idleness.end()
-            await asyncio.shield(model.device.remove_model(model, error))
+            await asyncio.shield(self.retire(model, error))
+
+    def retire(self, model: Model, error: ServingError | None = None) -> asyncio.Future[None]:
+        """Begin to unload a model, and give a future of its end, which comes whether anybody waits for it or not."""
+        self._models.discard(model)
+        if (idleness := self._idleness.pop(model, None)) is not None:
+            idleness.end()
+        return model.device.remove_model(model, error)
 
     def submit(
         self, model: Model, submission: Submission, on_end: Callable[[Job], Any], *, at_once: bool = False

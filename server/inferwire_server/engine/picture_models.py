@@ -173,6 +173,7 @@ class PictureInput:
         """
         joined: list[Pixels] = []
         read = kept = 0
+        most_read = READ_TOGETHER * self._pictures.max_pixels
         for index, content in enumerate(strings.unpack(tensor.data, prod(tensor.shape))):
             check()
             name = f"picture {index} of {self._prefix}"
@@ -181,7 +182,8 @@ class PictureInput:
             joined.append(pixels)
             read += pixels_read
             kept += pixels.shape[0] * pixels.shape[1]
-            self._check_together(read, kept)
+            self._check_together(len(joined), kept, self._most_kept, "as the model takes them")
+            self._check_together(len(joined), read, most_read, "in their files")
         return self._tensor(joined)
 
     def _decode(self, name: str, content: bytes) -> tuple[Pixels, int]:
@@ -202,13 +204,12 @@ class PictureInput:
                 f"{name} has {width} x {height} pixels, expected {first_width} x {first_height} as the one before"
             )
 
-    def _check_together(self, read: int, kept: int) -> None:
-        most_read = READ_TOGETHER * self._pictures.max_pixels
-        if kept > self._most_kept or read > most_read:
+    def _check_together(self, count: int, pixels: int, most: int, where: str) -> None:
+        if pixels > most:
             raise ServingError(
                 Code.TOO_LARGE,
-                f"the pictures of {self._prefix} have too many pixels together, "
-                f"expected at most {most_read} in the files and {self._most_kept} as the model takes them",
+                f"the first {count} pictures of {self._prefix} have {pixels} pixels together {where}, expected at most "
+                f"{most}; send fewer in one call, or set a larger max_pixels in its inferwire.toml",
             )
 
     def _tensor(self, joined: Sequence[Pixels]) -> Tensor:

@@ -23,6 +23,9 @@ from inferwire_server.service.shared_memory import SharedMemoryService
 from inferwire_server.service.tensors import TensorService
 from inferwire_server.service.values import Inference, LentTensor, SequenceCall, SharedTensor, StoredTensor, Target
 
+LONGEST_WAIT_S = 60.0
+"""How long one call may wait for a named job."""
+
 _SIMPLY: AbstractContextManager[None] = nullcontext()
 
 
@@ -184,7 +187,9 @@ class InferenceService:
         loop = asyncio.get_running_loop()
         end: asyncio.Future[None] = loop.create_future()
 
-        def ended(_: Job) -> None:
+        def ended(job: Job) -> None:
+            # It may be kept for long, and with an output of a batch those of all callers.
+            job.outputs = tuple([output.on_its_own() for output in job.outputs])
             end.set_result(None)
             forget_at = self._ledger.ended(job_id, loop.time())
             # A timer may go off a moment early; by its own time the job is due.
@@ -205,8 +210,8 @@ class InferenceService:
             await asyncio.wait([named.end], timeout=timeout_s)
         return named.job
 
-    def result(self, job_id: str, *, release: bool = False) -> Job:
-        """Give an ended job, and with `release` forget it.
+    def result(self, job_id: str) -> Job:
+        """Give an ended job.
 
         Raises:
             ServingError: JOB_NOT_FOUND, or INVALID_INPUT while it still runs.
@@ -214,9 +219,11 @@ class InferenceService:
         job = self._ledger.get(job_id).job
         if not job.state.is_terminal:
             raise invalid_input(f"job '{job_id}' is {job.state}, expected one that has ended: wait for it")
-        if release:
-            self._ledger.release(job_id)
         return job
+
+    def release(self, job_id: str) -> None:
+        """Forget a job; one that is not there is forgotten already."""
+        self._ledger.release(job_id)
 
     def cancel_named(self, job_id: str) -> Job:
         """Cancel a job by its name.
@@ -252,8 +259,7 @@ class InferenceService:
         spec = model.spec
         if inference.signature not in (0, spec.signature):
             raise invalid_input(
-                f"the inputs or outputs of model '{spec.name}' are no longer those the caller knows, "
-                "expected a caller that has read the model's description again"
+                f"model '{spec.name}' was reloaded with other inputs or outputs: get it again (served_model, GetModel)"
             )
         brought = [
             (key, given if isinstance(given, Tensor) else self._bring_in(given)) for key, given in inference.inputs
@@ -261,6 +267,8 @@ class InferenceService:
         inputs = spec.bind(brought, inference.executions)
         wanted = spec.select(inference.outputs)
         forms = finishes(model, wanted, inference.forms, self._shared_memory) if inference.forms else ()
+        if inference.check_outputs is not None:
+            inference.check_outputs(spec, wanted)
         work = Work(inputs, wanted, is_profiled=inference.is_profiled, finishes=forms, executions=inference.executions)
         return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
 

@@ -64,4 +64,4 @@ class SessionService:
                 for session in self._sessions.expire(loop.time()):
                     self._sequences.end(session)
                     self._tensors.end(session)
-                    await self._uploads.release(session, tuple(session.compiled), tuple(session.blobs))
+                    self._uploads.end(session)

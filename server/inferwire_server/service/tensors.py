@@ -52,19 +52,21 @@ class TensorService:
         Raises:
             ServingError: TOO_LARGE if its session may not keep so much; INVALID_INPUT for a negative length.
         """
-        if min(shape, default=0) < 0:
-            raise invalid_input(f"a tensor cannot be {describe(element_type, shape)}, expected lengths from 0 up")
+        _check_lengths(element_type, shape)
         # Room is asked for before there is anything of that size; an empty string takes the four bytes of its length.
         self._check_room(stored, 4 * prod(shape) if element_type.is_string else element_type.byte_size(shape))
         self._keep(stored, zero_tensor(element_type, shape))
 
     def put(self, stored: StoredTensor, tensor: Tensor) -> None:
-        """Write a tensor that is kept, or a box of it.
+        """Write a tensor of any shape in place of one that is kept, or a box of it.
 
         Raises:
-            ServingError: TENSOR_NOT_FOUND; INVALID_INPUT if it has another type or rank; TOO_LARGE.
+            ServingError: TENSOR_NOT_FOUND; INVALID_INPUT if it has another type, does not fit the box, or its bytes
+                are no tensor; TOO_LARGE.
         """
         kept = self._kept(stored)
+        _check_lengths(tensor.element_type, tensor.shape)
+        check_content(f"tensor {stored.id}", tensor)
         if stored.box is not None:
             self._keep(stored, paste(kept, stored.box, tensor))
             return
@@ -73,10 +75,9 @@ class TensorService:
                 f"tensor {stored.id} is of type {kept.element_type.name}, "
                 f"but what is to be written is {describe(tensor.element_type, tensor.shape)}"
             )
-        check_content(f"tensor {stored.id}", tensor)
         self._check_room(stored, tensor.byte_size)
         # What came with a message would keep the whole message alive.
-        self._keep(stored, tensor._replace(data=bytes(tensor.data)))
+        self._keep(stored, tensor.on_its_own())
 
     def get(self, stored: StoredTensor) -> Tensor:
         """Give a tensor that is kept, or a copy of a box of it.
@@ -118,7 +119,8 @@ class TensorService:
     def _shelved(self, tensor: Tensor, stored: StoredTensor | None) -> Tensor:
         if stored is None or stored.session.has_ended or not self._has_room(stored, tensor.byte_size):
             return tensor
-        self._keep(stored, tensor)
+        # An output of a batch would keep those of all callers alive.
+        self._keep(stored, tensor.on_its_own())
         return tensor._replace(data=b"", stored_as=stored.id)
 
     def _kept(self, stored: StoredTensor) -> Tensor:
@@ -156,3 +158,8 @@ class TensorService:
                 f"{0 if shelf is None else shelf.byte_size} of at most {self._most_bytes} bytes; "
                 f"{remedy} the server with a larger --max-session-tensors-mb",
             )
+
+
+def _check_lengths(element_type: ElementType, shape: tuple[int, ...]) -> None:
+    if min(shape, default=0) < 0:
+        raise invalid_input(f"a tensor cannot be {describe(element_type, shape)}, expected lengths from 0 up")

@@ -140,14 +140,16 @@ class UploadService:
         return await self._load(session, blob, compilation, is_compiled=True)
 
     async def release(self, session: Session, compiled_ids: Sequence[str], digests: Sequence[bytes] = ()) -> None:
-        """Free compiled models and blobs of a session; pass over what is not its own."""
+        """Free compiled models and blobs of a session; pass over what is not its own.
+
+        All of it is under way before this waits for the models' last jobs: a caller that goes meanwhile stops nothing.
+        """
         error = ServingError(Code.MODEL_NOT_FOUND, "the compiled model was released")
-        owned = [compiled_id for compiled_id in compiled_ids if compiled_id in session.compiled]
-        session.compiled.difference_update(owned)
-        for digest in session.blobs.intersection(digests):
-            session.blobs.discard(digest)
-            self._store().drop(digest)
-        await asyncio.gather(*(self._engine.unload(self._compiled.pop(owned_id), error) for owned_id in owned))
+        await asyncio.gather(*map(asyncio.shield, self._free(session, compiled_ids, digests, error)))
+
+    def end(self, session: Session) -> None:
+        """Free all that a session owns. Its models go when their last jobs have ended, which nobody waits for."""
+        self._free(session, tuple(session.compiled), tuple(session.blobs), session_expired(session.id))
 
     async def _load(
         self, session: Session, source: UploadedSource, compilation: Compilation, *, is_compiled: bool = False
@@ -163,6 +165,17 @@ class UploadService:
         self._compiled[compiled_id] = model
         session.compiled.add(compiled_id)
         return compiled_id, model
+
+    def _free(
+        self, session: Session, compiled_ids: Sequence[str], digests: Sequence[bytes], error: ServingError
+    ) -> list[asyncio.Future[None]]:
+        """Begin to free what is a session's own, and give a future of each model's end; waiting jobs get the error."""
+        for digest in session.blobs.intersection(digests):
+            session.blobs.discard(digest)
+            self._store().drop(digest)
+        owned = session.compiled.intersection(compiled_ids)
+        session.compiled -= owned
+        return [self._engine.retire(self._compiled.pop(owned_id), error) for owned_id in owned]
 
     def _store(self) -> BlobStore:
         if self._blobs is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.boxes import Box
 from inferwire_server.core.sessions import Session
-from inferwire_server.core.specs import PortKey
+from inferwire_server.core.specs import ModelSpec, PortKey
 from inferwire_server.core.tensors import Tensor
 
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
@@ -113,6 +113,10 @@ Inputs: TypeAlias = tuple[tuple[PortKey, Tensor | StoredTensor | LentTensor | Sh
 """The inputs of an inference, each with a name or a position."""
 
 
+OutputCheck: TypeAlias = Callable[[ModelSpec, Sequence[int]], None]
+"""Looks at wanted outputs of a model, by their positions."""
+
+
 class Inference(NamedTuple):
     """An inference to run.
 
@@ -128,6 +132,7 @@ class Inference(NamedTuple):
         is_profiled: Whether the time of each layer is wanted as well.
         forms: How wanted outputs are given, by their place among `outputs`, where not as they are.
         executions: How many of equal shapes it is: each input has their rows, those of one behind the other's.
+        check_outputs: Refuses wanted outputs that the caller cannot be given; None where there are none such.
     """
 
     target: Target
@@ -141,3 +146,4 @@ class Inference(NamedTuple):
     is_profiled: bool = False
     forms: Mapping[int, OutputForm] = _NOTHING
     executions: int = 1
+    check_outputs: OutputCheck | None = None

@@ -6,7 +6,6 @@ import errno
 import os
 import socket
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 NO_SUCH_NAME = -1
@@ -25,10 +24,10 @@ class CannotListen(OSError):
 
 
 class CannotListenAt(CannotListen):
-    """The server's Unix socket cannot be made."""
+    """One of the server's Unix sockets cannot be made; `cannot` says which."""
 
-    def __init__(self, path: Path, why: str) -> None:
-        self._sentence = f"cannot listen for gRPC at '{path}': {why}; choose another path with --grpc-socket"
+    def __init__(self, cannot: str, why: str) -> None:
+        self._sentence = f"{cannot}: {why}; choose another path with --grpc-socket"
         OSError.__init__(self, None, self._sentence)
 
 

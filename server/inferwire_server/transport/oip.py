@@ -6,7 +6,7 @@ reference server's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
@@ -93,6 +93,7 @@ class OipCall(NamedTuple):
             timeout_s=timeout_s_of(parameters),
             sequence=sequence_of(parameters, model.name),
             forms=forms,
+            check_outputs=check_outputs,
         )
         return cls(model, forms, wanted)
 
@@ -176,6 +177,17 @@ def answer(services: Services, call: OipCall, job: Job) -> OipAnswer:
     return OipAnswer(call.model.name, model.version, tuple(outputs))
 
 
+def check_outputs(spec: ModelSpec, wanted: Sequence[int]) -> None:
+    """Refuse outputs that have no datatype, before they are computed for nobody.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    for index in wanted:
+        if spec.outputs[index].element_type.oip is None:
+            raise _without_datatype(spec, spec.outputs[index])
+
+
 def input_type(datatype: str, input_name: str, model_name: str) -> ElementType:
     """Give the element type of a datatype that an input states.
 
@@ -246,12 +258,17 @@ def dimensions(port: PortSpec) -> tuple[int, ...]:
 def _output(spec: ModelSpec, port: PortSpec, tensor: Tensor, form: OutputForm | None) -> OipOutput:
     datatype = tensor.element_type.oip
     if datatype is None:
-        raise invalid_input(
-            f"output '{port.oip_name}' of model '{spec.name}' has element type {tensor.element_type.name}, "
-            "which the Open Inference Protocol cannot carry; use inferwire.v1 for it, or ask for other outputs"
-        )
+        # The job was started over inferwire.v1, which carries it.
+        raise _without_datatype(spec, port)
     place = form if isinstance(form, SharedPlace) else None
     return OipOutput(port.oip_name, datatype, tensor, place)
+
+
+def _without_datatype(spec: ModelSpec, port: PortSpec) -> ServingError:
+    return invalid_input(
+        f"output '{port.oip_name}' of model '{spec.name}' has element type {port.element_type.name}, "
+        "which the Open Inference Protocol cannot carry; use inferwire.v1 for it, or ask for other outputs"
+    )
 
 
 def _tensor_metadata(port: PortSpec) -> TensorMetadata:

@@ -61,7 +61,7 @@ def priority_of(parameters: Parameters) -> int:
     Raises:
         ServingError: INVALID_INPUT.
     """
-    given = _whole_number(parameters, "priority", 2 * _NORMAL_PRIORITY - 1)
+    given = whole_number(parameters, "priority", 2 * _NORMAL_PRIORITY - 1)
     return _NORMAL_PRIORITY - given if given else 0
 
 
@@ -71,12 +71,18 @@ def timeout_s_of(parameters: Parameters) -> float | None:
     Raises:
         ServingError: INVALID_INPUT.
     """
-    microseconds = _whole_number(parameters, "timeout", 2**63 - 1)
+    microseconds = whole_number(parameters, "timeout")
     return microseconds / 1e6 if microseconds else None
 
 
-def _whole_number(parameters: Parameters, name: str, largest: int) -> int:
+def whole_number(parameters: Parameters, name: str, largest: int = 2**63 - 1, what: str = "") -> int:
+    """Give a parameter that counts something, 0 where it is not there; `what` names whose it is, if not the request's.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
     value = parameters.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
-        raise invalid_input(f"parameter '{name}' is {value!r}, expected a whole number from 0 to {largest}")
+        of = f" of {what}" if what else ""
+        raise invalid_input(f"parameter '{name}'{of} is {value!r}, expected a whole number from 0 to {largest}")
     return value

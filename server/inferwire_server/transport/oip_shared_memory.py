@@ -5,23 +5,17 @@ A server without GPUs of CUDA's kind has no such regions: none is listed, none i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
-
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.values import SharedPlace
-
-_Parameter: TypeAlias = bool | int | float | str
+from inferwire_server.transport.oip_parameters import Parameters, whole_number
 
 REGION = "shared_memory_region"
 _OFFSET = "shared_memory_offset"
 _BYTE_SIZE = "shared_memory_byte_size"
 
-_LARGEST = 2**63 - 1
 
-
-def place_of(parameters: Mapping[str, _Parameter], what: str) -> SharedPlace | None:
+def place_of(parameters: Parameters, what: str) -> SharedPlace | None:
     """Read where a tensor lies in shared memory; None for one that does not. `what` names it.
 
     Raises:
@@ -34,7 +28,8 @@ def place_of(parameters: Mapping[str, _Parameter], what: str) -> SharedPlace | N
         raise invalid_input(f"parameter '{REGION}' of {what} is {region!r}, expected a region's name")
     if _BYTE_SIZE not in parameters:
         raise invalid_input(f"{what} is in shared memory region '{region}', but has no parameter '{_BYTE_SIZE}'")
-    return SharedPlace(region, _bytes(parameters, _OFFSET, what), _bytes(parameters, _BYTE_SIZE, what))
+    offset, byte_size = (whole_number(parameters, name, what=what) for name in (_OFFSET, _BYTE_SIZE))
+    return SharedPlace(region, offset, byte_size)
 
 
 def parameters_of(place: SharedPlace, byte_size: int) -> dict[str, str | int]:
@@ -54,10 +49,3 @@ def no_cuda(name: str) -> ServingError:
         f"CUDA shared memory region '{name}' cannot be registered: this server runs on OpenVINO's devices, "
         "expected system shared memory",
     )
-
-
-def _bytes(parameters: Mapping[str, _Parameter], name: str, what: str) -> int:
-    value = parameters.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
-        raise invalid_input(f"parameter '{name}' of {what} is {value!r}, expected a whole number from 0 to {_LARGEST}")
-    return value

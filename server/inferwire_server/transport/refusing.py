@@ -11,15 +11,15 @@ from inferwire_server.bugs import logged_bug
 from inferwire_server.errors import ServingError, invalid_input
 
 
-def as_serving_error(error: Exception) -> ServingError:
-    """Turn whatever a call raised into what its caller is told; a bug into an id that the log explains."""
+def as_serving_error(error: Exception, **where: str) -> ServingError:
+    """Turn whatever a call raised into what its caller is told; a bug into an id that the log explains, and `where`."""
     if isinstance(error, ServingError):
         return error
     if isinstance(error, FrameTooLarge):
         return message_too_large(error.byte_size, error.most_bytes)
     if isinstance(error, MalformedMessage | MalformedFrame | DecodeError):
         return invalid_input(str(error))
-    return logged_bug("bug in a call", error)
+    return logged_bug("bug in a call", error, **where)
 
 
 def too_large(byte_size: int, limit: int) -> ServingError:
@@ -29,6 +29,17 @@ def too_large(byte_size: int, limit: int) -> ServingError:
         f"the answer has {byte_size} bytes, at most {limit} fit in a message; ask for fewer outputs, "
         "or start the server with a larger --max-grpc-message-mb",
     )
+
+
+def checked(message: bytes, limit: int) -> bytes:
+    """Give an answer that is to be sent.
+
+    Raises:
+        ServingError: TOO_LARGE if it is no message any more.
+    """
+    if len(message) > limit:
+        raise too_large(len(message), limit)
+    return message
 
 
 def message_too_large(byte_size: int, limit: int) -> ServingError:

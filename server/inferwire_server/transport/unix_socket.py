@@ -20,14 +20,14 @@ _LONGEST_PATH = 107
 
 
 @contextmanager
-def socket_file(path: Path, bind: Callable[[Path], object]) -> Generator[None]:
+def socket_file(path: Path, bind: Callable[[Path], object], cannot: str) -> Generator[None]:
     """Have something bind a socket to a path, for callers of this user and group; remove the file at the end.
 
     Raises:
-        CannotListenAt: If it cannot.
+        CannotListenAt: If it cannot, with a sentence that begins with `cannot`.
     """
-    _make_way(path)
-    identity = _bind(bind, path)
+    _make_way(path, cannot)
+    identity = _bind(bind, path, cannot)
     try:
         yield
     finally:
@@ -35,30 +35,30 @@ def socket_file(path: Path, bind: Callable[[Path], object]) -> Generator[None]:
             path.unlink()
 
 
-def _make_way(path: Path) -> None:
+def _make_way(path: Path, cannot: str) -> None:
     """Remove the socket of a server that has ended."""
     if len(os.fsencode(path)) > _LONGEST_PATH:
-        raise CannotListenAt(path, f"the path is longer than the {_LONGEST_PATH} bytes a socket's may have")
+        raise CannotListenAt(cannot, f"the path is longer than the {_LONGEST_PATH} bytes a socket's may have")
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
     except OSError as error:
-        raise CannotListenAt(path, str(error.strerror)) from None
+        raise CannotListenAt(cannot, str(error.strerror)) from None
     if not stat.S_ISSOCK(mode):
-        raise CannotListenAt(path, "there is a file that is no socket")
+        raise CannotListenAt(cannot, "there is a file that is no socket")
     with closing(socket.socket(socket.AF_UNIX)) as probe:
         try:
             probe.connect(os.fspath(path))
         except ConnectionRefusedError:
             path.unlink()
         except OSError as error:
-            raise CannotListenAt(path, str(error.strerror)) from None
+            raise CannotListenAt(cannot, str(error.strerror)) from None
         else:
-            raise CannotListenAt(path, "another process listens there")
+            raise CannotListenAt(cannot, "another process listens there")
 
 
-def _bind(bind: Callable[[Path], object], path: Path) -> tuple[int, int] | None:
+def _bind(bind: Callable[[Path], object], path: Path, cannot: str) -> tuple[int, int] | None:
     # Between being made and being given its mode, the file is nobody's but its owner's.
     mask = os.umask(0o177)
     try:
@@ -67,7 +67,7 @@ def _bind(bind: Callable[[Path], object], path: Path) -> tuple[int, int] | None:
     except (RuntimeError, OSError):
         folder = path.absolute().parent
         why = "it cannot be made there" if folder.is_dir() else f"'{folder}' is no folder"
-        raise CannotListenAt(path, why) from None
+        raise CannotListenAt(cannot, why) from None
     finally:
         os.umask(mask)
     return _identity(path)

@@ -22,9 +22,10 @@ async def test_every_code_has_its_status_its_name_and_its_sentence(rest: Rest, c
 async def test_a_bug_is_an_id_that_the_log_explains(rest: Rest) -> None:
     with capture_logs() as logs:
         told = sentence(await rest.infer("bug", tensor("x", "FP32", [1], [1])), Code.INTERNAL)
-    (entry,) = [entry for entry in logs if entry["event"] == "bug in an HTTP call"]
+    (entry,) = [entry for entry in logs if entry["event"] == "bug in a call"]
     assert told == f"a bug in the server; its log has more under id {entry['id']}"
     assert isinstance(entry["exc_info"], ValueError)
+    assert entry["path"] == "/v2/models/bug/infer"
 
 
 async def test_a_model_that_did_not_load_says_why(rest: Rest) -> None:

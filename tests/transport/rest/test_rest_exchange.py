@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from inferwire_server.transport.rest.bodies import read_undecoded
 from inferwire_server.transport.rest.caller_watch import CallerWatch
 from inferwire_server.transport.rest.exchange import exchange_of
+from inferwire_server.transport.rest.http_protocol import GATHERED_BODY
 from inferwire_server.transport.rest.http_server import HttpServer, http_server
 from inferwire_server.transport.rest.responses import BytesResponse
 
@@ -144,10 +145,10 @@ async def test_a_peer_that_goes_while_its_answer_waits_is_forgotten() -> None:
         await reaches(is_gone(server))
 
 
-async def ask_and_leave(server: HttpServer, begun: asyncio.Event, ended: asyncio.Event) -> None:
+async def ask_and_leave(server: HttpServer, begun: asyncio.Event, ended: asyncio.Event, request: bytes = GET) -> None:
     """Close the connection once the request has begun, and wait for its end."""
     _, writer = await connect(server)
-    writer.write(GET)
+    writer.write(request)
     await begun.wait()
     writer.close()
     async with asyncio.timeout(10):
@@ -166,6 +167,24 @@ async def test_work_for_a_peer_that_goes_is_cancelled() -> None:
 
     async with http_server(app, "127.0.0.1", 0) as server:
         await ask_and_leave(server, begun, ended)
+
+
+async def test_work_for_a_peer_that_goes_is_cancelled_though_its_body_was_too_long_to_be_read_in_one_go() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del send
+        request = Request(scope, receive)
+        await read_undecoded(request, GATHERED_BODY)
+        begun.set()
+        with pytest.raises(ClientDisconnect), CallerWatch(request):
+            await asyncio.Event().wait()
+        ended.set()
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        # Its last byte is the one at which the peer is told to wait.
+        head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % GATHERED_BODY
+        await ask_and_leave(server, begun, ended, head + bytes(GATHERED_BODY))
 
 
 async def test_work_for_a_peer_that_has_gone_is_not_begun() -> None:

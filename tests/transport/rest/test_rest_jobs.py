@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.transport.rest.conftest import Rest, X, sentence
 
+from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.service.values import Inference, ServedModel
@@ -55,6 +56,16 @@ async def test_a_job_that_asks_gets_the_time_of_each_layer(rest: Rest) -> None:
         assert ended.get("profile") == ([row | times] if asked == "true" else None)
     refused = await rest.client.post("/inferwire/v1/models/echo/jobs", json={"inputs": [X]}, params={"profile": "yes"})
     assert sentence(refused) == "profile is 'yes', expected true or false"
+
+
+async def test_a_job_with_what_rest_cannot_carry_is_refused_where_it_is_collected(rest: Rest) -> None:
+    row = Tensor(BY_NAME["f8e4m3"], (1,), b"\0")
+    job_id = rest.services.inference.start(Inference(ServedModel("f8e4m3"), ((0, row),)))
+    assert (await look(rest, job_id, 10))["state"] == "finished"
+    assert sentence(await collect(rest, job_id)) == (
+        "output 'x_out' of model 'f8e4m3' has element type f8e4m3, which the Open Inference Protocol cannot carry; "
+        "use inferwire.v1 for it, or ask for other outputs"
+    )
 
 
 async def test_a_version_can_be_named(rest: Rest) -> None:

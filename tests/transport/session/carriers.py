@@ -118,7 +118,8 @@ class GrpcStream(Stream):
 
     async def ended(self) -> Ended | None:
         """Read the status of the call, which is that of its code."""
-        status = await self.call.code()
+        async with asyncio.timeout(LIMIT_S):
+            status = await self.call.code()
         if status is grpc.StatusCode.OK:
             assert await self.call.read() is grpc.aio.EOF
             return None

@@ -33,6 +33,18 @@ async def test_another_servers_socket_is_not_taken(
     stream.leave()
 
 
+async def test_a_path_that_is_too_long_beside_that_of_grpc_says_whose_it_is(
+    sockets: SocketSessions, tmp_path: Path
+) -> None:
+    path = tmp_path / ("a" * 120)
+    with pytest.raises(CannotListenAt) as caught:
+        await sessions_at(path, sockets.take_over).__aenter__()
+    assert str(caught.value) == (
+        f"cannot make '{path}', the sessions' socket beside --grpc-socket: "
+        "the path is longer than the 107 bytes a socket's may have; choose another path with --grpc-socket"
+    )
+
+
 async def test_the_preface_may_come_in_pieces(session_file: Path, services: Services) -> None:
     stream = await SocketStream.connect_to_file(session_file, services.health.identity.epoch, preface=PREFACE[:5])
     await asyncio.sleep(0.01)

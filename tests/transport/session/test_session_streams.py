@@ -154,7 +154,12 @@ BAD = [
     (execution(5, model="nope"), row(0), "MODEL_NOT_FOUND", "Request for unknown model: 'nope' is not found"),
     (execution(5, shape=(1, 5)), row(0), "INVALID_INPUT", "has shape [1,5], expected [?,4]"),
     (execution(5), row(0)[:-1], "INVALID_INPUT", "has 15 bytes, expected 16 for f32[1,4]"),
-    (execution(5, signature=1), row(0), "INVALID_INPUT", "no longer those the caller knows"),
+    (
+        execution(5, signature=1),
+        row(0),
+        "INVALID_INPUT",
+        "reloaded with other inputs or outputs: get it again (served_model, GetModel)",
+    ),
     (execution(5, version="9"), row(0), "MODEL_NOT_FOUND", "'echo' version 9 is not found"),
     (pb.Execution(ids=[5], inputs=execution(5).inputs), row(0), "INVALID_INPUT", "names no model"),
 ]

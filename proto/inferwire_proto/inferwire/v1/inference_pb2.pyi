@@ -497,7 +497,7 @@ class GetResultRequest(_message.Message):
     job_id: _builtins.str
     """The job."""
     release: _builtins.bool
-    """Forget the job once this answer is made."""
+    """Forget the job once this answer is made: a call that fails leaves it."""
     def __init__(
         self,
         *,
@@ -525,7 +525,7 @@ class GetResultResponse(_message.Message):
     """Ignored; see `InferRequest.padding`."""
     @_builtins.property
     def result(self) -> Global___ExecutionResult:
-        """The outputs' headers and timings, or the error."""
+        """The outputs' headers and timings. A job without outputs fails the call with its error."""
 
     @_builtins.property
     def raw(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:

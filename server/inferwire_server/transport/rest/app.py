@@ -19,6 +19,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rest.documentation import DESCRIPTION, SCHEMAS, TAGS, TITLE
 from inferwire_server.transport.rest.job_routes import JobRoutes
 from inferwire_server.transport.rest.log_routes import LogRoutes
@@ -27,7 +28,7 @@ from inferwire_server.transport.rest.oip_routes import OipRoutes
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rest.quick_routes import QuickRoutes
 from inferwire_server.transport.rest.repository_routes import RepositoryRoutes
-from inferwire_server.transport.rest.responses import as_serving_error, error_response, problem
+from inferwire_server.transport.rest.responses import error_response, problem
 from inferwire_server.transport.rest.routes import Route, head_routes
 from inferwire_server.transport.rest.server_routes import ServerRoutes
 from inferwire_server.transport.rest.shared_memory_routes import SharedMemoryRoutes
@@ -127,7 +128,7 @@ def _methods(request: Request) -> list[str]:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    refusal = as_serving_error(error, request.url.path)
+    refusal = as_serving_error(error, path=request.scope["path"])
     _count(request, refusal)
     return error_response(refusal)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
+from inferwire_server.service.inference import LONGEST_WAIT_S
 
 Fragment: TypeAlias = dict[str, Any]
 
@@ -193,7 +194,11 @@ START: Fragment = {
 CANCEL: Fragment = _responds("The job's state now.", _ref("Job"), {**_EXAMPLE_JOB, "state": "cancelled"})
 WAIT: Fragment = {
     "parameters": [
-        _query("wait_s", {"type": "number", "minimum": 0, "maximum": 60, "default": 0}, "Seconds to wait for its end.")
+        _query(
+            "wait_s",
+            {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S, "default": 0},
+            "Seconds to wait for its end.",
+        )
     ],
     **_responds("The job's state now.", _ref("Job"), _ENDED_JOB),
 }

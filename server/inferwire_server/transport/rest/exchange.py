@@ -43,6 +43,8 @@ class Connection:
         if self._is_lost:
             raise ClientDisconnect
         self._on_lost = on_lost
+        # A long body leaves the reading paused, and a connection that is not read has no end.
+        self.flow.resume_reading()
 
     def unwatch(self) -> None:
         """Call nobody."""

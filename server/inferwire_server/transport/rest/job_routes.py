@@ -12,6 +12,7 @@ from inferwire_server.core.job import Job
 from inferwire_server.core.layers import LayerTime
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
+from inferwire_server.service.inference import LONGEST_WAIT_S
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport import oip
 from inferwire_server.transport.rest import documentation as doc
@@ -75,7 +76,7 @@ class JobRoutes:
         A job that has not ended in that time is no error: its state says so.
         """
         job_id = request.path_params["job"]
-        wait_s = _wait_s(request.query_params.get("wait_s", "0"), self._options.max_wait_s)
+        wait_s = _wait_s(request.query_params.get("wait_s", "0"))
         with CallerWatch(request):
             job = await self._services.inference.wait(job_id, wait_s)
         return json_response(self._status(job_id, job))
@@ -95,7 +96,7 @@ class JobRoutes:
         job = self._services.inference.result(job_id)
         response = await answer(request, self._services, self._request_of(job), job)
         if release:
-            self._services.inference.result(job_id, release=True)
+            self._services.inference.release(job_id)
         return response
 
     def _request_of(self, job: Job) -> OipRequest:
@@ -139,13 +140,13 @@ def _layer(layer: LayerTime) -> dict[str, object]:
     }
 
 
-def _wait_s(text: str, longest: float) -> float:
+def _wait_s(text: str) -> float:
     try:
         wait_s = float(text)
     except ValueError:
         wait_s = -1.0
-    if not (isfinite(wait_s) and 0 <= wait_s <= longest):
-        raise invalid_input(f"wait_s is '{text}', expected seconds from 0 to {longest:g}")
+    if not (isfinite(wait_s) and 0 <= wait_s <= LONGEST_WAIT_S):
+        raise invalid_input(f"wait_s is '{text}', expected seconds from 0 to {LONGEST_WAIT_S:g}")
     return wait_s
 
 

@@ -11,8 +11,6 @@ class RestOptions:
 
     Attributes:
         max_body_bytes: The largest body, as sent and as decompressed.
-        max_wait_s: The longest time one call may wait for a job.
     """
 
     max_body_bytes: int = 64 * 1024 * 1024
-    max_wait_s: float = 60.0

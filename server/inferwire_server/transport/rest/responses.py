@@ -13,7 +13,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from inferwire_proto.errors import Code
-from inferwire_server.bugs import logged_bug
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.rest.exchange import Headers, exchange_of
 
@@ -57,8 +56,3 @@ def problem(status: int, code: Code, message: str, headers: Mapping[str, str] | 
     if len(message) > _LONGEST_SENTENCE:
         message = message[:_LONGEST_SENTENCE] + "..."
     return json_response({"error": message, "code": code.name}, status, headers)
-
-
-def as_serving_error(error: Exception, path: str) -> ServingError:
-    """Turn a bug into an id that the log explains: a caller learns nothing of the server's inside."""
-    return logged_bug("bug in an HTTP call", error, path=path)

@@ -22,8 +22,9 @@ from starlette.types import Receive, Scope, Send
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rest.documentation import ERRORS, PATH_PARAMETERS
-from inferwire_server.transport.rest.responses import as_serving_error, error_response
+from inferwire_server.transport.rest.responses import error_response
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -80,15 +81,13 @@ class RawRoute(APIRoute):
         request = Request(scope, receive, send)
         try:
             response = await self._call(request)
-        except ServingError as error:
-            response = self._refusal(error)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
             # The grace of a drain is over. The task ends here either way, and its caller is told.
             response = error_response(ServingError(Code.SHUTTING_DOWN, "the server is shutting down"))
-        except Exception as error:  # noqa: BLE001 - logged there, and nothing but its id goes out
-            response = self._refusal(as_serving_error(error, request.url.path))
+        except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong
+            response = self._refusal(as_serving_error(error, path=request.scope["path"]))
         await response(scope, receive, send)
 
     def _refusal(self, error: ServingError) -> Response:

@@ -99,10 +99,9 @@ class GrpcServer:
             self.port = self._bind(server)
             if self._options.address is not None:
                 server.add_insecure_port(self._options.address)
-            if self._options.socket is not None:
-                opening.enter_context(
-                    socket_file(self._options.socket, lambda path: server.add_insecure_port(f"unix:{path}"))
-                )
+            if (path := self._options.socket) is not None:
+                cannot = f"cannot listen for gRPC at '{path}'"
+                opening.enter_context(socket_file(path, lambda at: server.add_insecure_port(f"unix:{at}"), cannot))
             await server.start()
             self._socket = opening.pop_all()
         self._server = server
@@ -179,7 +178,7 @@ class GrpcServer:
 
 def _offered(services: Services, sockets: SocketSessions, options: GrpcOptions) -> list[Service]:
     limit, drain = options.max_message_bytes, sockets.drain
-    inference = InferenceCalls(services, drain, limit, lambda: sockets.port)
+    inference = InferenceCalls(services, sockets, limit)
     oip = OipCalls(services, drain, limit)
     return [
         # A call's service is looked for in this order, at each call. A session's stream is one for many executions.

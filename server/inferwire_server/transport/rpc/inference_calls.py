@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import monotonic
 from typing import TypeAlias
 
@@ -11,20 +10,19 @@ from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
+from inferwire_server.service.inference import LONGEST_WAIT_S
 from inferwire_server.service.values import Inference
-from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.refusing import too_large
+from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import named_session
 from inferwire_server.transport.rpc.session_call import SessionCall
 from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.session.stream import SessionTerms
 from inferwire_server.transport.v1_codec import encode_error, encode_result
 from inferwire_server.transport.v1_plans import decode_execution
 
 RAW_CALLS = frozenset({"Infer", "StartAsync", "GetResult", "Session"})
 """The calls whose messages hold tensors."""
-
-_LONGEST_WAIT_S = 60.0
 
 _STATES = {
     JobState.QUEUED: pb.JOB_STATE_QUEUED,
@@ -40,15 +38,12 @@ _Response: TypeAlias = type[pb.InferResponse] | type[pb.GetResultResponse]
 
 
 class InferenceCalls:
-    """Answers the calls of InferenceService."""
+    """Answers the calls of InferenceService. Its streams are drained with the sessions on plain sockets."""
 
-    def __init__(
-        self, services: Services, drain: Drain, max_message_bytes: int, socket_port: Callable[[], int] = lambda: 0
-    ) -> None:
+    def __init__(self, services: Services, sockets: SocketSessions, max_message_bytes: int) -> None:
         self._services = services
-        self._drain = drain
+        self._sockets = sockets
         self._max_message_bytes = max_message_bytes
-        self._socket_port = socket_port
 
     async def infer(self, data: bytes, context: Context) -> bytes:
         """Run one inference and answer with its outputs."""
@@ -66,7 +61,7 @@ class InferenceCalls:
 
     async def wait(self, request: pb.WaitRequest, _: Context) -> pb.WaitResponse:
         """Wait until a job has ended or the time is up."""
-        timeout_s = min(request.timeout_us / 1e6, _LONGEST_WAIT_S)
+        timeout_s = min(request.timeout_us / 1e6, LONGEST_WAIT_S)
         job = await self._services.inference.wait(request.job_id, timeout_s)
         error = None if job.error is None else encode_error(job.error)
         return pb.WaitResponse(state=_STATES[job.state], error=error)
@@ -74,8 +69,11 @@ class InferenceCalls:
     async def get_result(self, data: bytes, _: Context) -> bytes:
         """Give the outputs of an ended job."""
         request = pb.GetResultRequest.FromString(data)
-        job = self._services.inference.result(request.job_id, release=request.release)
-        return self._answer(pb.GetResultResponse, job)
+        job = self._services.inference.result(request.job_id)
+        message = self._answer(pb.GetResultResponse, job)
+        if request.release:
+            self._services.inference.release(request.job_id)
+        return message
 
     async def cancel(self, request: pb.CancelRequest, _: Context) -> pb.CancelResponse:
         """Cancel a job."""
@@ -83,8 +81,9 @@ class InferenceCalls:
 
     async def session(self, _: object, context: Context) -> None:
         """Carry many executions on one stream."""
-        terms = SessionTerms(self._max_message_bytes, self._socket_port())
-        await SessionCall(self._services, self._drain, context, terms).run()
+        sockets = self._sockets
+        terms = SessionTerms(self._max_message_bytes, sockets.port)
+        await SessionCall(self._services, sockets.drain, context, terms, sockets.hello_s).run()
 
     def _inference(self, message_type: _Request, data: bytes, context: Context) -> Inference:
         request, raw = framing.split(message_type, data, framing.RAW_FIELD)
@@ -92,21 +91,10 @@ class InferenceCalls:
             raise invalid_input(
                 f"the execution is a stack of {len(request.execution.ids)}, expected one: stacks are for Session"
             )
-        session = None
-        if _names_what_is_a_sessions(request.execution):
-            session = named_session(self._services.sessions, context)
-        return decode_execution(request.execution, raw, session)
+        return decode_execution(request.execution, raw, named_session(self._services.sessions, context))
 
     def _answer(self, message_type: _Response, job: Job) -> bytes:
-        job.result()
-        result, buffers = encode_result(job, job.error or job.result())
+        result, buffers = encode_result(job, job.result())
         header = framing.field(message_type.RESULT_FIELD_NUMBER, result)
         message = framing.join(header, buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
-        if len(message) > self._max_message_bytes:
-            raise too_large(len(message), self._max_message_bytes)
-        return message
-
-
-def _names_what_is_a_sessions(execution: pb.Execution) -> bool:
-    is_own = execution.target.compiled or execution.HasField("sequence") or execution.keeps
-    return bool(is_own) or any(header.HasField("stored") for header in execution.inputs)
+        return checked(message, self._max_message_bytes)

@@ -18,12 +18,11 @@ from inferwire_server.transport import (
 )
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
-from inferwire_server.transport.refusing import too_large
+from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.oip_codec import encode_answer, split_request
 from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata, encode_regions
-from inferwire_server.transport.rpc.oip_plans import plan_of
+from inferwire_server.transport.rpc.oip_plans import decode_parameters, plan_of
 from inferwire_server.transport.rpc.oip_settings import (
-    decode_load_parameters,
     decode_log_settings,
     decode_trace_settings,
     encode_log_settings,
@@ -86,7 +85,7 @@ class OipCalls:
         self, request: pb.RepositoryModelLoadRequest, _: Context
     ) -> pb.RepositoryModelLoadResponse:
         """Load or reload a model, and answer when it is ready."""
-        await oip_repository.load(self._services, request.model_name, decode_load_parameters(request))
+        await oip_repository.load(self._services, request.model_name, decode_parameters(request.parameters))
         return pb.RepositoryModelLoadResponse()
 
     async def repository_model_unload(
@@ -150,9 +149,8 @@ class OipCalls:
         request_id, head, raw = split_request(data)
         plan = plan_of(head, len(raw))
         job = await self._services.inference.infer(plan.inference(raw), received_at)
-        message = encode_answer(oip.answer(self._services, plan.call, job), request_id)
-        if len(message) > self._max_message_bytes:
-            raise too_large(len(message), self._max_message_bytes)
+        answer = encode_answer(oip.answer(self._services, plan.call, job), request_id)
+        message = checked(answer, self._max_message_bytes)
         self._services.inference.answered(job)
         return message
 

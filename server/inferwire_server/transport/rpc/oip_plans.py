@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Tensor
@@ -17,7 +17,6 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedPlace, SharedTensor
 from inferwire_server.transport import oip, oip_shared_memory
 from inferwire_server.transport.oip import OipCall
-from inferwire_server.transport.oip_parameters import Parameter
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.oip_contents import typed_tensor
 
@@ -90,9 +89,9 @@ def _filled(given: _Planned, data: Iterator[bytes | memoryview]) -> Tensor | Sha
     return Tensor(given.element_type, given.shape, next(data)) if isinstance(given, RawInput) else given
 
 
-def decode_parameters(parameters: Mapping[str, pb.InferParameter]) -> dict[str, Parameter]:
-    """Read parameters; one without a value is as good as none."""
-    decoded: dict[str, Parameter] = {}
+def decode_parameters(parameters: Mapping[str, pb.InferParameter | pb.ModelRepositoryParameter]) -> dict[str, Any]:
+    """Read parameters of a request or a load; one without a value is as good as none."""
+    decoded: dict[str, Any] = {}
     for name, parameter in parameters.items():
         field = parameter.WhichOneof("parameter_choice")
         if field is not None:

@@ -1,4 +1,4 @@
-"""Settings of loads, logs and traces between the Open Inference Protocol's messages and what both its faces share."""
+"""Settings of logs and traces between the Open Inference Protocol's messages and what both its faces share."""
 
 from __future__ import annotations
 
@@ -6,16 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from inferwire_server.transport.oip_logs import LogValue
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
-
-
-def decode_load_parameters(request: pb.RepositoryModelLoadRequest) -> dict[str, object]:
-    """Read the parameters of a load; one without a value is as good as none."""
-    found: dict[str, object] = {}
-    for name, parameter in request.parameters.items():
-        field = parameter.WhichOneof("parameter_choice")
-        if field is not None:
-            found[name] = getattr(parameter, field)
-    return found
 
 
 def decode_log_settings(request: pb.LogSettingsRequest) -> dict[str, object]:

@@ -17,8 +17,8 @@ from inferwire_server.transport import oip
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.oip import OipCall
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
-from inferwire_server.transport.refusing import as_serving_error, too_large
-from inferwire_server.transport.rpc.exchange import Exchange
+from inferwire_server.transport.refusing import as_serving_error, checked
+from inferwire_server.transport.rpc.duplex import Duplex
 from inferwire_server.transport.rpc.oip_codec import (
     encode_answer,
     encode_streamed,
@@ -49,7 +49,7 @@ class _Pending:
 
 
 class OipStream:
-    """One open stream. It is what its exchange takes outgoing messages from."""
+    """One open stream. It is what its duplex takes outgoing messages from."""
 
     def __init__(self, services: Services, drain: Drain, context: Context, max_message_bytes: int) -> None:
         self._services = services
@@ -57,7 +57,7 @@ class OipStream:
         self._pending: deque[_Pending] = deque()
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
-        self._exchange = Exchange(context, drain, self, self._receive)
+        self._duplex = Duplex(context, drain, self, self._receive)
 
     def __repr__(self) -> str:
         return f"<OipStream: {len(self._pending)} requests not answered>"
@@ -65,7 +65,7 @@ class OipStream:
     async def run(self) -> None:
         """Serve the stream until either side ends it."""
         try:
-            await self._exchange.run()
+            await self._duplex.run()
         finally:
             for pending in self._pending:
                 if not isinstance(pending.outcome, ServingError):
@@ -129,8 +129,7 @@ class OipStream:
         if isinstance(pending.outcome, ServingError):
             raise pending.outcome
         answer = oip.answer(self._services, *pending.outcome)
-        message = encode_streamed(encode_answer(answer, pending.request_id, is_final=True))
-        if len(message) > self._max_message_bytes:
-            raise too_large(len(message), self._max_message_bytes)
+        streamed = encode_streamed(encode_answer(answer, pending.request_id, is_final=True))
+        message = checked(streamed, self._max_message_bytes)
         self._services.inference.answered(pending.outcome[1])
         return message

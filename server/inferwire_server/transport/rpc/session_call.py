@@ -9,19 +9,20 @@ import grpc
 
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
-from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.rpc.exchange import Exchange
+from inferwire_server.transport.draining import Drain, shutting_down
+from inferwire_server.transport.rpc.duplex import Duplex
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.session.outbox import Outbox
-from inferwire_server.transport.session.stream import SessionStream, SessionTerms
+from inferwire_server.transport.session.stream import SessionStream, SessionTerms, no_hello
 
 
 class SessionCall:
-    """One call."""
+    """One call, whose hello is waited for so long."""
 
-    def __init__(self, services: Services, drain: Drain, context: Context, terms: SessionTerms) -> None:
+    def __init__(self, services: Services, drain: Drain, context: Context, terms: SessionTerms, hello_s: float) -> None:
         self._drain = drain
         self._context = context
+        self._hello_s = hello_s
         self._stream = SessionStream(services, terms)
 
     def __repr__(self) -> str:
@@ -33,22 +34,37 @@ class SessionCall:
         Raises:
             ServingError: Why this side ended it.
         """
-        data = await self._context.read()
-        if data is grpc.aio.EOF:
-            raise invalid_input("the stream ended before its first message, expected one with a hello")
+        data = await self._first_message()
         outgoing = OutgoingResults(self._stream.outbox)
         try:
             await self._context.write(self._stream.begin(data, monotonic()))
-            await Exchange(self._context, self._drain, outgoing, self._receive).run()
+            await Duplex(self._context, self._drain, outgoing, self._receive).run()
         finally:
             self._stream.end()
+
+    async def _first_message(self) -> bytes:
+        """Read the hello, from a peer that may never send one, which is not to hold up the end of the server."""
+        if self._drain.is_draining:
+            raise shutting_down()
+        now = asyncio.get_running_loop().time
+        try:
+            async with asyncio.timeout(self._hello_s) as limit:
+                with self._drain.notifying(lambda: limit.reschedule(now())):
+                    data = await self._context.read()
+        except TimeoutError:
+            if self._drain.is_draining:
+                raise shutting_down() from None
+            raise no_hello(self._hello_s) from None
+        if data is grpc.aio.EOF:
+            raise invalid_input("the stream ended before its first message, expected one with a hello")
+        return data
 
     def _receive(self, data: bytes) -> None:
         self._stream.receive(data, monotonic())
 
 
 class OutgoingResults:
-    """An outbox, as the two directions of an exchange wait for it."""
+    """An outbox, as the two directions of a stream wait for it."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox

@@ -11,7 +11,7 @@ from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, W
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
-from inferwire_server.transport.refusing import too_large
+from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import session_of
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.v1_codec import decode_sequence, decode_target, decode_tensor
@@ -44,9 +44,7 @@ class StateCalls:
         header = pb.GetStatesResponse(states=headers).SerializeToString()
         buffers = [tensor.data for tensor in tensors]
         message = framing.join(header, buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
-        if len(message) > self._max_message_bytes:
-            raise too_large(len(message), self._max_message_bytes)
-        return message
+        return checked(message, self._max_message_bytes)
 
     async def set_states(self, data: bytes, context: Context) -> bytes:
         """Replace the tensors of states."""

@@ -10,7 +10,7 @@ from inferwire_server.core.loans import Loan
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import StoredTensor
-from inferwire_server.transport.refusing import too_large
+from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import require_same_host, session_of
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.v1_codec import decode_stored, decode_tensor
@@ -51,9 +51,7 @@ class TensorCalls:
         )
         response = pb.GetTensorResponse(tensor=header).SerializeToString()
         message = framing.join(response, (tensor.data,), framing.RAW_FIELD, framing.PADDING_FIELD)
-        if len(message) > self._max_message_bytes:
-            raise too_large(len(message), self._max_message_bytes)
-        return message
+        return checked(message, self._max_message_bytes)
 
     async def lend_memory(self, request: pb.LendMemoryRequest, context: Context) -> pb.LendMemoryResponse:
         """Read a client's memory in place from now on."""

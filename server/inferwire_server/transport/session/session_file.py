@@ -26,7 +26,8 @@ async def sessions_at(path: Path, take_over: TakeOver) -> AsyncGenerator[None, N
         CannotListenAt: If it cannot.
     """
     listener = socket.socket(socket.AF_UNIX)
-    with listener, socket_file(path, lambda at: listener.bind(os.fspath(at))):
+    cannot = f"cannot make '{path}', the sessions' socket beside --grpc-socket"
+    with listener, socket_file(path, lambda at: listener.bind(os.fspath(at)), cannot):
         server = await asyncio.get_running_loop().create_unix_server(partial(_Opening, take_over), sock=listener)
         try:
             yield

@@ -19,7 +19,7 @@ from inferwire_server.service.refusals import Face
 from inferwire_server.transport.draining import Drain, shutting_down
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.session.life_signs import LifeSigns, Patience, Verdict
-from inferwire_server.transport.session.stream import MeansAnother, SessionStream, SessionTerms
+from inferwire_server.transport.session.stream import MeansAnother, SessionStream, SessionTerms, no_hello
 from inferwire_server.transport.v1_codec import encode_error
 
 _JOINED_BYTES = 16 * 1024
@@ -165,7 +165,7 @@ class SocketSession(asyncio.BufferedProtocol):
                     # It cannot answer, and waits for what still runs. If it is gone, its system will say so.
                     self._signs.heard(now)
             case Verdict.REFUSE:
-                self._refuse(invalid_input(f"no hello has come within {self._around.patience.hello_s:g} s"))
+                self._refuse(no_hello(self._around.patience.hello_s))
             case Verdict.CUT_OFF:
                 self.cut_off()
 

@@ -57,6 +57,11 @@ class SocketSessions:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    @property
+    def hello_s(self) -> float:
+        """How long a peer's hello is waited for, in seconds."""
+        return self._around.patience.hello_s
+
     def take_over(self, transport: asyncio.Transport, data: bytes) -> None:
         """Serve a connection that has said the preface, and this behind it."""
         terms = SessionTerms(self._max_message_bytes, self.port, must_name_server=True)

@@ -30,6 +30,11 @@ _LONGEST_EPOCH = 64
 """How much of what a client takes for an epoch is said back to it."""
 
 
+def no_hello(waited_s: float) -> ServingError:
+    """Refuse a client that has opened a stream and said nothing."""
+    return invalid_input(f"no hello has come within {waited_s:g} s")
+
+
 class MeansAnother(ServingError):
     """A client has said hello to the server of an epoch that is not this one's."""
 

@@ -17,7 +17,7 @@ from inferwire_server.transport.rpc.methods import Around, RawCall
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class CrewFront:
     """The HTTP application, what is around gRPC calls, and gRPC calls that only the other workers make."""
 
     app: ASGIApp
@@ -25,10 +25,10 @@ class Face:
     calls: Mapping[str, RawCall] = field(default_factory=dict[str, RawCall])
 
 
-def face_of(crew: Crew, app: ASGIApp, colleagues: Colleagues, services: Services, max_body_bytes: int) -> Face:
+def front_of(crew: Crew, app: ASGIApp, colleagues: Colleagues, services: Services, max_body_bytes: int) -> CrewFront:
     """Put the crew behind an application and gRPC calls; nothing where there is but one worker."""
     if crew.count == 1:
-        return Face(app)
+        return CrewFront(app)
     routing = Routing(crew, colleagues, lambda: services.models.stateful)
     relayed = RelayedApp(app, routing, colleagues, services.refusals, max_body_bytes)
-    return Face(relayed, RpcRelay(routing, colleagues).around, {CREW_CALL: crew_call(app, colleagues, relayed)})
+    return CrewFront(relayed, RpcRelay(routing, colleagues).around, {CREW_CALL: crew_call(app, colleagues, relayed)})

@@ -42,7 +42,7 @@ class Outgoing(Protocol):
         ...
 
 
-class Exchange:
+class Duplex:
     """A stream's messages both ways.
 
     It ends well when the peer has said all and has got all answers; at once when a message cannot

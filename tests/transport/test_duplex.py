@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.rpc.exchange import Exchange
+from inferwire_server.transport.rpc.duplex import Duplex
 
 
 class Peer:
@@ -71,13 +71,13 @@ class Echo:
             await self.room.wait()
 
 
-def exchange(peer: Any, echo: Echo) -> Exchange:
-    return Exchange(peer, Drain(), echo, echo.put)
+def duplex(peer: Any, echo: Echo) -> Duplex:
+    return Duplex(peer, Drain(), echo, echo.put)
 
 
 async def test_nothing_more_is_read_of_a_client_that_takes_no_answers() -> None:
     peer, echo = Peer(b"1", b"2", b"3", b"4", b"5", b"6"), Echo()
-    running = asyncio.ensure_future(exchange(peer, echo).run())
+    running = asyncio.ensure_future(duplex(peer, echo).run())
     await echo.is_full.wait()
     assert peer.unread
     peer.takes.set()
@@ -94,7 +94,7 @@ async def test_an_answer_that_is_there_goes_before_the_next_message_is_read() ->
     unwritten: list[int] = []
     peer, echo = Ordered(b"1", b"2", b"3"), Echo()
     peer.takes.set()
-    await exchange(peer, echo).run()
+    await duplex(peer, echo).run()
     assert unwritten == [0, 0, 0, 0]
 
 
@@ -102,13 +102,13 @@ async def test_what_cannot_be_taken_in_ends_it() -> None:
     peer, echo = Peer(b"1", b"bad", b"2"), Echo()
     peer.takes.set()
     with pytest.raises(ValueError, match="bad"):
-        await exchange(peer, echo).run()
+        await duplex(peer, echo).run()
     assert list(peer.unread) == [b"2"]
 
 
 async def test_leaving_it_ends_both_directions() -> None:
     peer, echo = Peer(b"1"), Echo()
-    running = asyncio.ensure_future(exchange(peer, echo).run())
+    running = asyncio.ensure_future(duplex(peer, echo).run())
     await echo.changed.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -1,0 +1,34 @@
+"""What callers are told of what was raised, and of answers that are no messages any more."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from inferwire_proto.errors import Code
+from inferwire_proto.framing import MalformedMessage
+from inferwire_server.errors import ServingError
+from inferwire_server.transport.refusing import as_serving_error, checked
+
+
+def test_an_answer_may_have_as_many_bytes_as_fit() -> None:
+    assert checked(b"1234", 4) == b"1234"
+    with pytest.raises(ServingError, match="the answer has 4 bytes, at most 3 fit in a message") as caught:
+        checked(b"1234", 3)
+    assert caught.value.code is Code.TOO_LARGE
+
+
+def test_what_cannot_be_read_is_the_callers_and_no_bug() -> None:
+    with capture_logs() as logs:
+        refusal = as_serving_error(MalformedMessage("no message"), path="/")
+    assert (refusal.code, refusal.message, logs) == (Code.INVALID_INPUT, "no message", [])
+
+
+def test_the_log_has_a_bug_and_where_it_was_met() -> None:
+    bug = ValueError("secret")
+    with capture_logs() as logs:
+        refusal = as_serving_error(bug, path="/v2")
+    (entry,) = logs
+    assert (entry["event"], entry["path"], entry["exc_info"]) == ("bug in a call", "/v2", bug)
+    assert refusal.code is Code.INTERNAL
+    assert refusal.message == f"a bug in the server; its log has more under id {entry['id']}"
