@@ -35,6 +35,11 @@ def invalid_input(message: str) -> ServingError:
     return ServingError(Code.INVALID_INPUT, message)
 
 
+def shutting_down() -> ServingError:
+    """Send a caller away, since the server ends: another, or this one when it is back, may take the call."""
+    return ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
+
+
 def bug(message: str) -> AssertionError:
     """Name an invariant that does not hold. Nobody handles it: it must be seen."""
     return AssertionError(f"{message}; this is a bug in inferwire")

@@ -79,7 +79,7 @@ def test_work_that_outlasts_the_grace_is_cancelled_and_the_exit_code_is_0(tmp_pa
         start_job(server)
         wait_for_running(server, 2)
         server.process.terminate()
-        with pytest.raises(RuntimeError):
+        with pytest.raises(ov.ShuttingDown, match="the server is shutting down"):
             request.wait()
         assert server.process.wait(END_S) == 0
         assert log_line(log, "stopped")["cancelled"] > 0

@@ -35,7 +35,11 @@ class JobState(StrEnum):
         self.is_terminal = name not in ("queued", "running")
 
 
-_STATE_OF_CODE = {Code.CANCELLED: JobState.CANCELLED, Code.DEADLINE_EXCEEDED: JobState.EXPIRED}
+_STATE_OF_CODE = {
+    Code.CANCELLED: JobState.CANCELLED,
+    Code.SHUTTING_DOWN: JobState.CANCELLED,
+    Code.DEADLINE_EXCEEDED: JobState.EXPIRED,
+}
 
 
 class Timings(NamedTuple):

@@ -185,18 +185,18 @@ class Device:
         tally.submit(count)
         tally.refuse(count)
 
-    def cancel(self, job: Job, reason: str) -> None:
+    def cancel(self, job: Job, reason: str, code: Code = Code.CANCELLED) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
-        self._apply(self._scheduler.cancel(job, ServingError(Code.CANCELLED, reason), self._clock()))
+        self._apply(self._scheduler.cancel(job, ServingError(code, reason), self._clock()))
 
     def drop(self, job: Job, index: int, reason: str) -> None:
         """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
         self._apply(self._scheduler.drop(job, index, ServingError(Code.CANCELLED, reason), self._clock()))
 
-    def cancel_all(self, reason: str) -> None:
+    def cancel_all(self, reason: str, code: Code = Code.CANCELLED) -> None:
         """Cancel every job, queued or running."""
         for job in self._scheduler.jobs:
-            self.cancel(job, reason)
+            self.cancel(job, reason, code)
         # One that was cancelled a moment before its inference began runs on: stop that too.
         for running in self._running.values():
             running.slot.cancel()

@@ -23,7 +23,7 @@ from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.idle import Idleness
 from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, shutting_down
 
 CLOSE_S = 5.0
 """How long a closing engine waits for cancelled inferences: most stop at their next layer, some never do."""
@@ -117,13 +117,13 @@ class Engine:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        error = ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
+        error = shutting_down()
         self._models.clear()
         for idleness in self._idleness.values():
             idleness.close()
         leaving = [device.remove_model(model, error) for device in self.devices for model in device.models]
         for device in self.devices:
-            device.cancel_all("the server is shutting down")
+            device.cancel_all(error.message, error.code)
         if leaving:
             _, stuck = await asyncio.wait(leaving, timeout=CLOSE_S)
             self.stuck = len(stuck)
@@ -231,10 +231,10 @@ class Engine:
         """Take a stack apart into what is to be one job."""
         return [submission._replace(work=work) for work in model.device.stacks(model, submission.work)]
 
-    def cancel(self, job: Job, reason: str) -> None:
+    def cancel(self, job: Job, reason: str, code: Code = Code.CANCELLED) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
         if isinstance(job.model, Model):
-            job.model.device.cancel(job, reason)
+            job.model.device.cancel(job, reason, code)
 
     def drop(self, job: Job, index: int, reason: str) -> None:
         """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""

@@ -8,14 +8,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.models import Engine, Model, Submission
-from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.errors import invalid_input, shutting_down
 from inferwire_server.service.models import ModelService
 from inferwire_server.service.output_forms import finishes
 from inferwire_server.service.sequences import Sequences
@@ -244,9 +243,9 @@ class InferenceService:
             async with asyncio.timeout(grace_s):
                 await self._idle.wait()
         except TimeoutError:
-            left = tuple(self._in_flight)
+            left, error = tuple(self._in_flight), shutting_down()
             for job in left:
-                self.cancel(job, "the server is shutting down")
+                self._engine.cancel(job, error.message, error.code)
             return sum(job.count for job in left)
         return 0
 
@@ -318,4 +317,4 @@ class InferenceService:
 
     def _require_open(self) -> None:
         if self._draining:
-            raise ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
+            raise shutting_down()

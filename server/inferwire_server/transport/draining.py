@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import NoReturn
 
-from inferwire_proto.errors import Code
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import shutting_down
 
 _BUSY_S = 1.0
 """How long after its last call a server still expects the next."""
@@ -99,8 +98,3 @@ class Drain:
         if self._let_go is not None:
             await self._let_go.wait()
         raise shutting_down()
-
-
-def shutting_down() -> ServingError:
-    """Send a caller away."""
-    return ServingError(Code.SHUTTING_DOWN, "the server is shutting down")

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from inferwire_proto.errors import Code
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
@@ -135,4 +135,4 @@ def _refusal(error: BaseException) -> ServingError:
         return error
     if isinstance(error, grpc.aio.AioRpcError):
         return ServingError(Code.INTERNAL, f"another worker of this server does not answer: {error.details()}")
-    return ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
+    return shutting_down()

@@ -19,8 +19,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
-from inferwire_proto.errors import Code
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rest.documentation import ERRORS, PATH_PARAMETERS
@@ -85,7 +84,7 @@ class RawRoute(APIRoute):
             return
         except asyncio.CancelledError:
             # The grace of a drain is over. The task ends here either way, and its caller is told.
-            response = error_response(ServingError(Code.SHUTTING_DOWN, "the server is shutting down"))
+            response = error_response(shutting_down())
         except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong
             response = self._refusal(as_serving_error(error, path=request.scope["path"]))
         await response(scope, receive, send)

@@ -8,7 +8,8 @@ from typing import Protocol
 
 import grpc
 
-from inferwire_server.transport.draining import Drain, shutting_down
+from inferwire_server.errors import shutting_down
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.status import Context
 
 

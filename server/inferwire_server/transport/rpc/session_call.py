@@ -7,9 +7,9 @@ from time import monotonic
 
 import grpc
 
-from inferwire_server.errors import invalid_input
+from inferwire_server.errors import invalid_input, shutting_down
 from inferwire_server.service import Services
-from inferwire_server.transport.draining import Drain, shutting_down
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.duplex import Duplex
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.session.outbox import Outbox

@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 from inferwire_proto import frames
 from inferwire_proto.frames import Frame, FrameReader, Kind
-from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.errors import ServingError, invalid_input, shutting_down
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
-from inferwire_server.transport.draining import Drain, shutting_down
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.session.life_signs import LifeSigns, Patience, Verdict
 from inferwire_server.transport.session.stream import MeansAnother, SessionStream, SessionTerms, no_hello
