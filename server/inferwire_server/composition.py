@@ -96,6 +96,7 @@ async def compose(
             asyncio.TaskGroup() as tasks,
         ):
             metrics.watch(lambda: engine.devices)
+            metrics.watch_models(catalogue.statuses)
             uploads = UploadService(engine, blobs, new_id, _binding(settings), allows_imports=settings.allow_imports)
             control = ModelControl(loader, settings.allow_model_control, settings.watch)
             models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)

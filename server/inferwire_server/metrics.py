@@ -17,6 +17,7 @@ from prometheus_client.metrics_core import (
 from inferwire_server.core.lane import ModelKey
 from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.tally import OUTCOMES, Histogram, Tally
+from inferwire_server.engine.catalogue import Served
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.models import Model
 
@@ -52,6 +53,10 @@ class Metrics:
     def watch(self, devices: Callable[[], Iterable[Device]]) -> None:
         """Read the load of these devices at every scrape."""
         self._registry.register(_Occupancies(devices))
+
+    def watch_models(self, served: Callable[[], Iterable[Served]]) -> None:
+        """Read at every scrape which of the repository's models are ready."""
+        self._registry.register(_Models(served))
 
     def watch_refusals(self, counts: Callable[[], Mapping[tuple[str, str], int]]) -> None:
         """Read at every scrape how many requests were answered with an error of no job, by face and code."""
@@ -116,6 +121,27 @@ class _Occupancies:
                 slots.add_metric(labels, occupancy.slots)
                 bound.add_metric(labels, occupancy.bound)
         yield from (queued, busy, slots, bound, capacity)
+
+
+class _Models:
+    """Collects what has become of the repository's models."""
+
+    def __init__(self, served: Callable[[], Iterable[Served]]) -> None:
+        self._served = served
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauges."""
+        labels = ("model", "version")
+        ready = GaugeMetricFamily("inferwire_model_ready", "1 where the model takes jobs.", labels=labels)
+        failed = GaugeMetricFamily(
+            "inferwire_model_load_failed",
+            "1 where its last load failed; an older one may go on serving.",
+            labels=labels,
+        )
+        for served in self._served():
+            ready.add_metric((served.name, served.version), served.takes_jobs)
+            failed.add_metric((served.name, served.version), served.load_failed)
+        yield from (ready, failed)
 
 
 class _Refusals:

@@ -258,11 +258,13 @@ async def test_a_broken_new_model_leaves_the_old_one_serving_and_says_so(tmp_pat
         assert caught.value.message == "failed to load 'm' version 1: it is broken"
         served = rig.catalogue.find("m")
         assert (served.state, served.reason) == (ModelState.READY, "the reload failed: it is broken")
+        assert (served.takes_jobs, served.load_failed) == (True, True)
         assert served.require() is old
         assert (await rig.submit()[1]).state is JobState.FINISHED
         rig.write("m", "good")
         await rig.loader.sync()
-        assert (rig.catalogue.find("m").reason, rig.catalogue.find("m").model is old) == ("", False)
+        served = rig.catalogue.find("m")
+        assert (served.reason, served.load_failed, served.model is old) == ("", False, False)
 
 
 async def test_a_new_version_takes_over_and_the_one_before_goes(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ class Served:
         reason: Why it has failed, or was unloaded; of one that is ready, why its last reload has.
         model: What takes its jobs, while it is ready or unloaded until the next job.
         fingerprint: The files it was loaded from, or was to be.
+        reload_failed: Whether it could not be loaded anew, and what takes jobs is what was loaded before.
     """
 
     name: str
@@ -31,15 +32,21 @@ class Served:
     reason: str = ""
     model: Model | None = None
     fingerprint: Fingerprint | None = None
+    reload_failed: bool = False
 
     def become(self, state: ModelState, reason: str = "", model: Model | None = None) -> Served:
         """Give what it is next."""
-        return replace(self, state=self.state.become(state), reason=reason, model=model)
+        return replace(self, state=self.state.become(state), reason=reason, model=model, reload_failed=False)
 
     @property
     def takes_jobs(self) -> bool:
         """Whether an inference for it runs, be it that it is loaded for it."""
         return self.model is not None
+
+    @property
+    def load_failed(self) -> bool:
+        """Whether the last load of it failed, be it that what was loaded before goes on taking jobs."""
+        return self.state is ModelState.FAILED or self.reload_failed
 
     def require(self) -> Model:
         """Give the model that takes jobs.

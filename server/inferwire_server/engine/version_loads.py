@@ -63,7 +63,7 @@ class VersionLoads:
         if fingerprint is not None:
             served = replace(served, fingerprint=fingerprint)
         if served.takes_jobs:
-            self._catalogue.put(replace(served, reason=f"the reload failed: {reason}"))
+            self._catalogue.put(replace(served, reason=f"the reload failed: {reason}", reload_failed=True))
         else:
             self._catalogue.put(served.become(ModelState.FAILED, reason))
 

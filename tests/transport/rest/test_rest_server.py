@@ -74,6 +74,14 @@ async def test_metrics_are_prometheus_text(rest: Rest) -> None:
     assert "# TYPE inferwire_jobs_total counter" in response.text or "inferwire_jobs" in response.text
 
 
+@pytest.mark.parametrize(("name", "is_ready"), [("echo", 1), ("broken", 0)])
+async def test_metrics_say_which_models_are_ready(rest: Rest, name: str, is_ready: int) -> None:
+    lines = (await rest.client.get("/metrics")).text.splitlines()
+    labels = f'{{model="{name}",version="1"}}'
+    assert f"inferwire_model_ready{labels} {is_ready}.0" in lines
+    assert f"inferwire_model_load_failed{labels} {1 - is_ready}.0" in lines
+
+
 async def test_devices_and_models_are_listed(rest: Rest) -> None:
     (device,) = (await rest.client.get("/inferwire/v1/devices")).json()["devices"]
     assert device.items() >= {"name": "CPU", "running": 0, "queued": 0, "queue_capacity": 256}.items()

@@ -55,8 +55,10 @@ def _line(sample: str, values: Sequence[float]) -> str:
 
 
 def _total(name: str, values: Sequence[float]) -> float:
-    if name == "process_start_time_seconds" or name.endswith("_created"):
+    if name in ("process_start_time_seconds", "inferwire_model_ready") or name.endswith("_created"):
         return min(values)
+    if name == "inferwire_model_load_failed":
+        return max(values)
     if name == "process_max_fds" or name.endswith("_info"):
         return values[0]
     return fsum(values)
