@@ -262,3 +262,20 @@ def test_where_nobody_listens_nothing_is_carried(listen: Callable[[], socket.soc
         place = listener.getsockname()
     with pytest.raises(OSError, match="refused"):
         SocketCarrier(place, TIMEOUT_S, TIMEOUT_S, TIMEOUT_S)
+
+
+def test_where_a_message_cannot_be_made_whoever_receives_hears_of_it(
+    listen: Callable[[], socket.socket], caplog: pytest.LogCaptureFixture
+) -> None:
+    def messages() -> Iterator[Pieces]:
+        yield (b"one",)
+        raise MemoryError("no room")
+
+    with listen() as listener:
+        carrier = SocketCarrier(listener.getsockname(), TIMEOUT_S, TIMEOUT_S, TIMEOUT_S)
+        peer, _ = listener.accept()
+    with peer:
+        carrier.start(messages())
+        with pytest.raises(ov.ServerUnavailable, match="it ended without a word"):
+            list(carrier.receive())
+    assert "MemoryError: no room" in caplog.text

@@ -373,6 +373,43 @@ def test_a_large_execution_that_is_cancelled_is_cancelled_on_the_server(
     assert ended.wait(TIMEOUT_S)
 
 
+def delivering_badly(outcomes: SimpleQueue[Outcome]) -> Callable[[Outcome], None]:
+    """Take errors alone: an answer finds no memory."""
+
+    def deliver(outcome: Outcome) -> None:
+        if outcome.error is None:
+            raise MemoryError("no room for it")
+        outcomes.put(outcome)
+
+    return deliver
+
+
+def test_an_answer_that_cannot_be_taken_ends_its_execution_and_no_other(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    bad, good = SimpleQueue[Outcome](), SimpleQueue[Outcome]()
+    transport.submit(HEADER, [DATA], delivering_badly(bad))
+    submit(transport, good)
+    for id_ in sent(server, 2):
+        server.answers.put(result(id_))
+    error = bad.get(timeout=TIMEOUT_S).error
+    assert str(error) == "the answer came and could not be taken: MemoryError('no room for it')"
+    assert content(good.get(timeout=TIMEOUT_S)) == DATA
+    assert len(server.hellos) == 1
+
+
+def test_a_large_answer_that_cannot_be_taken_ends_its_execution(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    server.unary["Infer"] = lambda data, context: pb.InferResponse(
+        result=pb.ExecutionResult(ids=[0])
+    ).SerializeToString()
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    transport.submit(HEADER, [bytes(LARGE_BYTES)], delivering_badly(outcomes))
+    error = outcomes.get(timeout=TIMEOUT_S).error
+    assert str(error) == "the answer came and could not be taken: MemoryError('no room for it')"
+
+
 def fail_if_called(outcome: Outcome) -> None:
     raise AssertionError(f"nobody wants {outcome}")
 

@@ -16,7 +16,7 @@ from inferwire.transport import codec, rpc
 from inferwire.transport.carriers import Carrier, Pieces
 from inferwire.transport.executions import Outcome, WireBytes
 from inferwire.transport.outgoing import MOST_BYTES, Outgoing, Stack
-from inferwire.transport.stream_execution import EncodedHeader, StreamExecution, count_answers
+from inferwire.transport.stream_execution import EncodedHeader, StreamExecution, count_answers, not_taken
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1.inference_pb2 import (
     Execution,
@@ -140,6 +140,12 @@ class SessionStream:
         except (ValueError, KeyError) as raised:
             error = InferwireError(f"the server at {self._address} sent what cannot be read: {raised}")
             self._carrier.cancel()
+        except BaseException as raised:  # noqa: BLE001 - whoever waits for an answer must hear of it
+            error = InferwireError(
+                f"reading what the server at {self._address} sends failed: {raised!r}; "
+                "where no memory is short, this is a bug"
+            )
+            self._carrier.cancel()
         self._end(error)
 
     def _take(self, data: WireBytes) -> None:
@@ -165,10 +171,13 @@ class SessionStream:
         for execution, outcome in zip(executions, outcomes, strict=True):
             if execution is not None and pending.pop(execution.id, None):
                 delivered.append(execution)
-                if outcome.error is None:
-                    execution.deliver(outcome)
-                else:
+                if outcome.error is not None:
                     execution.fail(outcome)
+                    continue
+                try:
+                    execution.deliver(outcome)
+                except Exception as raised:  # noqa: BLE001 - the others' answers are to be read still
+                    execution.fail(not_taken(raised))
         count_answers(delivered, outcomes[0].timings, now)
 
     def _end(self, error: InferwireError) -> None:

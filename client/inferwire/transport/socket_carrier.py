@@ -7,6 +7,7 @@ where they are.
 
 from __future__ import annotations
 
+import logging
 import socket
 import struct
 import threading
@@ -20,6 +21,8 @@ from inferwire.transport.executions import WireBytes
 from inferwire_proto import frames
 from inferwire_proto.frames import FrameReader, Kind
 from inferwire_proto.inferwire.v1.types_pb2 import Error
+
+_LOG = logging.getLogger(__name__)
 
 IS_OFFERED = hasattr(socket, "MSG_DONTWAIT") and hasattr(socket.socket, "sendmsg")
 """Whether this system's sockets do what is needed here."""
@@ -106,6 +109,9 @@ class SocketCarrier:
                 # While there is nothing to send, what was sent last is not to be kept.
                 del message
             self._send(frames.frame(Kind.END))
+        except Exception:  # noqa: BLE001 - whoever waits must hear of it
+            _LOG.exception("what is to be sent to %s could not be made: the connection ends", place_text(self._place))
+            self.cancel()
         finally:
             self._leave()
 

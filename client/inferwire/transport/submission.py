@@ -15,7 +15,7 @@ from inferwire.errors import InferwireError, ServerUnavailable, lost_under_way
 from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
 from inferwire.transport.executions import ExecutionHeader, Outcome, WireBytes
-from inferwire.transport.stream_execution import StreamExecution
+from inferwire.transport.stream_execution import StreamExecution, not_taken
 
 Undo: TypeAlias = Callable[[StreamExecution], None]
 """Takes an execution back that was sent; nothing where it has ended."""
@@ -60,10 +60,13 @@ class Submission(StreamExecution):
 
     def take(self, outcome: Outcome) -> None:
         """Take what one sending has come to."""
-        if outcome.error is None:
-            self.deliver(outcome)
-        else:
+        if outcome.error is not None:
             self.fail(outcome)
+            return
+        try:
+            self.deliver(outcome)
+        except Exception as raised:  # noqa: BLE001 - gRPC, whose thread this is, would tell nobody but its log
+            self.fail(not_taken(raised))
 
     def fail(self, outcome: Outcome) -> None:
         """Send it once more where a connection was lost, or end it with the error."""
@@ -79,12 +82,12 @@ class Submission(StreamExecution):
             self.end(outcome)
 
     def end(self, outcome: Outcome) -> None:
-        """End it with an error."""
+        """End it with an error. Never raises."""
         if self._is_given_up:
             return
         if self._may_have_run and isinstance(outcome.error, ServerUnavailable):
             outcome = Outcome(error=lost_under_way(outcome.error))
-        self.deliver(outcome)
+        super().fail(outcome)
 
     def cancel(self) -> None:
         """Drop the outcome and tell the server. Safe to call from a destructor."""
