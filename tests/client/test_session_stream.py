@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from queue import SimpleQueue
 
@@ -27,9 +28,11 @@ class FakeCarrier:
         self.incoming: SimpleQueue[WireBytes | BaseException] = SimpleQueue()
         self.incoming.put(WELCOME)
         self.is_cancelled = False
+        self.messages: Iterator[Pieces] = iter(())
 
     def start(self, messages: Iterator[Pieces]) -> None:
         """Leave what is to be sent."""
+        self.messages = messages
 
     def receive(self) -> Iterator[WireBytes]:
         """Give what has come until something is raised."""
@@ -52,6 +55,17 @@ def carrier() -> FakeCarrier:
 @pytest.fixture
 def stream(carrier: FakeCarrier) -> SessionStream:
     return SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+
+
+def test_one_that_finds_no_thread_to_read_it_leaves_nothing_open(carrier: FakeCarrier) -> None:
+    usual = threading.stack_size(1 << 46)
+    try:
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    finally:
+        threading.stack_size(usual)
+    assert carrier.is_cancelled
+    assert list(carrier.messages)[1:] == [], "the thread that sends is let go after the hello"
 
 
 @pytest.mark.parametrize("raised", [MemoryError("no room"), RuntimeError("can't start new thread"), SystemExit(1)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
@@ -26,6 +27,7 @@ class Client:
         self.outcomes: list[Outcome] = []
         self.outcome: SimpleQueue[Outcome] = SimpleQueue()
         self.sent: list[Submission] = []
+        self.resent: SimpleQueue[Submission] = SimpleQueue()
         self.taken_back: list[object] = []
         self.retries = Retries(self.send, lambda lost: lost)
         self.submission = Submission(HEADER, (), self.take, self.retries)
@@ -36,6 +38,8 @@ class Client:
 
     def send(self, link: Any, submission: Submission) -> Any:
         del link
+        if submission in self.sent:
+            self.resent.put(submission)
         self.sent.append(submission)
         return self.taken_back.append
 
@@ -113,3 +117,49 @@ def test_one_that_was_refused_does_not(client: Client) -> None:
     client.submission.send(client.send, LINK)
     client.submission.fail(Outcome(error=ShuttingDown("draining")))
     assert client.error() == "nobody answers"
+
+
+def test_whatever_keeps_a_new_connection_from_being_opened_ends_it(client: Client) -> None:
+    def search(lost: object) -> Any:
+        raise RuntimeError("can't start new thread")
+
+    client.submission = Submission(HEADER, (), client.take, Retries(client.send, search))
+    client.submission.send(client.send, LINK)
+    client.submission.fail(LOST)
+    assert client.error() == 'connecting again failed: RuntimeError("can\'t start new thread")'
+
+
+def test_where_no_thread_can_be_had_to_send_it_again_it_ends(client: Client) -> None:
+    client.submission.send(client.send, LINK)
+    usual = threading.stack_size(1 << 46)
+    try:
+        client.submission.fail(LOST)
+    finally:
+        threading.stack_size(usual)
+    (outcome,) = client.outcomes
+    assert str(outcome.error) == UNDER_WAY + "gone (and it was not sent again: can't start new thread)"
+    # The next one finds the shortage over.
+    client.submission = Submission(HEADER, (), client.take, client.retries)
+    client.submission.send(client.send, LINK)
+    client.submission.fail(LOST)
+    assert client.resent.get(timeout=TIMEOUT_S) is client.submission
+
+
+def test_one_that_does_not_take_its_error_keeps_no_other_from_being_sent_again(client: Client) -> None:
+    def deliver(outcome: Outcome) -> None:
+        raise MemoryError("no room")
+
+    lost_for_good: Any = object()
+
+    def search(lost: object) -> Any:
+        if lost is lost_for_good:
+            raise ServerUnavailable("nobody answers")
+        return lost
+
+    retries = Retries(client.send, search)
+    first, second = Submission(HEADER, (), deliver, retries), Submission(HEADER, (), client.take, retries)
+    first.send(client.send, lost_for_good)
+    second.send(client.send, LINK)
+    for each in (first, second):
+        each.fail(LOST)
+    assert client.resent.get(timeout=TIMEOUT_S) is second

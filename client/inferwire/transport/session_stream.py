@@ -59,7 +59,12 @@ class SessionStream:
         self._send = carrier.send
         carrier.start(self._messages())
         self._reader = threading.Thread(target=self._read, name="inferwire-session", daemon=True)
-        self._reader.start()
+        try:
+            self._reader.start()
+        except BaseException:
+            self.finish()
+            carrier.cancel()
+            raise
         self._await_welcome(timeout_s)
 
     def __repr__(self) -> str:

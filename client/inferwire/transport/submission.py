@@ -76,10 +76,14 @@ class Submission(StreamExecution):
         # One that finds its stream at its end fails while it is sent, and was not.
         if isinstance(outcome.error, ServerUnavailable) and self._undo is not None:
             self._may_have_run = True
-        if retries is not None and self.header.is_retryable and isinstance(outcome.error, LOST):
-            retries.put(self)
-        else:
+        if retries is None or not self.header.is_retryable or not isinstance(outcome.error, LOST):
             self.end(outcome)
+            return
+        try:
+            retries.put(self)
+        except (RuntimeError, MemoryError) as raised:
+            text = f"{outcome.error} (and it was not sent again: {raised})"
+            self.end(Outcome(error=type(outcome.error)(text)))
 
     def end(self, outcome: Outcome) -> None:
         """End it with an error. Never raises."""
@@ -114,13 +118,19 @@ class Retries:
         return f"<Retries: {len(self._waiting)} waiting>"
 
     def put(self, submission: Submission) -> None:
-        """Send an execution once more, soon."""
+        """Send an execution once more, soon.
+
+        Raises:
+            RuntimeError: If the system gives no thread for it.
+        """
         with self._lock:
-            self._waiting.append(submission)
             # A forked child has its parent's thread as one that is not alive.
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="inferwire-retry", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="inferwire-retry", daemon=True)
+                # It looks at what waits once we let go of the lock.
+                thread.start()
+                self._thread = thread
+            self._waiting.append(submission)
 
     def _run(self) -> None:
         while batch := self._gather():
@@ -146,6 +156,8 @@ class Retries:
             return self._replace(lost)
         except InferwireError as error:
             return error
+        except Exception as error:  # noqa: BLE001 - whoever waits for the executions must hear of it
+            return InferwireError(f"connecting again failed: {error!r}")
 
     def _send_again(self, submission: Submission, link: Link | InferwireError) -> None:
         if isinstance(link, InferwireError):
