@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
 import pytest
@@ -22,9 +22,8 @@ WELCOME = SessionResponse(welcome=SessionWelcome(session_id="s")).SerializeToStr
 class FakeCarrier:
     """Carries nothing to nobody. What is put in `incoming` has come, or is raised."""
 
-    send = None
-
-    def __init__(self) -> None:
+    def __init__(self, send: Callable[[Pieces], None] | None = None) -> None:
+        self.send = send
         self.incoming: SimpleQueue[WireBytes | BaseException] = SimpleQueue()
         self.incoming.put(WELCOME)
         self.is_cancelled = False
@@ -100,3 +99,28 @@ def test_one_that_does_not_take_the_streams_end_keeps_it_from_nobody(
     assert [str(outcomes.get(timeout=TIMEOUT_S).error) for _ in range(2)] == ["gone", "gone"]
     stream.close(TIMEOUT_S)
     assert "could not be told" in caplog.text
+
+
+def test_whoever_is_interrupted_while_it_sends_ends_the_stream_and_takes_its_own_back() -> None:
+    """Half a message may have gone, and others' executions may have been in it."""
+    is_interrupted = False
+
+    def send(message: Pieces) -> None:
+        if is_interrupted:
+            raise KeyboardInterrupt
+
+    carrier = FakeCarrier(send)
+    stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    stream.submit(StreamExecution((), outcomes.put), EncodedHeader(b""), 0)
+    is_interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        stream.submit(StreamExecution((), fail_if_called), EncodedHeader(b""), 0)
+    assert carrier.is_cancelled
+    carrier.incoming.put(ov.ServerUnavailable("gone"))
+    assert str(outcomes.get(timeout=TIMEOUT_S).error) == "gone"
+    stream.close(TIMEOUT_S)
+
+
+def fail_if_called(outcome: Outcome) -> None:
+    raise AssertionError(f"nobody wants {outcome}")

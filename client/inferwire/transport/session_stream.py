@@ -81,8 +81,15 @@ class SessionStream:
         self._pending[id_] = execution
         if self._send is None:
             self._outgoing.put(execution)
-        elif batch := self._outgoing.put_and_take(execution):
-            self._send(_pieces(batch.stacks, batch.cancels))
+        else:
+            try:
+                if batch := self._outgoing.put_and_take(execution):
+                    self._send(_pieces(batch.stacks, batch.cancels))
+            except BaseException:
+                # Half a message may have gone, with executions of others, which the stream's end sends again.
+                self._pending.pop(id_, None)
+                self._carrier.cancel()
+                raise
         if self._ended is not None and self._pending.pop(id_, None):
             execution.fail(Outcome(error=self._ended))
 
