@@ -29,8 +29,9 @@ class FakeCarrier:
         self.is_cancelled = False
         self.messages: Iterator[Pieces] = iter(())
 
-    def start(self, messages: Iterator[Pieces]) -> None:
+    def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
         """Leave what is to be sent."""
+        del wake
         self.messages = messages
 
     def receive(self) -> Iterator[WireBytes]:

@@ -22,14 +22,17 @@ class Carrier(Protocol):
 
     @property
     def send(self) -> Callable[[Pieces], None] | None:
-        """Sends a message from the calling thread. Whoever receives hears of it if that fails.
+        """Sends a message from the calling thread, which waits for nothing. Whoever receives hears of it if that fails.
 
         None where the carrier takes no messages but those that it asks for.
         """
         ...
 
-    def start(self, messages: Iterator[Pieces]) -> None:
-        """Begin to send messages as they come; the last one ends what this side says."""
+    def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
+        """Begin to send messages as they come; the last one ends what this side says.
+
+        `wake` has `messages`, where the next is waited for, give one of no pieces, which is none.
+        """
         ...
 
     def receive(self) -> Iterator[WireBytes]:
@@ -59,8 +62,9 @@ class GrpcCarrier:
     def __repr__(self) -> str:
         return f"<GrpcCarrier to {self._address}>"
 
-    def start(self, messages: Iterator[Pieces]) -> None:
+    def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
         """Open the call."""
+        del wake
         self._call = rpc.open_stream(self._channel, "InferenceService.Session", map(b"".join, messages))
 
     def receive(self) -> Iterator[WireBytes]:

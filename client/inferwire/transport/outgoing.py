@@ -29,7 +29,7 @@ MOST_BYTES = 1 << 20
 """How many bytes of inputs one message gathers; a single execution may have more."""
 
 AT_ONCE_BYTES = 1 << 16
-"""Up to this size whoever makes a message due may send it: a larger one may have to wait for the system's room."""
+"""Up to this size whoever makes a message due may send it: for a larger one the system may well have no room."""
 
 LONGEST_HOLD_S = 0.005
 """How long an execution waits for others at the most, should what is under way take longer than it did."""
@@ -93,6 +93,7 @@ class Outgoing:
         self._held_until = 0.0
         self.is_asleep = False
         self._is_sending = False
+        self._is_called = False
         self._quiet: EncodedHeader | None = None
         self._quiet_up_to = -1
         self._is_timed = False
@@ -144,6 +145,11 @@ class Outgoing:
         self._new.append(_End.END)
         self._wake()
 
+    def call(self) -> None:
+        """Have the thread that takes come back, if with nothing, and have what is put meanwhile left to it."""
+        self._is_sending = self._is_called = True
+        self._wake()
+
     def answers_came(self) -> None:
         """Look again at what waits for others, since fewer are under way."""
         if not self.is_asleep or not (self._held or self._new):
@@ -159,12 +165,12 @@ class Outgoing:
             self._turn.release()
 
     def take(self) -> Batch:
-        """Wait until there is something to send, and give it. The last batch may be empty."""
+        """Wait until there is something to send, and give it. The last batch may be empty, as may one after `call`."""
         self._is_sending = False
         while True:
             batch = self._gather()
-            if batch or batch.is_last:
-                self._is_sending = bool(batch)
+            if batch or batch.is_last or self._is_called:
+                self._is_sending, self._is_called = bool(batch) or self._is_called, False
                 return batch
             self._sleep()
 

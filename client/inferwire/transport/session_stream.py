@@ -57,7 +57,7 @@ class SessionStream:
         self._set_limits(SessionWelcome())
         self._carrier = carrier
         self._send = carrier.send
-        carrier.start(self._messages())
+        carrier.start(self._messages(), self._outgoing.call)
         self._reader = threading.Thread(target=self._read, name="inferwire-session", daemon=True)
         try:
             self._reader.start()
@@ -133,6 +133,8 @@ class SessionStream:
             batch = self._outgoing.take()
             if batch:
                 yield _pieces(batch.stacks, batch.cancels)
+            elif not batch.is_last:
+                yield ()
             if batch.is_last:
                 return
             # While there is nothing to send, what was sent last is not to be kept.

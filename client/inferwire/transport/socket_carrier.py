@@ -2,7 +2,8 @@
 
 Owns the socket, the thread that writes to it, and how long a silent server is waited for. gRPC hands each message
 from thread to thread, with a lock and a queue at each; here whoever has a lone one writes it, and large ones go from
-where they are.
+where they are. Only the thread that writes waits for the system to have room: what others find no room for, in whole or
+in part, they leave to it, and nothing overtakes that.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from inferwire.errors import ServerUnavailable
 from inferwire.transport import codec
@@ -49,6 +50,9 @@ class SocketCarrier:
         self._keepalive_s = keepalive_s
         self._answer_s = answer_s
         self._lock = threading.Lock()
+        self._left: list[WireBytes] = []
+        self._is_writing = False
+        self._wake: Callable[[], None] = _nobody
         self._users = 2
         self._socket = _connect(place, connect_s)
         _set_receive_timeout(self._socket, keepalive_s)
@@ -59,18 +63,14 @@ class SocketCarrier:
     def __repr__(self) -> str:
         return f"<SocketCarrier to {place_text(self._place)}>"
 
-    def start(self, messages: Iterator[Pieces]) -> None:
+    def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
         """Say what follows, and have a thread send it."""
+        self._wake = wake
         threading.Thread(target=self._write, args=(messages,), name="inferwire-writer", daemon=True).start()
 
     def send(self, message: Pieces) -> None:
-        """Send a message from the calling thread."""
-        byte_size = sum(map(len, message))
-        header = frames.header(Kind.MESSAGE, byte_size)
-        if byte_size <= MOST_JOINED or len(message) > _MOST_PIECES:
-            self._send(b"".join((header, *message)))
-        else:
-            self._send(header, *message)
+        """Send a message from the calling thread, which waits for nothing."""
+        self._send_now(b"".join((frames.header(Kind.MESSAGE, sum(map(len, message))), *message)))
 
     def receive(self) -> Iterator[WireBytes]:
         """Give the messages that come, and answer for those who ask whether this side is there."""
@@ -105,7 +105,7 @@ class SocketCarrier:
         try:
             self._send(frames.PREFACE)
             for message in messages:
-                self.send(message)
+                self._send(*_frame(message))
                 # While there is nothing to send, what was sent last is not to be kept.
                 del message
             self._send(frames.frame(Kind.END))
@@ -115,16 +115,42 @@ class SocketCarrier:
         finally:
             self._leave()
 
-    def _send(self, *pieces: WireBytes) -> None:
-        """Send all of it. Where that fails nothing more comes, of which whoever receives makes an error."""
+    def _send_now(self, data: bytes) -> bool:
+        """Send what there is room for and leave the rest to the thread that writes; tell whether nothing is left."""
         try:
             with self._lock:
-                if len(pieces) == 1:
-                    self._socket.sendall(pieces[0])
-                else:
-                    self._send_pieces(list(pieces))
+                sent = 0 if self._is_writing or self._left else self._socket.send(data, socket.MSG_DONTWAIT)
+                if sent == len(data):
+                    return True
+                self._left.append(memoryview(data)[sent:])
+        except BlockingIOError:
+            with self._lock:
+                self._left.append(data)
         except OSError:
             self.cancel()
+            return False
+        self._wake()
+        return False
+
+    def _send(self, *pieces: WireBytes) -> None:
+        """Send what other threads left and then this, waiting for room. For the thread that writes.
+
+        Where that fails nothing more comes, of which whoever receives makes an error.
+        """
+        with self._lock:
+            self._left += pieces
+        try:
+            while taken := self._take_left():
+                self._send_pieces(taken)
+        except OSError:
+            self.cancel()
+
+    def _take_left(self) -> list[WireBytes]:
+        """Take what is to be sent next, and with it the socket, which is anybody's again once nothing is left."""
+        with self._lock:
+            taken, self._left = self._left[:_MOST_PIECES], self._left[_MOST_PIECES:]
+            self._is_writing = bool(taken)
+            return taken
 
     def _send_pieces(self, pieces: list[WireBytes]) -> None:
         sent = self._socket.sendmsg(pieces)
@@ -157,24 +183,14 @@ class SocketCarrier:
             _set_receive_timeout(self._socket, self._keepalive_s)
 
     def _say(self, kind: Kind) -> bool:
-        """Send a frame without content, unless something else waits to be sent.
+        """Send a frame without content, unless something else waits to be sent; tell whether it went.
 
         That says as much; and whoever receives must not wait for it, or nobody would read what the server waits to
         have read before it reads on. The system ends a connection on which it makes no way.
         """
-        if not self._lock.acquire(blocking=False):
+        if self._is_writing or self._left:
             return False
-        try:
-            frame = frames.frame(kind)
-            sent = self._socket.send(frame, socket.MSG_DONTWAIT)
-            self._socket.sendall(frame[sent:])
-        except BlockingIOError:
-            return False
-        except OSError:
-            self.cancel()
-        finally:
-            self._lock.release()
-        return True
+        return self._send_now(frames.frame(kind))
 
     def _lost(self, why: str) -> ServerUnavailable:
         return ServerUnavailable(f"the connection to the server's socket at {place_text(self._place)} was lost: {why}")
@@ -185,6 +201,21 @@ class SocketCarrier:
             self._users -= 1
             if not self._users:
                 self._socket.close()
+
+
+def _frame(message: Pieces) -> Pieces:
+    """Put a frame's header before a message; small ones and those of very many pieces are joined."""
+    if not message:
+        return ()
+    byte_size = sum(map(len, message))
+    header = frames.header(Kind.MESSAGE, byte_size)
+    if byte_size <= MOST_JOINED or len(message) > _MOST_PIECES:
+        return (b"".join((header, *message)),)
+    return (header, *message)
+
+
+def _nobody() -> None:
+    """Wake nobody: nothing was begun."""
 
 
 def place_text(place: SocketPlace) -> str:
