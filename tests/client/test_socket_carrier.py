@@ -256,6 +256,24 @@ def test_a_server_that_does_not_answer_is_lost(open_peer: Callable[..., Peer]) -
         list(peer.carrier.receive())
 
 
+@pytest.mark.parametrize("by_writer", [True, False], ids=["the writing thread", "another thread"])
+def test_a_server_that_reads_nothing_is_lost(open_peer: Callable[..., Peer], by_writer: bool) -> None:
+    peer = open_peer(keepalive_s=0.1, answer_s=0.1)
+    send = peer.outgoing.put if by_writer else peer.carrier.send
+    send((bytes(64 << 20),))
+    errors: SimpleQueue[str] = SimpleQueue()
+
+    def receive() -> None:
+        try:
+            list(peer.carrier.receive())
+        except ov.ServerUnavailable as error:
+            errors.put(str(error))
+
+    threading.Thread(target=receive, daemon=True).start()
+
+    assert "was lost: " in errors.get(timeout=TIMEOUT_S)
+
+
 def test_a_cancel_ends_whoever_receives_and_whoever_sends(open_peer: Callable[..., Peer]) -> None:
     before = set(threading.enumerate())
     peer = open_peer()

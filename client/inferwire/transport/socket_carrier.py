@@ -55,7 +55,10 @@ class SocketCarrier:
         self._wake: Callable[[], None] = _nobody
         self._users = 2
         self._socket = _connect(place, connect_s)
-        _set_receive_timeout(self._socket, keepalive_s)
+        _set_timeout(self._socket, socket.SO_RCVTIMEO, keepalive_s)
+        # A send of which nothing goes for so long fails. One of which some went has as long again for the rest, so that
+        # a server that stands still is noticed after once to twice as long; on TCP, what follows ends it after once.
+        _set_timeout(self._socket, socket.SO_SNDTIMEO, keepalive_s + answer_s)
         if isinstance(place, tuple) and hasattr(socket, "TCP_USER_TIMEOUT"):
             limit_ms = int((keepalive_s + answer_s) * 1000)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
@@ -174,13 +177,13 @@ class SocketCarrier:
             except BlockingIOError:
                 if self._say(Kind.PING):
                     break
-        _set_receive_timeout(self._socket, self._answer_s)
+        _set_timeout(self._socket, socket.SO_RCVTIMEO, self._answer_s)
         try:
             return self._socket.recv_into(room)
         except BlockingIOError:
             raise self._lost(f"it has not answered within {self._answer_s:g} s") from None
         finally:
-            _set_receive_timeout(self._socket, self._keepalive_s)
+            _set_timeout(self._socket, socket.SO_RCVTIMEO, self._keepalive_s)
 
     def _say(self, kind: Kind) -> bool:
         """Send a frame without content, unless something else waits to be sent; tell whether it went.
@@ -239,7 +242,7 @@ def _connect(place: SocketPlace, limit_s: float) -> socket.socket:
     return connected
 
 
-def _set_receive_timeout(sock: socket.socket, limit_s: float) -> None:
-    """Have the system end waits to receive: a limit of Python's own would be asked of it with every call."""
+def _set_timeout(sock: socket.socket, option: int, limit_s: float) -> None:
+    """Have the system end waits to receive or to send: a limit of Python's own would be asked of it with every call."""
     seconds = int(limit_s)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, int((limit_s - seconds) * 1e6)))
+    sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", seconds, int((limit_s - seconds) * 1e6)))
