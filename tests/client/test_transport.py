@@ -8,7 +8,9 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from queue import Empty, SimpleQueue
+from typing import Any
 
 import grpc
 import numpy as np
@@ -31,13 +33,13 @@ from inferwire.transport.address import parse_address
 from inferwire.transport.carriers import GrpcCarrier
 from inferwire.transport.connection import Patience
 from inferwire.transport.descriptions import ModelSource
-from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, StoredBox
+from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, StoredBox, Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.session_stream import LARGE_BYTES, SessionStream
 from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
-from inferwire_proto.inferwire.v1 import models_pb2, types_pb2
+from inferwire_proto.inferwire.v1 import models_pb2, states_pb2, types_pb2
 
 
 @pytest.fixture(params=["gRPC", "socket"])
@@ -521,3 +523,40 @@ def make(transport: GrpcTransport, name: str) -> None:
         transport.tensors.create(transport.tensors.new_id(), F32, (2,))
     else:
         transport.tensors.put(StoredBox(1), F32, (2,), DATA)
+
+
+START = SequenceMark(1, is_start=True)
+ABOUT_A_MODEL: dict[str, tuple[Any, Callable[[GrpcTransport, Target], object]]] = {
+    "Export": (models_pb2.ExportRequest, lambda transport, target: transport.export(target)),
+    "GetRuntimeModel": (
+        models_pb2.GetRuntimeModelRequest,
+        lambda transport, target: transport.runtime_model(target),
+    ),
+    "ListLayers": (models_pb2.ListLayersRequest, lambda transport, target: transport.layers(target)),
+    "GetStates": (states_pb2.GetStatesRequest, lambda transport, target: transport.get_states(target, START, ())),
+    "SetStates": (states_pb2.SetStatesRequest, lambda transport, target: transport.set_states(target, START, ())),
+    "ResetStates": (states_pb2.ResetStatesRequest, lambda transport, target: transport.reset_states(target, START, ())),
+}
+
+
+@pytest.mark.parametrize(("method", "request_type", "call"), [(name, *how) for name, how in ABOUT_A_MODEL.items()])
+def test_what_is_asked_about_a_model_finds_it_in_a_new_session(
+    server: ScriptedServer, transport: GrpcTransport, method: str, request_type: Any, call: Callable[..., object]
+) -> None:
+    """It is made again there, and has another name."""
+    compiled = count(1)
+    named: list[str] = []
+
+    def compile_(data: bytes, context: grpc.ServicerContext) -> bytes:
+        return models_pb2.CompileResponse(compiled_id=f"compiled-{next(compiled)}").SerializeToString()
+
+    def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
+        named.append(request_type.FromString(data).target.compiled)
+        if len(named) == 1:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the server restarts")
+        return b""
+
+    server.unary |= {"Compile": compile_, "HasBlobs": lambda data, context: b"", method: answer}
+    description = transport.compile(ModelSource(b"sha", b"", ".onnx", {}, {}), "CPU", {}, dict)
+    call(transport, Target(description.compiled_id, is_served=False))
+    assert named == ["compiled-1", "compiled-2"]

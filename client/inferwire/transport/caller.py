@@ -5,7 +5,7 @@ Owns what becomes of a call that fails: an exception of the client's, or one mor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import grpc
@@ -44,6 +44,15 @@ class Caller:
         """Make a call on one link."""
         try:
             return rpc.call(link.channel, method, request, response_type, link.metadata)
+        except grpc.RpcError as error:
+            raise rpc.error_from(error, self.address) from None
+        except ValueError as error:
+            raise rpc.unavailable(self.address, str(error)) from None
+
+    def stream_on(self, link: Link, method: str, request: Message, response_type: type[rpc.R]) -> Iterator[rpc.R]:
+        """Make a call on one link that is answered with many messages."""
+        try:
+            yield from rpc.call_for_stream(link.channel, method, request, response_type, link.metadata)
         except grpc.RpcError as error:
             raise rpc.error_from(error, self.address) from None
         except ValueError as error:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import weakref
 from dataclasses import replace
 
-from inferwire.errors import SessionLost, TooLarge
+from inferwire.errors import TooLarge
 from inferwire.transport import codec
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Link
-from inferwire.transport.executions import ExecutionHeader, SequenceMark, Target
+from inferwire.transport.executions import ExecutionHeader
 from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.lending import LEAST_BYTES, Lending
 from inferwire.transport.stream_execution import EncodedHeader
@@ -57,23 +57,8 @@ class Sender:
         large.start(encoded.data, encoded.sent_of(submission.inputs))
         return lambda _: large.cancel()
 
-    def target_on(self, link: Link, target: Target, sequence: SequenceMark | None = None) -> Target:
-        """Name a model as the link's session knows it, compiling it there where it does not.
-
-        Raises:
-            SessionLost: If it cannot be compiled again, or the session that kept the sequence's states is gone.
-        """
-        if target.is_served or self._compiled.is_known_on(target.name, link):
-            return target
-        if sequence is not None and not sequence.is_start and not self._compiled.is_on(target.name, link):
-            raise SessionLost(
-                f"the session at {self._address} that kept the states of the request is gone;"
-                " reset them with reset_state() and begin the sequence again"
-            )
-        return replace(target, name=self._compiled.id_on(target.name, link))
-
     def _encoded(self, link: Link, header: ExecutionHeader) -> EncodedHeader:
-        target = self.target_on(link, header.target, header.sequence)
+        target = self._compiled.target_on(link, header.target, header.sequence)
         known = self._headers.get(header)
         if known is None or known[0] != target.name:
             known = target.name, EncodedHeader(codec.encode_header(replace(header, target=target)), header.most_stacked)
@@ -90,7 +75,7 @@ class Sender:
                 self._lent.clear()
             lent = iter(names)
             inputs = tuple([each if each.stored else replace(each, lent=next(lent)) for each in header.inputs])
-            target = self.target_on(link, header.target, header.sequence)
+            target = self._compiled.target_on(link, header.target, header.sequence)
             sends = tuple([at for at, name in enumerate(names) if not name])
             encoded = EncodedHeader(codec.encode_header(replace(header, target=target, inputs=inputs)), 1, sends)
             self._lent[sending, names] = encoded
