@@ -483,13 +483,12 @@ def test_what_nobody_uses_is_freed_before_what_may_need_its_room(
     actions = {
         "Compile": lambda: transport.compile(source, "CPU", {}, dict),
         "Import": lambda: transport.import_compiled(b"sha", "CPU", {}, dict),
-        "a sequence": lambda: calls.append(f"a sequence {transport.open_sequence()}"),
     }
     submit(transport, SimpleQueue())
     for action in actions.values():
         transport.tensors.release(transport.tensors.new_id())
         action()
-    assert calls == ["Release", "Compile", "Release", "Import", "Release", "a sequence 1"]
+    assert calls == ["Release", "Compile", "Release", "Import"]
 
 
 def test_a_tensor_that_finds_no_room_is_asked_for_again_once_others_are_freed(
@@ -516,6 +515,81 @@ def test_a_tensor_that_finds_no_room_is_asked_for_again_once_others_are_freed(
         make(transport, name)
         assert calls in (["refused", "Release", "made"], ["Release", "made"])
         calls.clear()
+
+
+def test_an_id_for_a_sequence_is_had_without_a_call(server: ScriptedServer, transport: GrpcTransport) -> None:
+    is_open = threading.Event()
+    waited: SimpleQueue[bool] = SimpleQueue()
+
+    def release(data: bytes, context: grpc.ServicerContext) -> bytes:
+        waited.put(is_open.wait(TIMEOUT_S))
+        return b""
+
+    server.unary["Release"] = release
+    submit(transport, SimpleQueue())
+    transport.tensors.release(transport.tensors.new_id())
+    assert transport.open_sequence() == 1
+    is_open.set()
+    assert waited.get(timeout=TIMEOUT_S), "the server had not answered yet"
+
+
+def refusing_until_released(server: ScriptedServer, calls: list[str], method: str) -> None:
+    """Have no room for a sequence until something was freed."""
+
+    def get_states(data: bytes, context: grpc.ServicerContext) -> bytes:
+        calls.append(method)
+        if "Release" not in calls:
+            context.set_trailing_metadata(((CODE_METADATA, "QUEUE_FULL"),))
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "as many sequences as may be")
+        return b""
+
+    def release(data: bytes, context: grpc.ServicerContext) -> bytes:
+        calls.append("Release")
+        return b""
+
+    server.unary |= {method: get_states, "Release": release}
+
+
+def test_a_sequence_that_finds_no_room_begins_once_others_are_freed(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    target = HEADER.target
+    calls: list[str] = []
+    refusing_until_released(server, calls, "ResetStates")
+    with pytest.raises(ov.QueueFull, match="as many sequences"):
+        transport.reset_states(target, SequenceMark(transport.open_sequence(), is_start=True), ())
+    assert calls == ["ResetStates"] * 2
+    calls.clear()
+    with pytest.raises(ov.QueueFull, match="as many sequences"):
+        transport.reset_states(target, SequenceMark(1, is_start=False), ())
+    assert calls == ["ResetStates"], "one that is under way has its room"
+    calls.clear()
+    transport.release_sequence(1)
+    transport.reset_states(target, SequenceMark(transport.open_sequence(), is_start=True), ())
+    assert calls in (["ResetStates", "Release", "ResetStates"], ["Release", "ResetStates"])
+
+
+def test_an_inference_whose_sequence_finds_no_room_is_sent_again_once_others_are_freed(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    released: SimpleQueue[bytes] = SimpleQueue()
+
+    def release(data: bytes, context: grpc.ServicerContext) -> bytes:
+        released.put(data)
+        return b""
+
+    server.unary["Release"] = release
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    header = ExecutionHeader(HEADER.target, HEADER.inputs, SequenceMark(transport.open_sequence(), is_start=True))
+    transport.submit(header, [DATA], outcomes.put)
+    transport.release_sequence(7)
+    error = types_pb2.Error(code=types_pb2.ERROR_CODE_QUEUE_FULL, message="as many sequences as may be")
+    server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=sent(server), error=error)]))
+    again = sent(server)
+    assert models_pb2.ReleaseRequest.FromString(released.get_nowait()).sequences == [7]
+    assert len(server.hellos) == 1
+    server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=again, error=error)]))
+    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.QueueFull), "it is sent again only once"
 
 
 def make(transport: GrpcTransport, name: str) -> None:

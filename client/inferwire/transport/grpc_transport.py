@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import grpc
 
-from inferwire.errors import InferwireError
+from inferwire.errors import InferwireError, QueueFull
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
@@ -69,7 +69,7 @@ class GrpcTransport:
         self._releases = Releases(lambda names: _release(connection, compiled, text, names))
         self._lending = Lending(address, self._releases)
         self._sender = Sender(self._address, self._compiled, self._lending)
-        self._retries = Retries(self._sender.send, self._connection.replace)
+        self._retries = Retries(self._sender.send, self._connection.replace, self._releases.flush)
         self._tensors = GrpcTensors(self._caller, self._releases)
         weakref.finalize(self, self._connection.finish)
         weakref.finalize(self, self._releases.stop)
@@ -208,7 +208,7 @@ class GrpcTransport:
 
     def open_sequence(self) -> int:
         """Give an id for a sequence."""
-        self._releases.flush()
+        self._releases.start()
         return next(self._sequence_ids)
 
     def get_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
@@ -294,7 +294,9 @@ class GrpcTransport:
         def ask_on(link: Link) -> T:
             return ask(link, codec.encode_target(self._compiled.target_on(link, target, sequence)))
 
-        return self._caller.repeat_if_lost(ask_on)
+        if sequence is None or not sequence.is_start:
+            return self._caller.repeat_if_lost(ask_on)
+        return self._releases.with_room(lambda: self._caller.repeat_if_lost(ask_on), QueueFull)
 
     def _upload_missing(self, link: Link, blobs: Mapping[bytes, WireBytes]) -> None:
         request = models_pb2.HasBlobsRequest(sha256=list(blobs))

@@ -9,9 +9,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from inferwire.errors import InferwireError
 from inferwire.process import THIS
+
+T = TypeVar("T")
 
 
 class Released(NamedTuple):
@@ -59,6 +62,14 @@ class Releases:
                     batch.append(self._queue.get_nowait())
             if batch:
                 self._send(batch)
+
+    def with_room(self, action: Callable[[], T], refusal: type[InferwireError]) -> T:
+        """Do what needs room on the server; where that is refused, once more when what was put until now is free."""
+        try:
+            return action()
+        except refusal:
+            self.flush()
+            return action()
 
     def stop(self) -> None:
         """Let the thread end once it has sent what is queued. Safe to call from a destructor."""

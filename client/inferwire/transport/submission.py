@@ -1,6 +1,7 @@
 """An execution from its sending to its one outcome, over a second connection where the first was lost.
 
-Owns when an execution may be sent again and that it is only once. How it is sent is the transport's
+Owns when an execution may be sent again and that it is only once: where its connection was lost, or the server had no
+room for the sequence that it begins. How it is sent is the transport's
 business.
 """
 
@@ -11,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from inferwire.errors import InferwireError, ServerUnavailable, lost_under_way
+from inferwire.errors import InferwireError, QueueFull, ServerUnavailable, lost_under_way
 from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
 from inferwire.transport.executions import ExecutionHeader, Outcome, WireBytes
@@ -27,9 +28,11 @@ class Submission(StreamExecution):
     Attributes:
         header: All of it that stays the same while shapes do.
         link: The connection that it was last sent on.
+        needs_room: Whether the server there had no room for it.
     """
 
     link: Link | None = None
+    needs_room = False
     _undo: Undo | None = None
     _is_given_up = False
     _may_have_run = False
@@ -69,21 +72,23 @@ class Submission(StreamExecution):
             self.fail(not_taken(raised))
 
     def fail(self, outcome: Outcome) -> None:
-        """Send it once more where a connection was lost, or end it with the error."""
+        """Send it once more where that may help, or end it with the error."""
         retries, self._retries = self._retries, None
         if self._is_given_up:
             return
         # One that finds its stream at its end fails while it is sent, and was not.
-        if isinstance(outcome.error, ServerUnavailable) and self._undo is not None:
+        error = outcome.error
+        if isinstance(error, ServerUnavailable) and self._undo is not None:
             self._may_have_run = True
-        if retries is None or not self.header.is_retryable or not isinstance(outcome.error, LOST):
+        self.needs_room = self.header.begins_sequence and isinstance(error, QueueFull)
+        is_lost = self.header.is_retryable and isinstance(error, LOST)
+        if retries is None or error is None or not (self.needs_room or is_lost):
             self.end(outcome)
             return
         try:
             retries.put(self)
         except (RuntimeError, MemoryError) as raised:
-            text = f"{outcome.error} (and it was not sent again: {raised})"
-            self.end(Outcome(error=type(outcome.error)(text)))
+            self.end(Outcome(error=type(error)(f"{error} (and it was not sent again: {raised})")))
 
     def end(self, outcome: Outcome) -> None:
         """End it with an error. Never raises."""
@@ -101,15 +106,21 @@ class Submission(StreamExecution):
 
 
 class Retries:
-    """Executions whose connection was lost, on their way to a new one.
+    """Executions that are sent once more: on a new connection, or once there is room for them.
 
     One thread at a time takes them there, so that a server that is gone is looked for once and not by
     each of them, and none of gRPC's threads waits for it.
     """
 
-    def __init__(self, send: Callable[[Link, Submission], Undo], replace: Callable[[Link], Link]) -> None:
+    def __init__(
+        self,
+        send: Callable[[Link, Submission], Undo],
+        replace: Callable[[Link], Link],
+        make_room: Callable[[], None],
+    ) -> None:
         self._send = send
         self._replace = replace
+        self._make_room = make_room
         self._lock = threading.Lock()
         self._waiting: deque[Submission] = deque()
         self._thread: threading.Thread | None = None
@@ -134,12 +145,12 @@ class Retries:
 
     def _run(self) -> None:
         while batch := self._gather():
-            links: dict[Link | None, Link | InferwireError] = {}
+            links: dict[tuple[Link | None, bool], Link | InferwireError] = {}
             for submission in batch:
-                lost = submission.link
-                if lost not in links:
-                    links[lost] = self._new_link(lost)
-                self._send_again(submission, links[lost])
+                why = submission.link, submission.needs_room
+                if why not in links:
+                    links[why] = self._link_for(*why)
+                self._send_again(submission, links[why])
 
     def _gather(self) -> list[Submission]:
         with self._lock:
@@ -149,15 +160,19 @@ class Retries:
                 self._thread = None
             return batch
 
-    def _new_link(self, lost: Link | None) -> Link | InferwireError:
-        if lost is None:
+    def _link_for(self, link: Link | None, needs_room: bool) -> Link | InferwireError:
+        """Give where to send those again that came back from a link: there, once there is room, or elsewhere."""
+        if link is None:
             return InferwireError("an execution that was never sent was lost; this is a bug")
         try:
-            return self._replace(lost)
+            if not needs_room:
+                return self._replace(link)
+            self._make_room()
         except InferwireError as error:
             return error
         except Exception as error:  # noqa: BLE001 - whoever waits for the executions must hear of it
-            return InferwireError(f"connecting again failed: {error!r}")
+            return InferwireError(f"the execution could not be sent again: {error!r}")
+        return link
 
     def _send_again(self, submission: Submission, link: Link | InferwireError) -> None:
         if isinstance(link, InferwireError):
