@@ -423,7 +423,8 @@ def test_what_is_submitted_to_a_stream_that_has_ended_fails_as_the_stream_did(se
         assert not stream.is_open
         outcomes: SimpleQueue[Outcome] = SimpleQueue()
         stream.submit(StreamExecution([DATA], outcomes.put), EncodedHeader(b""), len(DATA))
-        assert isinstance(outcomes.get_nowait().error, ov.Cancelled)
+        # The server may have ended it first, once it heard that nothing follows.
+        assert isinstance(outcomes.get_nowait().error, ov.Cancelled | ov.ServerUnavailable)
 
 
 def test_an_answer_that_cannot_be_read_ends_the_session(server: ScriptedServer, transport: GrpcTransport) -> None:
