@@ -29,11 +29,11 @@ class Caller:
         return f"<Caller over {self.connection!r}>"
 
     def call(self, method: str, request: Message, response_type: type[rpc.R]) -> rpc.R:
-        """Make a call that may as well be made twice."""
+        """Make a call that may be made twice; if its link is lost, once more on a new one."""
         return self.repeat_if_lost(lambda link: self.call_on(link, method, request, response_type))
 
     def repeat_if_lost(self, action: Callable[[Link], T]) -> T:
-        """Do what may as well be done twice, on a new link where the first was lost meanwhile."""
+        """Do something that may be done twice; if its link is lost, once more on a new one."""
         link = self.connection.open()
         try:
             return action(link)
@@ -59,7 +59,7 @@ class Caller:
             raise rpc.unavailable(self.address, str(error)) from None
 
     def call_raw(self, link: Link, method: str, request: bytes) -> bytes:
-        """Make a call on one link whose messages hold tensors."""
+        """Make a call on one link whose request and answer are serialised messages."""
         try:
             return rpc.call_raw(link.channel, method, request, link.metadata)
         except grpc.RpcError as error:

@@ -29,9 +29,9 @@ class Carrier(Protocol):
         ...
 
     def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
-        """Begin to send messages as they come; the last one ends what this side says.
+        """Start to send the messages; after the last one, tell the server that no more come.
 
-        `wake` has `messages`, where the next is waited for, give one of no pieces, which is none.
+        `wake` makes the iterator return from waiting for a message. It then gives one without pieces, to be skipped.
         """
         ...
 
@@ -50,7 +50,7 @@ class Carrier(Protocol):
 
 
 class GrpcCarrier:
-    """The stream of a gRPC call, of which gRPC's threads send and receive."""
+    """Carries messages on the stream of a gRPC call; gRPC's threads send them."""
 
     send = None
 

@@ -1,4 +1,4 @@
-"""The models this client has compiled: under which id each is known to which session.
+"""The models this client has compiled, and the id that each has in the session.
 
 Owns that a model is compiled again, once, where its session was lost. How that is done is the
 business of whoever compiled it.
@@ -15,7 +15,7 @@ from inferwire.transport.connection import Link
 from inferwire.transport.executions import SequenceMark, Target
 
 LOST = (ServerUnavailable, ShuttingDown, SessionExpired)
-"""What says that a connection or a session is no good any more, and a new one may be."""
+"""Errors after which a new connection, or a new session, may help."""
 
 Restore = Callable[[Link], str]
 """Makes a model anew in the session of a link and gives its id there."""

@@ -289,7 +289,7 @@ class GrpcTransport:
     def _ask_about(
         self, target: Target, ask: Callable[[Link, inference_pb2.Target], T], sequence: SequenceMark | None = None
     ) -> T:
-        """Make a call about a model, which is named as the link's session knows it; again where a link is lost."""
+        """Make a call about a model, by its name in the link's session; if the link is lost, once more on a new one."""
 
         def ask_on(link: Link) -> T:
             return ask(link, codec.encode_target(self._compiled.target_on(link, target, sequence)))
@@ -321,7 +321,7 @@ def _chunks(sha256: bytes, content: WireBytes, chunk_bytes: int) -> Iterator[mod
 
 
 def _release(connection: Connection, compiled: CompiledModels, address: str, released: Sequence[Released]) -> None:
-    """Free what is the session's in the session that has it; one that is gone has freed it."""
+    """Free things in the current session. Those of an earlier session were freed with it."""
     link = connection.current
     found = [compiled.remove(each.compiled_id) for each in released if each.compiled_id]
     if link is None:

@@ -1,6 +1,6 @@
-"""Frees what the garbage collector found unused, in batches and away from the destructors.
+"""Frees on the server what is no longer used here: in batches, and not on the threads that run destructors.
 
-Owns what is to be freed and one daemon thread. Who needs the room asks for it to be freed first.
+Owns the queue of what is to be freed and the daemon thread that frees it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Releases:
         self._wakes.put(True)
 
     def flush(self) -> None:
-        """Free what was put until now, and return once that was answered."""
+        """Free what was put until now, and return once the server has answered."""
         self.start()
         # What somebody else has taken is sent by the time they let go.
         with self._sending:
@@ -64,7 +64,7 @@ class Releases:
                 self._send(batch)
 
     def with_room(self, action: Callable[[], T], refusal: type[InferwireError]) -> T:
-        """Do what needs room on the server; where that is refused, once more when what was put until now is free."""
+        """Do something that needs room on the server; if it is refused, flush and do it once more."""
         try:
             return action()
         except refusal:

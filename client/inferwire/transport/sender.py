@@ -1,6 +1,6 @@
 """Sends executions on a link: on its stream or, where they are large, as calls of their own.
 
-Owns what an execution's header is on the wire, made once for as long as the model has the same name there.
+Owns encoded headers: each is made once, and again where the model has another name on the link.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_NAMING = 256
 
 
 class Sender:
-    """Sends executions to one server; knows under which names its models are known there."""
+    """Sends executions to one server."""
 
     def __init__(self, address: str, compiled: CompiledModels, lending: Lending) -> None:
         self._address = address
@@ -39,13 +39,13 @@ class Sender:
         return f"<Sender to {self._address}: {len(self._headers)} headers>"
 
     def send(self, link: Link, submission: Submission) -> Undo:
-        """Send an execution on one link; give what takes it back."""
+        """Send an execution on a link, and give the function that cancels it there."""
         latest_link, latest_header, encoded = self._latest
         if latest_link is not link or latest_header is not submission.header:
             encoded = self._encoded(link, submission.header)
             self._latest = (link, submission.header, encoded)
         byte_size = sum(map(len, submission.inputs))
-        if byte_size >= LEAST_BYTES and (names := self._lending.names(link, submission.inputs)) is not None:
+        if byte_size >= LEAST_BYTES and (names := self._lending.names_or_ask(link, submission.inputs)) is not None:
             encoded = self._naming(link, submission.header, encoded, names)
             byte_size = sum(map(len, encoded.sent_of(submission.inputs)))
         if byte_size < link.stream.large_bytes:
@@ -68,7 +68,10 @@ class Sender:
     def _naming(
         self, link: Link, header: ExecutionHeader, sending: EncodedHeader, names: tuple[int, ...]
     ) -> EncodedHeader:
-        """Give a header that names lent memory for inputs that would be sent; 0 for one that is all the same."""
+        """Encode the header with names[i] as the id of lent memory for the i-th input whose bytes would be sent.
+
+        An id of 0 means that its bytes are sent all the same.
+        """
         encoded = self._lent.get((sending, names))
         if encoded is None:
             if len(self._lent) >= _MOST_NAMING:

@@ -72,7 +72,7 @@ class SessionStream:
         return f"<SessionStream {self._address}: {state}, {len(self._pending)} in flight>"
 
     def submit(self, execution: StreamExecution, encoded: EncodedHeader, byte_size: int) -> None:
-        """Send an execution with so many bytes; where the stream ends first, it fails with the stream's error."""
+        """Send an execution; if the stream ends before the answer comes, fail it with the stream's error."""
         execution.id = id_ = next(self._ids)
         execution.encoded = encoded
         execution.byte_size = byte_size
@@ -94,9 +94,9 @@ class SessionStream:
             execution.fail(Outcome(error=self._ended))
 
     def cancel(self, execution: StreamExecution) -> None:
-        """Drop an execution's outcome and tell the server; nothing where it has ended.
+        """Drop an execution's outcome and tell the server, unless it has ended.
 
-        Takes no lock, so that a destructor may call it wherever it interrupts.
+        Takes no lock: a destructor may call it at any point of any thread.
         """
         if self._pending.pop(execution.id, None):
             self._outgoing.withdraw(execution)
@@ -114,7 +114,7 @@ class SessionStream:
             self._reader.join(timeout_s)
 
     def _set_limits(self, welcome: SessionWelcome) -> None:
-        """Take what the server says of itself: no message of ours may be larger than it takes."""
+        """Keep the welcome, and the sizes of messages that follow from it."""
         self.welcome = welcome
         self.most_bytes = welcome.max_message_bytes or DEFAULT_MESSAGE_BYTES
         self.large_bytes = min(LARGE_BYTES, self.most_bytes // 2)
@@ -175,7 +175,10 @@ class SessionStream:
         self._outgoing.answers_came()
 
     def _answer(self, result: ExecutionResult, raw: Sequence[WireBytes]) -> None:
-        """Deliver a result to each of its executions. Until it can be read, they stay where the end finds them."""
+        """Deliver a result to each of its executions.
+
+        They stay pending until it is decoded, so that `_end` fails them if that raises.
+        """
         now = perf_counter()
         pending = self._pending
         executions = [pending.get(id_) for id_ in result.ids]

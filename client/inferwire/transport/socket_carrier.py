@@ -67,7 +67,7 @@ class SocketCarrier:
         return f"<SocketCarrier to {place_text(self._place)}>"
 
     def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
-        """Say what follows, and have a thread send it."""
+        """Start the writing thread, which sends the preface and then the messages."""
         self._wake = wake
         threading.Thread(target=self._write, args=(messages,), name="inferwire-writer", daemon=True).start()
 
@@ -76,7 +76,7 @@ class SocketCarrier:
         self._send_now(b"".join((frames.header(Kind.MESSAGE, sum(map(len, message))), *message)))
 
     def receive(self) -> Iterator[WireBytes]:
-        """Give the messages that come, and answer for those who ask whether this side is there."""
+        """Give the messages that come, and answer the server's pings."""
         reader = FrameReader(frames.scratch(), _MOST_BYTES)
         try:
             while count := self._receive_into(reader.room()):
@@ -119,7 +119,7 @@ class SocketCarrier:
             self._leave()
 
     def _send_now(self, data: bytes) -> bool:
-        """Send what there is room for and leave the rest to the thread that writes; tell whether nothing is left."""
+        """Send what there is room for and leave the rest to the writing thread; return whether all of it went."""
         try:
             with self._lock:
                 sent = 0 if self._is_writing or self._left else self._socket.send(data, socket.MSG_DONTWAIT)
@@ -136,9 +136,9 @@ class SocketCarrier:
         return False
 
     def _send(self, *pieces: WireBytes) -> None:
-        """Send what other threads left and then this, waiting for room. For the thread that writes.
+        """Send what other threads left and then these pieces, waiting for room. For the writing thread alone.
 
-        Where that fails nothing more comes, of which whoever receives makes an error.
+        Where that fails the connection is ended, and `receive` raises.
         """
         with self._lock:
             self._left += pieces
@@ -149,7 +149,7 @@ class SocketCarrier:
             self.cancel()
 
     def _take_left(self) -> list[WireBytes]:
-        """Take what is to be sent next, and with it the socket, which is anybody's again once nothing is left."""
+        """Take the pieces to send next. From then on only the calling thread sends, until nothing is left."""
         with self._lock:
             taken, self._left = self._left[:_MOST_PIECES], self._left[_MOST_PIECES:]
             self._is_writing = bool(taken)
@@ -165,11 +165,11 @@ class SocketCarrier:
                 sent = 0
 
     def _receive_into(self, room: memoryview) -> int:
-        """Receive something; 0 where nothing more comes. A server that is silent for long is asked whether it is there.
+        """Receive some bytes and return how many; 0 at the end. A server that is silent for long is pinged.
 
         Raises:
             OSError: If the connection is lost.
-            ServerUnavailable: If a server that was asked does not answer.
+            ServerUnavailable: If the server does not answer a ping.
         """
         while True:
             try:
@@ -186,10 +186,10 @@ class SocketCarrier:
             _set_timeout(self._socket, socket.SO_RCVTIMEO, self._keepalive_s)
 
     def _say(self, kind: Kind) -> bool:
-        """Send a frame without content, unless something else waits to be sent; tell whether it went.
+        """Send a ping or a pong unless something else waits to be sent; return whether it went.
 
-        That says as much; and whoever receives must not wait for it, or nobody would read what the server waits to
-        have read before it reads on. The system ends a connection on which it makes no way.
+        Whatever else arrives shows the server as much. The receiving thread must not wait for room here: the server may
+        read nothing until its answers are read. If nothing can be sent for long, the system ends the connection.
         """
         if self._is_writing or self._left:
             return False
@@ -199,7 +199,7 @@ class SocketCarrier:
         return ServerUnavailable(f"the connection to the server's socket at {place_text(self._place)} was lost: {why}")
 
     def _leave(self) -> None:
-        """Close the socket once neither thread uses it."""
+        """Close the socket once both the writing and the receiving thread are done with it."""
         with self._lock:
             self._users -= 1
             if not self._users:

@@ -58,7 +58,7 @@ class Flow:
     spared_ms: float = 0.0
 
     def learn(self, count: int, wire_ms: float, inference_ms: float) -> None:
-        """Take note of so many answers: how long their message was under way, and the inference for which it was."""
+        """Count answers that came together, and learn from how long their message and their inference took."""
         self.answered += count
         self.spared_ms += (wire_ms - inference_ms * _NEGLIGIBLE - self.spared_ms) * _SMOOTHING
 
@@ -110,7 +110,7 @@ class StreamExecution:
         return f"<{type(self).__name__} {self.id}: {self.byte_size} bytes>"
 
     def fail(self, outcome: Outcome) -> None:
-        """Hear that it has come to an error. Never raises: others wait to hear of theirs."""
+        """Deliver an error. Never raises: others wait to hear of theirs."""
         try:
             self.deliver(outcome)
         except Exception:  # noqa: BLE001 - nobody is left who could be told
@@ -118,7 +118,7 @@ class StreamExecution:
 
 
 def not_taken(raised: Exception) -> Outcome:
-    """Make an error of what was raised by whoever was to take an answer."""
+    """Make an outcome of what `deliver` raised."""
     return Outcome(error=InferwireError(f"the answer came and could not be taken: {raised!r}"))
 
 

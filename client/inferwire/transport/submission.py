@@ -19,7 +19,7 @@ from inferwire.transport.executions import ExecutionHeader, Outcome, WireBytes
 from inferwire.transport.stream_execution import StreamExecution, not_taken
 
 Undo: TypeAlias = Callable[[StreamExecution], None]
-"""Takes an execution back that was sent; nothing where it has ended."""
+"""Cancels an execution on the link that it was sent on; nothing where it has ended."""
 
 
 class Submission(StreamExecution):
@@ -62,7 +62,7 @@ class Submission(StreamExecution):
             undo(self)
 
     def take(self, outcome: Outcome) -> None:
-        """Take what one sending has come to."""
+        """Take the outcome of one sending."""
         if outcome.error is not None:
             self.fail(outcome)
             return
@@ -161,7 +161,7 @@ class Retries:
             return batch
 
     def _link_for(self, link: Link | None, needs_room: bool) -> Link | InferwireError:
-        """Give where to send those again that came back from a link: there, once there is room, or elsewhere."""
+        """Give the link to send executions on again: the same one after making room on the server, else a new one."""
         if link is None:
             return InferwireError("an execution that was never sent was lost; this is a bug")
         try:
