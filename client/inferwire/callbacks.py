@@ -3,7 +3,8 @@
 Owns how many there are. Most callbacks take less than waking a thread does, and come in bursts; so whoever is awake
 runs one after the other, and a single thread more is called in while others wait. It gets a turn as soon as a
 callback waits for something. One that waits inside this SDK gives its place away, so that callbacks waiting for each
-other's requests do not starve.
+other's requests do not starve. Where the system gives no thread at all, callbacks run on the threads that bring them,
+one of which reads all answers: there they may not wait, and are told so.
 """
 
 from __future__ import annotations
@@ -21,6 +22,18 @@ FEWEST_THREADS = 4
 _NOBODYS_PLACE = nullcontext()
 
 
+class _Thread(threading.local):
+    """What the calling thread is to callbacks.
+
+    Attributes:
+        is_worker: Whether it runs them.
+        is_borrowed: Whether it does so for want of another.
+    """
+
+    is_worker = False
+    is_borrowed = False
+
+
 class CallbackThreads:
     """Daemon threads that run what they are given, in the order given."""
 
@@ -32,7 +45,7 @@ class CallbackThreads:
         return f"<CallbackThreads: {len(self._waiting)} waiting, {self._started} threads>"
 
     def run(self, callback: Callable[[], object]) -> None:
-        """Run a callback some time soon. It must not raise."""
+        """Run a callback some time soon. It must not raise, and neither does this."""
         if self._pid != THIS.pid:
             self._reset()
         self._waiting.append(callback)
@@ -41,10 +54,12 @@ class CallbackThreads:
 
     def blocking(self) -> AbstractContextManager[None]:
         """Let another thread take over while the calling one, if it is one of these, waits."""
-        return self._giving_way() if getattr(self._local, "is_worker", False) else _NOBODYS_PLACE
+        return self._giving_way() if self._here.is_worker else _NOBODYS_PLACE
 
     @contextmanager
     def _giving_way(self) -> Generator[None]:
+        if self._here.is_borrowed:
+            raise RuntimeError("a callback cannot wait here: the system gives no thread to run it on")
         with self._lock:
             self._awake -= 1
         if self._waiting:
@@ -61,7 +76,7 @@ class CallbackThreads:
         self._lock = threading.Lock()
         self._waiting: deque[Callable[[], object]] = deque()
         self._resting: list[threading.Lock] = []
-        self._local = threading.local()
+        self._here = _Thread()
         self._started = self._awake = 0
         self._is_one_coming = False
 
@@ -79,16 +94,30 @@ class CallbackThreads:
             name = f"inferwire-callback-{self._started}"
         try:
             threading.Thread(target=self._work, name=name, daemon=True).start()
-        except RuntimeError:
+        except (RuntimeError, MemoryError):
             with self._lock:
                 self._awake -= 1
+                self._started -= 1
                 self._is_one_coming = False
-                if not self._awake:
-                    raise
+                is_anyone_awake = self._awake > 0
             # The system gives no more threads for now; those that are awake do the work.
+            if not is_anyone_awake and not self._here.is_borrowed:
+                self._run_here()
+
+    def _run_here(self) -> None:
+        """Run what waits on the calling thread: nobody else is sure to, and whoever waits for its end would for ever.
+
+        That thread may be the one that reads answers, which a callback that waits there would never get.
+        """
+        here = self._here
+        was_worker, here.is_worker, here.is_borrowed = here.is_worker, True, True
+        try:
+            self._run_waiting()
+        finally:
+            here.is_worker, here.is_borrowed = was_worker, False
 
     def _work(self) -> None:
-        self._local.is_worker = True
+        self._here.is_worker = True
         bell = threading.Lock()
         bell.acquire()
         while True:

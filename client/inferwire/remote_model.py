@@ -75,8 +75,6 @@ class RemoteModel:
             if len(self._headers) >= _MOST_HEADERS:
                 self._headers.clear()
             header = self._headers[key] = self._make_header(*key)
-        if sequence is None:
-            freight.header = header
         return header
 
     def _make_header(

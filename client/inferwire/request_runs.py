@@ -70,7 +70,10 @@ class RequestRuns:
             run.freight = freight = tensors.freight(self._model.transport)
             header = freight.header
             if header is None:
-                header = self._model.header(freight, None if self.states is None else self.states.mark())
+                mark = None if self.states is None else self.states.mark()
+                header = self._model.header(freight, mark)
+                if mark is None:
+                    freight.header = header
         except BaseException:
             self._state.abandon()
             raise

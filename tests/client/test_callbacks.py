@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -199,17 +200,69 @@ def test_callbacks_run_side_by_side_up_to_the_limit() -> None:
     assert repr(threads).endswith("2 threads>")
 
 
-def test_callbacks_run_again_once_the_system_gives_threads_again() -> None:
-    threads = CallbackThreads()
-    ran: SimpleQueue[int] = SimpleQueue()
+@contextmanager
+def no_more_threads() -> Generator[None]:
+    """Have the system refuse every further thread."""
     usual = threading.stack_size(1 << 46)
     try:
-        with pytest.raises(RuntimeError, match="can't start new thread"):
-            threads.run(partial(ran.put, 1))
+        yield
     finally:
         threading.stack_size(usual)
-    threads.run(partial(ran.put, 2))
-    assert {ran.get(timeout=TIMEOUT_S) for _ in range(2)} == {1, 2}
+
+
+def test_a_callback_for_which_there_is_no_thread_runs_on_the_one_that_brings_it() -> None:
+    threads = CallbackThreads()
+    ran: SimpleQueue[int] = SimpleQueue()
+    with no_more_threads():
+        threads.run(lambda: ran.put(threading.get_ident()))
+    assert ran.get_nowait() == threading.get_ident()
+    threads.run(lambda: ran.put(threading.get_ident()))
+    assert ran.get(timeout=TIMEOUT_S) != threading.get_ident(), "the shortage is over"
+    assert repr(threads).endswith(" 1 threads>")
+
+
+def test_a_callback_that_runs_on_the_thread_that_brings_it_must_not_wait() -> None:
+    """That thread may be the one which reads the answers."""
+    threads = CallbackThreads()
+    errors: list[str] = []
+
+    def callback() -> None:
+        try:
+            with threads.blocking():
+                errors.append("it waited")
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    with no_more_threads():
+        threads.run(callback)
+    assert errors == ["a callback cannot wait here: the system gives no thread to run it on"]
+    with threads.blocking():
+        errors.clear()
+    assert errors == [], "this thread may wait again"
+
+
+def test_a_callback_that_waits_runs_the_others_where_there_is_no_thread_for_them() -> None:
+    threads = CallbackThreads(limit=1)
+    entered, go_on = threading.Event(), threading.Event()
+    ran: SimpleQueue[int] = SimpleQueue()
+
+    def waiting() -> None:
+        entered.set()
+        assert go_on.wait(TIMEOUT_S)
+        with threads.blocking():
+            ran.put(0)
+
+    threads.run(waiting)
+    assert entered.wait(TIMEOUT_S)
+    for number in (1, 2):
+        threads.run(partial(ran.put, number))
+    with no_more_threads():
+        go_on.set()
+        assert [ran.get(timeout=TIMEOUT_S) for _ in range(3)] == [1, 2, 0]
+    # The place that was given away is taken again: one thread, as before.
+    threads.run(partial(ran.put, 3))
+    assert ran.get(timeout=TIMEOUT_S) == 3
+    assert repr(threads).endswith(" 1 threads>")
 
 
 def test_a_callback_that_finds_no_further_thread_waits_for_those_that_run() -> None:
@@ -223,10 +276,7 @@ def test_a_callback_that_finds_no_further_thread_waits_for_those_that_run() -> N
 
     threads.run(holding)
     assert entered.wait(TIMEOUT_S)
-    usual = threading.stack_size(1 << 46)
-    try:
+    with no_more_threads():
         threads.run(partial(ran.put, 1))
-    finally:
-        threading.stack_size(usual)
     leave.set()
     assert ran.get(timeout=TIMEOUT_S) == 1

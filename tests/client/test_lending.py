@@ -105,14 +105,14 @@ def until(condition: Callable[[], bool]) -> None:
 
 def lent(lending: Lending, link: Any, memory: LentMemory) -> None:
     """Use memory until the server reads it in place."""
-    until(lambda: lending.names(link, [memory.wire_data(SIZE)]) is not None)
+    until(lambda: lending.names_or_ask(link, [memory.wire_data(SIZE)]) is not None)
 
 
 def refused(lending: Lending, link: Any, memory: LentMemory) -> None:
     """Use memory until the server has refused it."""
 
     def is_refused() -> bool:
-        assert lending.names(link, [memory.wire_data(SIZE)]) is None
+        assert lending.names_or_ask(link, [memory.wire_data(SIZE)]) is None
         return lending.memory(SIZE) is None
 
     until(is_refused)
@@ -121,12 +121,12 @@ def refused(lending: Lending, link: Any, memory: LentMemory) -> None:
 def test_bytes_are_sent_until_the_server_has_what_is_used_again(server: Server, lending: Lending, link: Any) -> None:
     memory = made(lending)
     other = bytes(SIZE)
-    assert lending.names(link, [memory.wire_data(SIZE)]) is None
+    assert lending.names_or_ask(link, [memory.wire_data(SIZE)]) is None
     assert repr(lending) == "<Lending to 127.0.0.1:1: 0 of 1 granted>"
     assert server.calls.empty()
     lent(lending, link, memory)
-    assert lending.names(link, [other, memory.wire_data(SIZE), memory.wire_data(8)]) == (0, memory.id, memory.id)
-    assert lending.names(link, [other]) is None
+    assert lending.names_or_ask(link, [other, memory.wire_data(SIZE), memory.wire_data(8)]) == (0, memory.id, memory.id)
+    assert lending.names_or_ask(link, [other]) is None
     asked = server.calls.get(timeout=TIMEOUT_S)
     assert (asked.id, asked.pid, asked.descriptor) == (memory.id, memory.pid, memory.descriptor)
     assert (asked.byte_size, asked.nonce) == (memory.byte_size, memory.nonce)
@@ -137,7 +137,7 @@ def test_another_session_is_asked_again(server: Server, lending: Lending, link: 
     memory = made(lending)
     lent(lending, link, memory)
     again = link_of(link.channel, "two")
-    assert lending.names(again, [memory.wire_data(SIZE)]) is None
+    assert lending.names_or_ask(again, [memory.wire_data(SIZE)]) is None
     lent(lending, again, memory)
     assert [server.calls.get(timeout=TIMEOUT_S).id for _ in range(2)] == [memory.id] * 2
 
@@ -151,7 +151,7 @@ def test_a_server_that_refuses_is_sent_bytes_and_asked_no_more(
     with caplog.at_level(logging.DEBUG, "inferwire.transport.lending"):
         refused(lending, link, memory)
     assert caplog.messages == ["the server at 127.0.0.1:1 is sent what it cannot read in place: refused"]
-    assert lending.names(link, [other.wire_data(SIZE)] * 3) is None
+    assert lending.names_or_ask(link, [other.wire_data(SIZE)] * 3) is None
     server.calls.get(timeout=TIMEOUT_S)
     assert server.calls.empty()
 
@@ -173,7 +173,7 @@ def test_a_lost_connection_is_no_refusal(server: Server, lending: Lending, link:
     server.code, server.status = "SESSION_EXPIRED", grpc.StatusCode.FAILED_PRECONDITION
     memory = made(lending)
     for _ in range(2):
-        lending.names(link, [memory.wire_data(SIZE)])
+        lending.names_or_ask(link, [memory.wire_data(SIZE)])
     server.calls.get(timeout=TIMEOUT_S)
     server.code = ""
     lent(lending, link, memory)
@@ -184,7 +184,7 @@ def test_a_closed_connection_is_no_refusal(lending: Lending, link: Any) -> None:
     closed.channel.close()
     memory = made(lending)
     for _ in range(4):
-        assert lending.names(closed, [memory.wire_data(SIZE)]) is None
+        assert lending.names_or_ask(closed, [memory.wire_data(SIZE)]) is None
     lent(lending, link, memory)
 
 
@@ -192,7 +192,7 @@ def test_a_server_hears_of_what_nobody_uses_any_more(
     lending: Lending, link: Any, released: SimpleQueue[Released]
 ) -> None:
     used_once, memory = made(lending), made(lending)
-    lending.names(link, [used_once.wire_data(SIZE)])
+    lending.names_or_ask(link, [used_once.wire_data(SIZE)])
     del used_once
     lent(lending, link, memory)
     name = memory.id
@@ -207,7 +207,7 @@ def test_what_a_server_does_not_take_is_not_offered(server: Server, lending: Len
     memory = made(lending)
     small = link_of(link.channel, "one", most_bytes=SIZE)
     for _ in range(4):
-        assert lending.names(small, [memory.wire_data(SIZE)]) is None
+        assert lending.names_or_ask(small, [memory.wire_data(SIZE)]) is None
     assert server.calls.empty()
 
 

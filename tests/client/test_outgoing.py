@@ -388,6 +388,20 @@ def test_an_empty_queue_waits_for_whatever_comes(rig: Rig, pool: ThreadPoolExecu
     assert batch.result(TIMEOUT_S).is_last
 
 
+def test_a_thread_that_is_called_comes_with_nothing_and_is_left_what_is_put_meanwhile(
+    rig: Rig, pool: ThreadPoolExecutor
+) -> None:
+    batch = sleeping(rig, pool)
+    rig.outgoing.call()
+    assert batch.result(TIMEOUT_S) == Batch()
+    assert put_and_take(rig, stackable()) is None
+    assert rig.taken() == [[1]]
+    batch = sleeping(rig, pool)
+    assert not batch.done(), "it was called once"
+    rig.outgoing.end()
+    assert batch.result(TIMEOUT_S).is_last
+
+
 def test_the_repr_counts(rig: Rig) -> None:
     rig.put(stackable())
     assert repr(rig.outgoing) == "<Outgoing: 1 new, 0 wait for others>"

@@ -49,3 +49,12 @@ def test_the_input_with_the_most_rows_counts(description: ModelDescription) -> N
 def test_what_runs_on_states_or_is_timed_is_not_stacked(description: ModelDescription) -> None:
     assert model(description, 16).header(freight((1, 3)), SequenceMark(1, is_start=True)).most_stacked == 1
     assert model(description, 16, PERF_COUNT=True).header(freight((1, 3))).most_stacked == 1
+
+
+def test_a_header_is_made_once_for_all_that_take_the_same_along(description: ModelDescription) -> None:
+    asked = freight((1, 3))
+    made = model(description, 16)
+    header = made.header(asked)
+    assert made.header(freight((1, 3))) is header
+    assert made.header(freight((2, 3))) is not header
+    assert asked.header is None, "it is whoever asked that keeps it, or does not"

@@ -35,7 +35,7 @@ class Peer:
         self.socket.settimeout(TIMEOUT_S)
         self.reader = FrameReader(frames.scratch(), 1 << 30)
         self.frames: list[Frame] = []
-        self.carrier.start(iter(self.outgoing.get, END))
+        self.carrier.start(iter(self.outgoing.get, END), lambda: self.outgoing.put(()))
         assert self.socket.recv(len(frames.PREFACE), socket.MSG_WAITALL) == frames.PREFACE
 
     def next(self) -> tuple[Kind, bytes]:
@@ -121,6 +121,27 @@ def test_threads_that_send_at_once_do_not_mix_their_messages(open_peer: Callable
     got = sorted(peer.next()[1] for _ in range(16))
 
     assert got == sorted(messages * 2)
+
+
+def test_a_thread_that_sends_waits_for_no_room_and_what_is_left_goes_before_all_else(
+    open_peer: Callable[..., Peer],
+) -> None:
+    peer = open_peer()
+    large = bytes(range(256)) * (64 << 12)
+
+    def send() -> None:
+        peer.carrier.send((large,))
+        peer.carrier.send((b"the next",))
+
+    sending = threading.Thread(target=send, daemon=True)
+    sending.start()
+    sending.join(TIMEOUT_S)
+    assert not sending.is_alive(), "it waits for room"
+    peer.outgoing.put((b"the writing thread's",))
+
+    assert [peer.next()[1] for _ in range(3)] == [large, b"the next", b"the writing thread's"]
+    peer.carrier.send((b"and with room again",))
+    assert peer.next() == (Kind.MESSAGE, b"and with room again")
 
 
 def test_what_comes_is_given_until_the_server_ends_it(open_peer: Callable[..., Peer]) -> None:
@@ -235,8 +256,28 @@ def test_a_server_that_does_not_answer_is_lost(open_peer: Callable[..., Peer]) -
         list(peer.carrier.receive())
 
 
+@pytest.mark.parametrize("by_writer", [True, False], ids=["the writing thread", "another thread"])
+def test_a_server_that_reads_nothing_is_lost(open_peer: Callable[..., Peer], by_writer: bool) -> None:
+    peer = open_peer(keepalive_s=0.1, answer_s=0.1)
+    send = peer.outgoing.put if by_writer else peer.carrier.send
+    send((bytes(64 << 20),))
+    errors: SimpleQueue[str] = SimpleQueue()
+
+    def receive() -> None:
+        try:
+            list(peer.carrier.receive())
+        except ov.ServerUnavailable as error:
+            errors.put(str(error))
+
+    threading.Thread(target=receive, daemon=True).start()
+
+    assert "was lost: " in errors.get(timeout=TIMEOUT_S)
+
+
 def test_a_cancel_ends_whoever_receives_and_whoever_sends(open_peer: Callable[..., Peer]) -> None:
+    before = set(threading.enumerate())
     peer = open_peer()
+    (sending,) = set(threading.enumerate()) - before
     errors: SimpleQueue[BaseException] = SimpleQueue()
 
     def receive() -> None:
@@ -245,14 +286,16 @@ def test_a_cancel_ends_whoever_receives_and_whoever_sends(open_peer: Callable[..
         except ov.InferwireError as error:
             errors.put(error)
 
-    sending = threading.Thread(target=peer.carrier.send, args=((bytes(64 << 20),),))
+    peer.outgoing.put((bytes(64 << 20),))
+    assert peer.socket.recv(1, socket.MSG_PEEK), "it is being sent, and there is no room for all of it"
+    peer.outgoing.put(END)
     receiving = threading.Thread(target=receive)
-    for thread in (sending, receiving):
-        thread.start()
+    receiving.start()
     peer.carrier.cancel()
     for thread in (sending, receiving):
         thread.join(TIMEOUT_S)
 
+    assert not sending.is_alive()
     assert isinstance(errors.get_nowait(), ov.ServerUnavailable)
     peer.carrier.send((b"nobody reads it",))
 
@@ -262,3 +305,20 @@ def test_where_nobody_listens_nothing_is_carried(listen: Callable[[], socket.soc
         place = listener.getsockname()
     with pytest.raises(OSError, match="refused"):
         SocketCarrier(place, TIMEOUT_S, TIMEOUT_S, TIMEOUT_S)
+
+
+def test_where_a_message_cannot_be_made_whoever_receives_hears_of_it(
+    listen: Callable[[], socket.socket], caplog: pytest.LogCaptureFixture
+) -> None:
+    def messages() -> Iterator[Pieces]:
+        yield (b"one",)
+        raise MemoryError("no room")
+
+    with listen() as listener:
+        carrier = SocketCarrier(listener.getsockname(), TIMEOUT_S, TIMEOUT_S, TIMEOUT_S)
+        peer, _ = listener.accept()
+    with peer:
+        carrier.start(messages(), lambda: None)
+        with pytest.raises(ov.ServerUnavailable, match="it ended without a word"):
+            list(carrier.receive())
+    assert "MemoryError: no room" in caplog.text

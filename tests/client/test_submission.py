@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from inferwire.errors import InferenceFailed, ServerUnavailable, ShuttingDown
+from inferwire.errors import InferenceFailed, QueueFull, ServerUnavailable, ShuttingDown
 from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, Target
 from inferwire.transport.submission import Retries, Submission
 
@@ -26,8 +27,9 @@ class Client:
         self.outcomes: list[Outcome] = []
         self.outcome: SimpleQueue[Outcome] = SimpleQueue()
         self.sent: list[Submission] = []
+        self.resent: SimpleQueue[Submission] = SimpleQueue()
         self.taken_back: list[object] = []
-        self.retries = Retries(self.send, lambda lost: lost)
+        self.retries = Retries(self.send, lambda lost: lost, self.make_room)
         self.submission = Submission(HEADER, (), self.take, self.retries)
 
     def take(self, outcome: Outcome) -> None:
@@ -36,8 +38,13 @@ class Client:
 
     def send(self, link: Any, submission: Submission) -> Any:
         del link
+        if submission in self.sent:
+            self.resent.put(submission)
         self.sent.append(submission)
         return self.taken_back.append
+
+    def make_room(self) -> None:
+        raise MemoryError("no room")
 
     def error(self) -> str:
         """Wait for the one outcome, and give its text."""
@@ -78,7 +85,7 @@ def nobody_there(client: Client) -> None:
     def search(lost: object) -> Any:
         raise ServerUnavailable("nobody answers")
 
-    client.submission = Submission(HEADER, (), client.take, Retries(client.send, search))
+    client.submission = Submission(HEADER, (), client.take, Retries(client.send, search, client.make_room))
 
 
 def test_one_that_was_lost_under_way_says_that_it_may_have_run(client: Client) -> None:
@@ -113,3 +120,57 @@ def test_one_that_was_refused_does_not(client: Client) -> None:
     client.submission.send(client.send, LINK)
     client.submission.fail(Outcome(error=ShuttingDown("draining")))
     assert client.error() == "nobody answers"
+
+
+def test_whatever_keeps_a_new_connection_from_being_opened_ends_it(client: Client) -> None:
+    def search(lost: object) -> Any:
+        raise RuntimeError("can't start new thread")
+
+    client.submission = Submission(HEADER, (), client.take, Retries(client.send, search, client.make_room))
+    client.submission.send(client.send, LINK)
+    client.submission.fail(LOST)
+    assert client.error() == 'the execution could not be sent again: RuntimeError("can\'t start new thread")'
+
+
+def test_whatever_keeps_room_from_being_made_ends_it(client: Client) -> None:
+    header = replace(HEADER, sequence=SequenceMark(1, is_start=True))
+    client.submission = Submission(header, (), client.take, client.retries)
+    client.submission.send(client.send, LINK)
+    client.submission.fail(Outcome(error=QueueFull("as many sequences as may be")))
+    assert client.error() == "the execution could not be sent again: MemoryError('no room')"
+
+
+def test_where_no_thread_can_be_had_to_send_it_again_it_ends(client: Client) -> None:
+    client.submission.send(client.send, LINK)
+    usual = threading.stack_size(1 << 46)
+    try:
+        client.submission.fail(LOST)
+    finally:
+        threading.stack_size(usual)
+    (outcome,) = client.outcomes
+    assert str(outcome.error) == UNDER_WAY + "gone (and it was not sent again: can't start new thread)"
+    # The next one finds the shortage over.
+    client.submission = Submission(HEADER, (), client.take, client.retries)
+    client.submission.send(client.send, LINK)
+    client.submission.fail(LOST)
+    assert client.resent.get(timeout=TIMEOUT_S) is client.submission
+
+
+def test_one_that_does_not_take_its_error_keeps_no_other_from_being_sent_again(client: Client) -> None:
+    def deliver(outcome: Outcome) -> None:
+        raise MemoryError("no room")
+
+    lost_for_good: Any = object()
+
+    def search(lost: object) -> Any:
+        if lost is lost_for_good:
+            raise ServerUnavailable("nobody answers")
+        return lost
+
+    retries = Retries(client.send, search, client.make_room)
+    first, second = Submission(HEADER, (), deliver, retries), Submission(HEADER, (), client.take, retries)
+    first.send(client.send, lost_for_good)
+    second.send(client.send, LINK)
+    for each in (first, second):
+        each.fail(LOST)
+    assert client.resent.get(timeout=TIMEOUT_S) is second

@@ -8,7 +8,9 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from queue import Empty, SimpleQueue
+from typing import Any
 
 import grpc
 import numpy as np
@@ -31,13 +33,13 @@ from inferwire.transport.address import parse_address
 from inferwire.transport.carriers import GrpcCarrier
 from inferwire.transport.connection import Patience
 from inferwire.transport.descriptions import ModelSource
-from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, StoredBox
+from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, StoredBox, Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.session_stream import LARGE_BYTES, SessionStream
 from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
-from inferwire_proto.inferwire.v1 import models_pb2, types_pb2
+from inferwire_proto.inferwire.v1 import models_pb2, states_pb2, types_pb2
 
 
 @pytest.fixture(params=["gRPC", "socket"])
@@ -373,6 +375,43 @@ def test_a_large_execution_that_is_cancelled_is_cancelled_on_the_server(
     assert ended.wait(TIMEOUT_S)
 
 
+def delivering_badly(outcomes: SimpleQueue[Outcome]) -> Callable[[Outcome], None]:
+    """Take errors alone: an answer finds no memory."""
+
+    def deliver(outcome: Outcome) -> None:
+        if outcome.error is None:
+            raise MemoryError("no room for it")
+        outcomes.put(outcome)
+
+    return deliver
+
+
+def test_an_answer_that_cannot_be_taken_ends_its_execution_and_no_other(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    bad, good = SimpleQueue[Outcome](), SimpleQueue[Outcome]()
+    transport.submit(HEADER, [DATA], delivering_badly(bad))
+    submit(transport, good)
+    for id_ in sent(server, 2):
+        server.answers.put(result(id_))
+    error = bad.get(timeout=TIMEOUT_S).error
+    assert str(error) == "the answer came and could not be taken: MemoryError('no room for it')"
+    assert content(good.get(timeout=TIMEOUT_S)) == DATA
+    assert len(server.hellos) == 1
+
+
+def test_a_large_answer_that_cannot_be_taken_ends_its_execution(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    server.unary["Infer"] = lambda data, context: pb.InferResponse(
+        result=pb.ExecutionResult(ids=[0])
+    ).SerializeToString()
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    transport.submit(HEADER, [bytes(LARGE_BYTES)], delivering_badly(outcomes))
+    error = outcomes.get(timeout=TIMEOUT_S).error
+    assert str(error) == "the answer came and could not be taken: MemoryError('no room for it')"
+
+
 def fail_if_called(outcome: Outcome) -> None:
     raise AssertionError(f"nobody wants {outcome}")
 
@@ -384,7 +423,8 @@ def test_what_is_submitted_to_a_stream_that_has_ended_fails_as_the_stream_did(se
         assert not stream.is_open
         outcomes: SimpleQueue[Outcome] = SimpleQueue()
         stream.submit(StreamExecution([DATA], outcomes.put), EncodedHeader(b""), len(DATA))
-        assert isinstance(outcomes.get_nowait().error, ov.Cancelled)
+        # The server may have ended it first, once it heard that nothing follows.
+        assert isinstance(outcomes.get_nowait().error, ov.Cancelled | ov.ServerUnavailable)
 
 
 def test_an_answer_that_cannot_be_read_ends_the_session(server: ScriptedServer, transport: GrpcTransport) -> None:
@@ -444,13 +484,12 @@ def test_what_nobody_uses_is_freed_before_what_may_need_its_room(
     actions = {
         "Compile": lambda: transport.compile(source, "CPU", {}, dict),
         "Import": lambda: transport.import_compiled(b"sha", "CPU", {}, dict),
-        "a sequence": lambda: calls.append(f"a sequence {transport.open_sequence()}"),
     }
     submit(transport, SimpleQueue())
     for action in actions.values():
         transport.tensors.release(transport.tensors.new_id())
         action()
-    assert calls == ["Release", "Compile", "Release", "Import", "Release", "a sequence 1"]
+    assert calls == ["Release", "Compile", "Release", "Import"]
 
 
 def test_a_tensor_that_finds_no_room_is_asked_for_again_once_others_are_freed(
@@ -479,8 +518,120 @@ def test_a_tensor_that_finds_no_room_is_asked_for_again_once_others_are_freed(
         calls.clear()
 
 
+def test_an_id_for_a_sequence_is_had_without_a_call(server: ScriptedServer, transport: GrpcTransport) -> None:
+    is_open = threading.Event()
+    waited: SimpleQueue[bool] = SimpleQueue()
+
+    def release(data: bytes, context: grpc.ServicerContext) -> bytes:
+        waited.put(is_open.wait(TIMEOUT_S))
+        return b""
+
+    server.unary["Release"] = release
+    submit(transport, SimpleQueue())
+    transport.tensors.release(transport.tensors.new_id())
+    assert transport.open_sequence() == 1
+    is_open.set()
+    assert waited.get(timeout=TIMEOUT_S), "the server had not answered yet"
+
+
+def refusing_until_released(server: ScriptedServer, calls: list[str], method: str) -> None:
+    """Have no room for a sequence until something was freed."""
+
+    def get_states(data: bytes, context: grpc.ServicerContext) -> bytes:
+        calls.append(method)
+        if "Release" not in calls:
+            context.set_trailing_metadata(((CODE_METADATA, "QUEUE_FULL"),))
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "as many sequences as may be")
+        return b""
+
+    def release(data: bytes, context: grpc.ServicerContext) -> bytes:
+        calls.append("Release")
+        return b""
+
+    server.unary |= {method: get_states, "Release": release}
+
+
+def test_a_sequence_that_finds_no_room_begins_once_others_are_freed(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    target = HEADER.target
+    calls: list[str] = []
+    refusing_until_released(server, calls, "ResetStates")
+    with pytest.raises(ov.QueueFull, match="as many sequences"):
+        transport.reset_states(target, SequenceMark(transport.open_sequence(), is_start=True), ())
+    assert calls == ["ResetStates"] * 2
+    calls.clear()
+    with pytest.raises(ov.QueueFull, match="as many sequences"):
+        transport.reset_states(target, SequenceMark(1, is_start=False), ())
+    assert calls == ["ResetStates"], "one that is under way has its room"
+    calls.clear()
+    transport.release_sequence(1)
+    transport.reset_states(target, SequenceMark(transport.open_sequence(), is_start=True), ())
+    assert calls in (["ResetStates", "Release", "ResetStates"], ["Release", "ResetStates"])
+
+
+def test_an_inference_whose_sequence_finds_no_room_is_sent_again_once_others_are_freed(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    released: SimpleQueue[bytes] = SimpleQueue()
+
+    def release(data: bytes, context: grpc.ServicerContext) -> bytes:
+        released.put(data)
+        return b""
+
+    server.unary["Release"] = release
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    header = ExecutionHeader(HEADER.target, HEADER.inputs, SequenceMark(transport.open_sequence(), is_start=True))
+    transport.submit(header, [DATA], outcomes.put)
+    transport.release_sequence(7)
+    error = types_pb2.Error(code=types_pb2.ERROR_CODE_QUEUE_FULL, message="as many sequences as may be")
+    server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=sent(server), error=error)]))
+    again = sent(server)
+    assert models_pb2.ReleaseRequest.FromString(released.get_nowait()).sequences == [7]
+    assert len(server.hellos) == 1
+    server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=again, error=error)]))
+    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.QueueFull), "it is sent again only once"
+
+
 def make(transport: GrpcTransport, name: str) -> None:
     if name == "CreateTensor":
         transport.tensors.create(transport.tensors.new_id(), F32, (2,))
     else:
         transport.tensors.put(StoredBox(1), F32, (2,), DATA)
+
+
+START = SequenceMark(1, is_start=True)
+ABOUT_A_MODEL: dict[str, tuple[Any, Callable[[GrpcTransport, Target], object]]] = {
+    "Export": (models_pb2.ExportRequest, lambda transport, target: transport.export(target)),
+    "GetRuntimeModel": (
+        models_pb2.GetRuntimeModelRequest,
+        lambda transport, target: transport.runtime_model(target),
+    ),
+    "ListLayers": (models_pb2.ListLayersRequest, lambda transport, target: transport.layers(target)),
+    "GetStates": (states_pb2.GetStatesRequest, lambda transport, target: transport.get_states(target, START, ())),
+    "SetStates": (states_pb2.SetStatesRequest, lambda transport, target: transport.set_states(target, START, ())),
+    "ResetStates": (states_pb2.ResetStatesRequest, lambda transport, target: transport.reset_states(target, START, ())),
+}
+
+
+@pytest.mark.parametrize(("method", "request_type", "call"), [(name, *how) for name, how in ABOUT_A_MODEL.items()])
+def test_what_is_asked_about_a_model_finds_it_in_a_new_session(
+    server: ScriptedServer, transport: GrpcTransport, method: str, request_type: Any, call: Callable[..., object]
+) -> None:
+    """It is made again there, and has another name."""
+    compiled = count(1)
+    named: list[str] = []
+
+    def compile_(data: bytes, context: grpc.ServicerContext) -> bytes:
+        return models_pb2.CompileResponse(compiled_id=f"compiled-{next(compiled)}").SerializeToString()
+
+    def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
+        named.append(request_type.FromString(data).target.compiled)
+        if len(named) == 1:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the server restarts")
+        return b""
+
+    server.unary |= {"Compile": compile_, "HasBlobs": lambda data, context: b"", method: answer}
+    description = transport.compile(ModelSource(b"sha", b"", ".onnx", {}, {}), "CPU", {}, dict)
+    call(transport, Target(description.compiled_id, is_served=False))
+    assert named == ["compiled-1", "compiled-2"]

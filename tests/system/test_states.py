@@ -137,8 +137,9 @@ def test_without_a_sequence_every_inference_starts_from_fresh_states(server: Ser
         np.testing.assert_allclose(output["data"], locally(local, [chunk]).ravel(), atol=1e-6)
 
 
-def test_a_request_that_is_dropped_makes_room_for_another(local: Any) -> None:
-    with running_server(SILERO, *FLAGS, "--max-sequences", "1", "--sequences-wait") as server:
+@pytest.mark.parametrize("flags", [(), ("--sequences-wait",)], ids=["refused", "waiting"])
+def test_a_request_that_is_dropped_makes_room_for_another(local: Any, flags: tuple[str, ...]) -> None:
+    with running_server(SILERO, *FLAGS, "--max-sequences", "1", *flags) as server:
         compiled = ov.Core(server.grpc_address).served_model(NAME)
         (chunk,) = speech(7)[:1]
         for _ in range(5):

@@ -5,7 +5,7 @@ Owns what becomes of a call that fails: an exception of the client's, or one mor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import grpc
@@ -29,11 +29,11 @@ class Caller:
         return f"<Caller over {self.connection!r}>"
 
     def call(self, method: str, request: Message, response_type: type[rpc.R]) -> rpc.R:
-        """Make a call that may as well be made twice."""
+        """Make a call that may be made twice; if its link is lost, once more on a new one."""
         return self.repeat_if_lost(lambda link: self.call_on(link, method, request, response_type))
 
     def repeat_if_lost(self, action: Callable[[Link], T]) -> T:
-        """Do what may as well be done twice, on a new link where the first was lost meanwhile."""
+        """Do something that may be done twice; if its link is lost, once more on a new one."""
         link = self.connection.open()
         try:
             return action(link)
@@ -49,8 +49,17 @@ class Caller:
         except ValueError as error:
             raise rpc.unavailable(self.address, str(error)) from None
 
+    def stream_on(self, link: Link, method: str, request: Message, response_type: type[rpc.R]) -> Iterator[rpc.R]:
+        """Make a call on one link that is answered with many messages."""
+        try:
+            yield from rpc.call_for_stream(link.channel, method, request, response_type, link.metadata)
+        except grpc.RpcError as error:
+            raise rpc.error_from(error, self.address) from None
+        except ValueError as error:
+            raise rpc.unavailable(self.address, str(error)) from None
+
     def call_raw(self, link: Link, method: str, request: bytes) -> bytes:
-        """Make a call on one link whose messages hold tensors."""
+        """Make a call on one link whose request and answer are serialised messages."""
         try:
             return rpc.call_raw(link.channel, method, request, link.metadata)
         except grpc.RpcError as error:

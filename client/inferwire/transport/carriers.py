@@ -22,14 +22,17 @@ class Carrier(Protocol):
 
     @property
     def send(self) -> Callable[[Pieces], None] | None:
-        """Sends a message from the calling thread. Whoever receives hears of it if that fails.
+        """Sends a message from the calling thread, which waits for nothing. Whoever receives hears of it if that fails.
 
         None where the carrier takes no messages but those that it asks for.
         """
         ...
 
-    def start(self, messages: Iterator[Pieces]) -> None:
-        """Begin to send messages as they come; the last one ends what this side says."""
+    def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
+        """Start to send the messages; after the last one, tell the server that no more come.
+
+        `wake` makes the iterator return from waiting for a message. It then gives one without pieces, to be skipped.
+        """
         ...
 
     def receive(self) -> Iterator[WireBytes]:
@@ -47,7 +50,7 @@ class Carrier(Protocol):
 
 
 class GrpcCarrier:
-    """The stream of a gRPC call, of which gRPC's threads send and receive."""
+    """Carries messages on the stream of a gRPC call; gRPC's threads send them."""
 
     send = None
 
@@ -59,8 +62,9 @@ class GrpcCarrier:
     def __repr__(self) -> str:
         return f"<GrpcCarrier to {self._address}>"
 
-    def start(self, messages: Iterator[Pieces]) -> None:
+    def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
         """Open the call."""
+        del wake
         self._call = rpc.open_stream(self._channel, "InferenceService.Session", map(b"".join, messages))
 
     def receive(self) -> Iterator[WireBytes]:

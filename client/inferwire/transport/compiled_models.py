@@ -1,4 +1,4 @@
-"""The models this client has compiled: under which id each is known to which session.
+"""The models this client has compiled, and the id that each has in the session.
 
 Owns that a model is compiled again, once, where its session was lost. How that is done is the
 business of whoever compiled it.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost, ShuttingDown
 from inferwire.transport.connection import Link
+from inferwire.transport.executions import SequenceMark, Target
 
 LOST = (ServerUnavailable, ShuttingDown, SessionExpired)
-"""What says that a connection or a session is no good any more, and a new one may be."""
+"""Errors after which a new connection, or a new session, may help."""
 
 Restore = Callable[[Link], str]
 """Makes a model anew in the session of a link and gives its id there."""
@@ -32,7 +33,8 @@ class Entry:
 class CompiledModels:
     """Compiled models by the id that each had first, which is the name it keeps here."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str) -> None:
+        self._address = address
         self._entries: dict[str, Entry] = {}
         self._lock = threading.Lock()
 
@@ -53,20 +55,25 @@ class CompiledModels:
         entry = self._entries.get(name)
         return entry is None or entry.session_id == link.session_id
 
-    def is_known_on(self, name: str, link: Link) -> bool:
-        """Whether the link's session has the model, under the name it has here."""
-        entry = self._entries.get(name)
-        return entry is None or (entry.session_id == link.session_id and entry.compiled_id == name)
-
-    def id_on(self, name: str, link: Link) -> str:
-        """Give a model's id in the link's session, compiling it again where the session is another.
+    def target_on(self, link: Link, target: Target, sequence: SequenceMark | None = None) -> Target:
+        """Name a model as the link's session knows it, compiling it there where it does not.
 
         Raises:
-            SessionLost: If it cannot be compiled again.
+            SessionLost: If it cannot be compiled again, or the session that kept the sequence's states is gone.
         """
-        entry = self._entries.get(name)
+        entry = None if target.is_served else self._entries.get(target.name)
         if entry is None:
-            return name
+            return target
+        is_going_on = sequence is not None and not sequence.is_start
+        if is_going_on and entry.session_id != link.session_id:
+            raise SessionLost(
+                f"the session at {self._address} that kept the states of the request is gone;"
+                " reset them with reset_state() and begin the sequence again"
+            )
+        name = self._id_on(entry, link)
+        return target if name == target.name else replace(target, name=name)
+
+    def _id_on(self, entry: Entry, link: Link) -> str:
         if entry.session_id != link.session_id:
             with self._lock:
                 if entry.session_id != link.session_id:

@@ -136,7 +136,9 @@ class Connection:
             return self._link
 
     def replace(self, lost: Link) -> Link:
-        """Give a link that is not this one. What the old one still has in flight may end on it.
+        """Give an open link other than `lost`, connecting if necessary.
+
+        Executions still in flight on `lost` may finish there.
 
         Raises:
             ServerUnavailable: If no server answers in time.
@@ -160,7 +162,7 @@ class Connection:
             link.close()
 
     def _forget_parent(self) -> None:
-        """Leave the parent's link to the parent: its threads do not run here."""
+        """Forget, in a forked child, the parent's link: its threads do not run here."""
         self._lock, self._pid, self._session_id = threading.Lock(), THIS.pid, ""
 
     def _connect(self) -> Link:
@@ -185,7 +187,7 @@ class Connection:
             raise
 
     def _beside(self, stream: SessionStream) -> SessionStream:
-        """Give a stream of the same session on a socket, if the server can be had there; else the one that there is."""
+        """Continue the session on a socket and end the gRPC stream; where no socket can be reached, keep the stream."""
         welcome = stream.welcome
         place = self._address.socket_at(welcome.socket_port) if welcome.socket_port and IS_OFFERED else None
         if place is None or welcome.server_epoch == self._without_socket:

@@ -99,6 +99,11 @@ class ExecutionHeader:
         """Whether it may run again where a connection was lost: running it twice is as running it once."""
         return self.sequence is None
 
+    @property
+    def begins_sequence(self) -> bool:
+        """Whether the server first hears of its sequence with it, and may have no room for one more."""
+        return self.sequence is not None and self.sequence.is_start
+
 
 class Timings(NamedTuple):
     """Where the time of an execution went, in milliseconds. An extension: openvino has `latency` only.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 
 from inferwire.errors import InferwireError, TensorLost, TooLarge, tensor_lost
 from inferwire.transport import codec
@@ -40,14 +39,14 @@ class GrpcTensors:
         def create() -> None:
             self._caller.call("TensorService.CreateTensor", request, tensors_pb2.CreateTensorResponse)
 
-        self._with_room(create)
+        self._releases.with_room(create, TooLarge)
 
     def put(self, box: StoredBox, element_type: ElementType, shape: tuple[int, ...], data: WireBytes) -> None:
         """Write a tensor, or a box in it."""
         header = codec.encode_stored(box, element_type, shape)
         request = tensors_pb2.PutTensorRequest(tensor=header).SerializeToString()
         message = framing.join(request, (data,), framing.RAW_FIELD, framing.PADDING_FIELD)
-        self._with_room(lambda: self._call("TensorService.PutTensor", message))
+        self._releases.with_room(lambda: self._call("TensorService.PutTensor", message), TooLarge)
 
     def get(self, box: StoredBox) -> WireBytes:
         """Read a tensor, or a box in it."""
@@ -62,14 +61,6 @@ class GrpcTensors:
     def release(self, tensor_id: int) -> None:
         """Free a tensor some time soon."""
         self._releases.put(Released(tensor=tensor_id))
-
-    def _with_room(self, action: Callable[[], object]) -> None:
-        """Do what needs room, again once the server has freed what nobody uses any more if it had none."""
-        try:
-            action()
-        except TooLarge:
-            self._releases.flush()
-            action()
 
     def _call(self, method: str, request: bytes) -> bytes:
         def call(link: Link) -> bytes:

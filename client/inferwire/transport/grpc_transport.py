@@ -10,10 +10,11 @@ import itertools
 import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import grpc
 
-from inferwire.errors import InferwireError
+from inferwire.errors import InferwireError, QueueFull
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
@@ -44,8 +45,10 @@ from inferwire.transport.releases import Released, Releases
 from inferwire.transport.sender import Sender
 from inferwire.transport.submission import Retries, Submission
 from inferwire_proto import framing
-from inferwire_proto.inferwire.v1 import devices_pb2, models_pb2, states_pb2
+from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2
 from inferwire_proto.properties import PropertyValue, from_wire, map_from_wire, map_to_wire
+
+T = TypeVar("T")
 
 CHUNK_BYTES = 1 << 20
 
@@ -60,13 +63,13 @@ class GrpcTransport:
         self._connection = Connection(address, patience)
         self._sequence_ids = itertools.count(1)
         self._caller = Caller(self._connection, self._address)
-        self._compiled = CompiledModels()
+        self._compiled = CompiledModels(self._address)
         # None of what is made here leads back to the transport: without it, the connection ends at once.
         connection, compiled, text = self._connection, self._compiled, self._address
         self._releases = Releases(lambda names: _release(connection, compiled, text, names))
         self._lending = Lending(address, self._releases)
         self._sender = Sender(self._address, self._compiled, self._lending)
-        self._retries = Retries(self._sender.send, self._connection.replace)
+        self._retries = Retries(self._sender.send, self._connection.replace, self._releases.flush)
         self._tensors = GrpcTensors(self._caller, self._releases)
         weakref.finalize(self, self._connection.finish)
         weakref.finalize(self, self._releases.stop)
@@ -171,30 +174,33 @@ class GrpcTransport:
 
     def export(self, target: Target) -> bytes:
         """Give a model that can run as a blob."""
-        link = self._connection.open()
-        request = models_pb2.ExportRequest(target=codec.encode_target(self._sender.target_on(link, target)))
-        try:
-            parts = rpc.call_for_stream(
-                link.channel, "ModelService.Export", request, models_pb2.ExportResponse, link.metadata
-            )
+
+        def export(link: Link, named: inference_pb2.Target) -> bytes:
+            request = models_pb2.ExportRequest(target=named)
+            parts = self._caller.stream_on(link, "ModelService.Export", request, models_pb2.ExportResponse)
             return b"".join(part.chunk for part in parts)
-        except grpc.RpcError as error:
-            raise rpc.error_from(error, self._address) from None
+
+        return self._ask_about(target, export)
 
     def runtime_model(self, target: Target) -> RuntimeModelDescription:
         """Describe the graph that the device of a model runs."""
-        request = models_pb2.GetRuntimeModelRequest(target=codec.encode_target(target))
-        response = self._caller.call("ModelService.GetRuntimeModel", request, models_pb2.GetRuntimeModelResponse)
-        return codec.decode_runtime_model(response)
+
+        def ask(link: Link, named: inference_pb2.Target) -> models_pb2.GetRuntimeModelResponse:
+            request = models_pb2.GetRuntimeModelRequest(target=named)
+            return self._caller.call_on(
+                link, "ModelService.GetRuntimeModel", request, models_pb2.GetRuntimeModelResponse
+            )
+
+        return codec.decode_runtime_model(self._ask_about(target, ask))
 
     def layers(self, target: Target) -> Sequence[LayerTime]:
         """List the layers of a model that can run."""
 
-        def ask(link: Link) -> models_pb2.ListLayersResponse:
-            request = models_pb2.ListLayersRequest(target=codec.encode_target(self._sender.target_on(link, target)))
+        def ask(link: Link, named: inference_pb2.Target) -> models_pb2.ListLayersResponse:
+            request = models_pb2.ListLayersRequest(target=named)
             return self._caller.call_on(link, "ModelService.ListLayers", request, models_pb2.ListLayersResponse)
 
-        return codec.decode_layers(self._caller.repeat_if_lost(ask).layers)
+        return codec.decode_layers(self._ask_about(target, ask).layers)
 
     def release(self, compiled_id: str) -> None:
         """Free a compiled model some time soon."""
@@ -202,18 +208,18 @@ class GrpcTransport:
 
     def open_sequence(self) -> int:
         """Give an id for a sequence."""
-        self._releases.flush()
+        self._releases.start()
         return next(self._sequence_ids)
 
     def get_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
         """Read states of a sequence."""
-        link = self._connection.open()
-        request = states_pb2.GetStatesRequest(
-            target=codec.encode_target(self._sender.target_on(link, target, sequence)),
-            sequence=codec.encode_sequence(sequence),
-            names=names,
-        )
-        data = self._caller.call_raw(link, "StateService.GetStates", request.SerializeToString())
+        mark = codec.encode_sequence(sequence)
+
+        def ask(link: Link, named: inference_pb2.Target) -> bytes:
+            request = states_pb2.GetStatesRequest(target=named, sequence=mark, names=names)
+            return self._caller.call_raw(link, "StateService.GetStates", request.SerializeToString())
+
+        data = self._ask_about(target, ask, sequence)
         try:
             response, raw = framing.split(states_pb2.GetStatesResponse, data, framing.RAW_FIELD)
             return codec.decode_states(response.states, raw)
@@ -222,25 +228,25 @@ class GrpcTransport:
 
     def set_states(self, target: Target, sequence: SequenceMark, states: Sequence[StateValue]) -> None:
         """Replace states of a sequence."""
-        link = self._connection.open()
-        request = states_pb2.SetStatesRequest(
-            target=codec.encode_target(self._sender.target_on(link, target, sequence)),
-            sequence=codec.encode_sequence(sequence),
-            states=codec.encode_states(states),
-        )
+        mark, headers = codec.encode_sequence(sequence), codec.encode_states(states)
         buffers = [state.data for state in states]
-        message = framing.join(request.SerializeToString(), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
-        self._caller.call_raw(link, "StateService.SetStates", message)
+
+        def put(link: Link, named: inference_pb2.Target) -> None:
+            request = states_pb2.SetStatesRequest(target=named, sequence=mark, states=headers)
+            message = framing.join(request.SerializeToString(), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+            self._caller.call_raw(link, "StateService.SetStates", message)
+
+        self._ask_about(target, put, sequence)
 
     def reset_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
         """Make states of a sequence fresh."""
-        link = self._connection.open()
-        request = states_pb2.ResetStatesRequest(
-            target=codec.encode_target(self._sender.target_on(link, target, sequence)),
-            sequence=codec.encode_sequence(sequence),
-            names=names,
-        )
-        self._caller.call_on(link, "StateService.ResetStates", request, states_pb2.ResetStatesResponse)
+        mark = codec.encode_sequence(sequence)
+
+        def reset(link: Link, named: inference_pb2.Target) -> None:
+            request = states_pb2.ResetStatesRequest(target=named, sequence=mark, names=names)
+            self._caller.call_on(link, "StateService.ResetStates", request, states_pb2.ResetStatesResponse)
+
+        self._ask_about(target, reset, sequence)
 
     def release_sequence(self, sequence_id: int) -> None:
         """Free what the server keeps for a sequence some time soon."""
@@ -280,6 +286,18 @@ class GrpcTransport:
         """End what is in flight and close the connection."""
         self._connection.close()
 
+    def _ask_about(
+        self, target: Target, ask: Callable[[Link, inference_pb2.Target], T], sequence: SequenceMark | None = None
+    ) -> T:
+        """Make a call about a model, by its name in the link's session; if the link is lost, once more on a new one."""
+
+        def ask_on(link: Link) -> T:
+            return ask(link, codec.encode_target(self._compiled.target_on(link, target, sequence)))
+
+        if sequence is None or not sequence.is_start:
+            return self._caller.repeat_if_lost(ask_on)
+        return self._releases.with_room(lambda: self._caller.repeat_if_lost(ask_on), QueueFull)
+
     def _upload_missing(self, link: Link, blobs: Mapping[bytes, WireBytes]) -> None:
         request = models_pb2.HasBlobsRequest(sha256=list(blobs))
         response = self._caller.call_on(link, "ModelService.HasBlobs", request, models_pb2.HasBlobsResponse)
@@ -303,7 +321,7 @@ def _chunks(sha256: bytes, content: WireBytes, chunk_bytes: int) -> Iterator[mod
 
 
 def _release(connection: Connection, compiled: CompiledModels, address: str, released: Sequence[Released]) -> None:
-    """Free what is the session's in the session that has it; one that is gone has freed it."""
+    """Free things in the current session. Those of an earlier session were freed with it."""
     link = connection.current
     found = [compiled.remove(each.compiled_id) for each in released if each.compiled_id]
     if link is None:

@@ -10,6 +10,7 @@ import grpc
 from inferwire.errors import InferwireError, error_of
 from inferwire.transport import codec, rpc
 from inferwire.transport.executions import Outcome, WireBytes
+from inferwire.transport.stream_execution import not_taken
 from inferwire_proto import framing
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1.inference_pb2 import Execution, InferRequest, InferResponse
@@ -59,3 +60,5 @@ class LargeExecution:
             return Outcome(error=rpc.error_from(error, self._address))
         except (ValueError, KeyError) as error:
             return Outcome(error=InferwireError(f"the answer of {self._address} cannot be read: {error}"))
+        except MemoryError as error:
+            return not_taken(error)

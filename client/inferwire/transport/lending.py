@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Loan:
-    """Memory as a session has it.
+    """Whether a session reads one piece of memory in place.
 
     Attributes:
         session_id: The session of the executions that read it.
@@ -67,15 +67,18 @@ class Lending:
         is_worth_it = LEAST_BYTES <= byte_size <= MOST_BYTES and self._address.is_local and not self._refused_by
         return new_memory(byte_size) if is_worth_it else None
 
-    def names(self, link: Link, inputs: Sequence[WireBytes]) -> tuple[int, ...] | None:
-        """Give the names under which the session of a link knows inputs, 0 for each to be sent; None if all are."""
+    def names_or_ask(self, link: Link, inputs: Sequence[WireBytes]) -> tuple[int, ...] | None:
+        """Give the id of the lent memory that each input is in, 0 for one whose bytes are sent; None if all are.
+
+        Memory that is used for the second time is offered to the server, whose answer later calls go by.
+        """
         session_id = link.session_id
         if session_id == self._refused_by:
             return None
-        names = tuple([self._name(link, session_id, data) for data in inputs])
+        names = tuple([self._name_or_ask(link, session_id, data) for data in inputs])
         return names if any(names) else None
 
-    def _name(self, link: Link, session_id: str, data: WireBytes) -> int:
+    def _name_or_ask(self, link: Link, session_id: str, data: WireBytes) -> int:
         memory = memory_behind(data)
         if memory is None or memory.byte_size > link.stream.most_bytes:
             return 0

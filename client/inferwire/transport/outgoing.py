@@ -29,7 +29,7 @@ MOST_BYTES = 1 << 20
 """How many bytes of inputs one message gathers; a single execution may have more."""
 
 AT_ONCE_BYTES = 1 << 16
-"""Up to this size whoever makes a message due may send it: a larger one may have to wait for the system's room."""
+"""Up to this size whoever makes a message due may send it: for a larger one the system may well have no room."""
 
 LONGEST_HOLD_S = 0.005
 """How long an execution waits for others at the most, should what is under way take longer than it did."""
@@ -67,7 +67,7 @@ class _End(Enum):
 class Outgoing:
     """Executions in the order they came. One thread takes them; any may put, and withdraw also from a destructor.
 
-    Of those that were put, only the `wanted` ones are given, by their ids.
+    Only executions whose ids are in `wanted` are given: the others were cancelled meanwhile.
 
     Attributes:
         most_bytes: How many bytes of inputs one message gathers.
@@ -93,6 +93,7 @@ class Outgoing:
         self._held_until = 0.0
         self.is_asleep = False
         self._is_sending = False
+        self._is_called = False
         self._quiet: EncodedHeader | None = None
         self._quiet_up_to = -1
         self._is_timed = False
@@ -101,17 +102,16 @@ class Outgoing:
         return f"<Outgoing: {len(self._new)} new, {sum(map(len, self._held.values()))} wait for others>"
 
     def put(self, execution: StreamExecution) -> None:
-        """Have an execution sent."""
+        """Queue an execution for the writing thread."""
         self._new.append(execution)
         if self.is_asleep and not self._is_quiet(execution):
             self._wake()
 
     def put_and_take(self, execution: StreamExecution) -> Batch | None:
-        """Have an execution sent, and give what is due by it, if whoever submits it is to send that.
+        """Queue an execution. Give a batch for the caller to send itself where that is worthwhile, and small enough.
 
-        Whoever does goes on submitting, for all that is known: so as many are due as went the last time. Should they
-        not come, the thread that takes, which is woken for the first of them, has them all the same. So it has what
-        comes while it sends, and what is so large that sending might wait.
+        Worthwhile means: as many executions of this header wait as went out in its last message. Else the writing
+        thread sends it: once no more come, once it has sent what it is sending, or at once where it is large.
         """
         self._new.append(execution)
         if self._is_sending:
@@ -135,17 +135,22 @@ class Outgoing:
             self._turn.release()
 
     def withdraw(self, execution: StreamExecution) -> None:
-        """Have an execution cancelled that was put before."""
+        """Queue the cancelling of an execution that was put before."""
         self._new.append(_Withdrawn(execution))
         self._wake()
 
     def end(self) -> None:
-        """Have nothing sent that is put from now on."""
+        """Send nothing that is put from now on."""
         self._new.append(_End.END)
         self._wake()
 
+    def call(self) -> None:
+        """Make `take` return, even with an empty batch; until it is called again, nobody else is given a batch."""
+        self._is_sending = self._is_called = True
+        self._wake()
+
     def answers_came(self) -> None:
-        """Look again at what waits for others, since fewer are under way."""
+        """Look again whether what is held back is due, since fewer executions are under way."""
         if not self.is_asleep or not (self._held or self._new):
             return
         if not self._turn.acquire(blocking=False):
@@ -159,17 +164,17 @@ class Outgoing:
             self._turn.release()
 
     def take(self) -> Batch:
-        """Wait until there is something to send, and give it. The last batch may be empty."""
+        """Wait until there is something to send, and give it. The last batch may be empty, as may one after `call`."""
         self._is_sending = False
         while True:
             batch = self._gather()
-            if batch or batch.is_last:
-                self._is_sending = bool(batch)
+            if batch or batch.is_last or self._is_called:
+                self._is_sending, self._is_called = bool(batch) or self._is_called, False
                 return batch
             self._sleep()
 
     def _lone(self, execution: StreamExecution) -> Batch | None:
-        """Give an execution that nothing is to be sent before or with: one after the other, they come no other way."""
+        """Give an execution as a batch by itself where nothing else waits: the quick way for one after the other."""
         if self._held or len(self._new) != 1 or execution.id not in self._wanted:
             return None
         header = execution.encoded
@@ -185,7 +190,7 @@ class Outgoing:
         return Batch([[execution]])
 
     def _gather(self) -> Batch:
-        """Take what is there and is due, up to a good size of message."""
+        """Take what is due, up to a good size of message."""
         with self._turn:
             return self._gather_new()
 
@@ -236,7 +241,7 @@ class Outgoing:
         return min(flow.expected if is_patient else flow.worthwhile, header.most_stacked)
 
     def _release(self, header: EncodedHeader, count: int) -> list[Stack]:
-        """Give as stacks so many of those of one header that wait."""
+        """Take the first `count` executions of one header that wait, as stacks."""
         flow, most = self._flow_of(header), header.most_stacked
         waiting = self._held.pop(header)
         if count < len(waiting):
@@ -261,7 +266,7 @@ class Outgoing:
         return flow
 
     def _sleep(self) -> None:
-        """Wait until somebody rings, or what is held has waited long enough."""
+        """Wait until there is something new, or what is held back has waited long enough."""
         with self._turn:
             self._is_timed = bool(self._held)
             self.is_asleep = True
@@ -273,7 +278,7 @@ class Outgoing:
         self.is_asleep = False
 
     def _settle(self, *, is_patient: bool) -> None:
-        """Say how many of the header that waits may come before anybody looks: that would cost more than they do."""
+        """Note how many more of the one header that waits may be put before it is worthwhile to look at them."""
         self._quiet = None
         if len(self._held) == 1:
             ((header, stack),) = self._held.items()

@@ -61,7 +61,7 @@ class TensorStore(Protocol):
 
 
 class Transport(Protocol):
-    """The calls of a server that the client uses. All but `submit` and `release` block.
+    """The calls of a server that the client uses. All but `submit`, `open_sequence` and what releases block.
 
     Every method raises `InferwireError` for what the server or the network says.
     """

@@ -1,6 +1,6 @@
-"""Frees what the garbage collector found unused, in batches and away from the destructors.
+"""Frees on the server what is no longer used here: in batches, and not on the threads that run destructors.
 
-Owns what is to be freed and one daemon thread. Who needs the room asks for it to be freed first.
+Owns the queue of what is to be freed and the daemon thread that frees it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from inferwire.errors import InferwireError
 from inferwire.process import THIS
+
+T = TypeVar("T")
 
 
 class Released(NamedTuple):
@@ -49,7 +52,7 @@ class Releases:
         self._wakes.put(True)
 
     def flush(self) -> None:
-        """Free what was put until now, and return once that was answered."""
+        """Free what was put until now, and return once the server has answered."""
         self.start()
         # What somebody else has taken is sent by the time they let go.
         with self._sending:
@@ -59,6 +62,14 @@ class Releases:
                     batch.append(self._queue.get_nowait())
             if batch:
                 self._send(batch)
+
+    def with_room(self, action: Callable[[], T], refusal: type[InferwireError]) -> T:
+        """Do something that needs room on the server; if it is refused, flush and do it once more."""
+        try:
+            return action()
+        except refusal:
+            self.flush()
+            return action()
 
     def stop(self) -> None:
         """Let the thread end once it has sent what is queued. Safe to call from a destructor."""

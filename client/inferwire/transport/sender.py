@@ -1,6 +1,6 @@
 """Sends executions on a link: on its stream or, where they are large, as calls of their own.
 
-Owns what an execution's header is on the wire, made once for as long as the model has the same name there.
+Owns encoded headers: each is made once, and again where the model has another name on the link.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import weakref
 from dataclasses import replace
 
-from inferwire.errors import SessionLost, TooLarge
+from inferwire.errors import TooLarge
 from inferwire.transport import codec
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Link
-from inferwire.transport.executions import ExecutionHeader, SequenceMark, Target
+from inferwire.transport.executions import ExecutionHeader
 from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.lending import LEAST_BYTES, Lending
 from inferwire.transport.stream_execution import EncodedHeader
@@ -23,7 +23,7 @@ _MOST_NAMING = 256
 
 
 class Sender:
-    """Sends executions to one server; knows under which names its models are known there."""
+    """Sends executions to one server."""
 
     def __init__(self, address: str, compiled: CompiledModels, lending: Lending) -> None:
         self._address = address
@@ -39,13 +39,13 @@ class Sender:
         return f"<Sender to {self._address}: {len(self._headers)} headers>"
 
     def send(self, link: Link, submission: Submission) -> Undo:
-        """Send an execution on one link; give what takes it back."""
+        """Send an execution on a link, and give the function that cancels it there."""
         latest_link, latest_header, encoded = self._latest
         if latest_link is not link or latest_header is not submission.header:
             encoded = self._encoded(link, submission.header)
             self._latest = (link, submission.header, encoded)
         byte_size = sum(map(len, submission.inputs))
-        if byte_size >= LEAST_BYTES and (names := self._lending.names(link, submission.inputs)) is not None:
+        if byte_size >= LEAST_BYTES and (names := self._lending.names_or_ask(link, submission.inputs)) is not None:
             encoded = self._naming(link, submission.header, encoded, names)
             byte_size = sum(map(len, encoded.sent_of(submission.inputs)))
         if byte_size < link.stream.large_bytes:
@@ -57,23 +57,8 @@ class Sender:
         large.start(encoded.data, encoded.sent_of(submission.inputs))
         return lambda _: large.cancel()
 
-    def target_on(self, link: Link, target: Target, sequence: SequenceMark | None = None) -> Target:
-        """Name a model as the link's session knows it, compiling it there where it does not.
-
-        Raises:
-            SessionLost: If it cannot be compiled again, or the session that kept the sequence's states is gone.
-        """
-        if target.is_served or self._compiled.is_known_on(target.name, link):
-            return target
-        if sequence is not None and not sequence.is_start and not self._compiled.is_on(target.name, link):
-            raise SessionLost(
-                f"the session at {self._address} that kept the states of the request is gone;"
-                " reset them with reset_state() and begin the sequence again"
-            )
-        return replace(target, name=self._compiled.id_on(target.name, link))
-
     def _encoded(self, link: Link, header: ExecutionHeader) -> EncodedHeader:
-        target = self.target_on(link, header.target, header.sequence)
+        target = self._compiled.target_on(link, header.target, header.sequence)
         known = self._headers.get(header)
         if known is None or known[0] != target.name:
             known = target.name, EncodedHeader(codec.encode_header(replace(header, target=target)), header.most_stacked)
@@ -83,14 +68,17 @@ class Sender:
     def _naming(
         self, link: Link, header: ExecutionHeader, sending: EncodedHeader, names: tuple[int, ...]
     ) -> EncodedHeader:
-        """Give a header that names lent memory for inputs that would be sent; 0 for one that is all the same."""
+        """Encode the header with names[i] as the id of lent memory for the i-th input whose bytes would be sent.
+
+        An id of 0 means that its bytes are sent all the same.
+        """
         encoded = self._lent.get((sending, names))
         if encoded is None:
             if len(self._lent) >= _MOST_NAMING:
                 self._lent.clear()
             lent = iter(names)
             inputs = tuple([each if each.stored else replace(each, lent=next(lent)) for each in header.inputs])
-            target = self.target_on(link, header.target, header.sequence)
+            target = self._compiled.target_on(link, header.target, header.sequence)
             sends = tuple([at for at, name in enumerate(names) if not name])
             encoded = EncodedHeader(codec.encode_header(replace(header, target=target, inputs=inputs)), 1, sends)
             self._lent[sending, names] = encoded

@@ -16,7 +16,7 @@ from inferwire.transport import codec, rpc
 from inferwire.transport.carriers import Carrier, Pieces
 from inferwire.transport.executions import Outcome, WireBytes
 from inferwire.transport.outgoing import MOST_BYTES, Outgoing, Stack
-from inferwire.transport.stream_execution import EncodedHeader, StreamExecution, count_answers
+from inferwire.transport.stream_execution import EncodedHeader, StreamExecution, count_answers, not_taken
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1.inference_pb2 import (
     Execution,
@@ -57,9 +57,14 @@ class SessionStream:
         self._set_limits(SessionWelcome())
         self._carrier = carrier
         self._send = carrier.send
-        carrier.start(self._messages())
+        carrier.start(self._messages(), self._outgoing.call)
         self._reader = threading.Thread(target=self._read, name="inferwire-session", daemon=True)
-        self._reader.start()
+        try:
+            self._reader.start()
+        except BaseException:
+            self.finish()
+            carrier.cancel()
+            raise
         self._await_welcome(timeout_s)
 
     def __repr__(self) -> str:
@@ -67,7 +72,7 @@ class SessionStream:
         return f"<SessionStream {self._address}: {state}, {len(self._pending)} in flight>"
 
     def submit(self, execution: StreamExecution, encoded: EncodedHeader, byte_size: int) -> None:
-        """Send an execution with so many bytes; where the stream ends first, it fails with the stream's error."""
+        """Send an execution; if the stream ends before the answer comes, fail it with the stream's error."""
         execution.id = id_ = next(self._ids)
         execution.encoded = encoded
         execution.byte_size = byte_size
@@ -76,15 +81,22 @@ class SessionStream:
         self._pending[id_] = execution
         if self._send is None:
             self._outgoing.put(execution)
-        elif batch := self._outgoing.put_and_take(execution):
-            self._send(_pieces(batch.stacks, batch.cancels))
+        else:
+            try:
+                if batch := self._outgoing.put_and_take(execution):
+                    self._send(_pieces(batch.stacks, batch.cancels))
+            except BaseException:
+                # Half a message may have gone, with executions of others, which the stream's end sends again.
+                self._pending.pop(id_, None)
+                self._carrier.cancel()
+                raise
         if self._ended is not None and self._pending.pop(id_, None):
             execution.fail(Outcome(error=self._ended))
 
     def cancel(self, execution: StreamExecution) -> None:
-        """Drop an execution's outcome and tell the server; nothing where it has ended.
+        """Drop an execution's outcome and tell the server, unless it has ended.
 
-        Takes no lock, so that a destructor may call it wherever it interrupts.
+        Takes no lock: a destructor may call it at any point of any thread.
         """
         if self._pending.pop(execution.id, None):
             self._outgoing.withdraw(execution)
@@ -102,7 +114,7 @@ class SessionStream:
             self._reader.join(timeout_s)
 
     def _set_limits(self, welcome: SessionWelcome) -> None:
-        """Take what the server says of itself: no message of ours may be larger than it takes."""
+        """Keep the welcome, and the sizes of messages that follow from it."""
         self.welcome = welcome
         self.most_bytes = welcome.max_message_bytes or DEFAULT_MESSAGE_BYTES
         self.large_bytes = min(LARGE_BYTES, self.most_bytes // 2)
@@ -121,6 +133,8 @@ class SessionStream:
             batch = self._outgoing.take()
             if batch:
                 yield _pieces(batch.stacks, batch.cancels)
+            elif not batch.is_last:
+                yield ()
             if batch.is_last:
                 return
             # While there is nothing to send, what was sent last is not to be kept.
@@ -140,6 +154,12 @@ class SessionStream:
         except (ValueError, KeyError) as raised:
             error = InferwireError(f"the server at {self._address} sent what cannot be read: {raised}")
             self._carrier.cancel()
+        except BaseException as raised:  # noqa: BLE001 - whoever waits for an answer must hear of it
+            error = InferwireError(
+                f"reading what the server at {self._address} sends failed: {raised!r}; "
+                "where no memory is short, this is a bug"
+            )
+            self._carrier.cancel()
         self._end(error)
 
     def _take(self, data: WireBytes) -> None:
@@ -155,7 +175,10 @@ class SessionStream:
         self._outgoing.answers_came()
 
     def _answer(self, result: ExecutionResult, raw: Sequence[WireBytes]) -> None:
-        """Deliver a result to each of its executions. Until it can be read, they stay where the end finds them."""
+        """Deliver a result to each of its executions.
+
+        They stay pending until it is decoded, so that `_end` fails them if that raises.
+        """
         now = perf_counter()
         pending = self._pending
         executions = [pending.get(id_) for id_ in result.ids]
@@ -165,10 +188,13 @@ class SessionStream:
         for execution, outcome in zip(executions, outcomes, strict=True):
             if execution is not None and pending.pop(execution.id, None):
                 delivered.append(execution)
-                if outcome.error is None:
-                    execution.deliver(outcome)
-                else:
+                if outcome.error is not None:
                     execution.fail(outcome)
+                    continue
+                try:
+                    execution.deliver(outcome)
+                except Exception as raised:  # noqa: BLE001 - the others' answers are to be read still
+                    execution.fail(not_taken(raised))
         count_answers(delivered, outcomes[0].timings, now)
 
     def _end(self, error: InferwireError) -> None:

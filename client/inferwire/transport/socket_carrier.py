@@ -2,15 +2,17 @@
 
 Owns the socket, the thread that writes to it, and how long a silent server is waited for. gRPC hands each message
 from thread to thread, with a lock and a queue at each; here whoever has a lone one writes it, and large ones go from
-where they are.
+where they are. Only the thread that writes waits for the system to have room: what others find no room for, in whole or
+in part, they leave to it, and nothing overtakes that.
 """
 
 from __future__ import annotations
 
+import logging
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from inferwire.errors import ServerUnavailable
 from inferwire.transport import codec
@@ -20,6 +22,8 @@ from inferwire.transport.executions import WireBytes
 from inferwire_proto import frames
 from inferwire_proto.frames import FrameReader, Kind
 from inferwire_proto.inferwire.v1.types_pb2 import Error
+
+_LOG = logging.getLogger(__name__)
 
 IS_OFFERED = hasattr(socket, "MSG_DONTWAIT") and hasattr(socket.socket, "sendmsg")
 """Whether this system's sockets do what is needed here."""
@@ -46,9 +50,15 @@ class SocketCarrier:
         self._keepalive_s = keepalive_s
         self._answer_s = answer_s
         self._lock = threading.Lock()
+        self._left: list[WireBytes] = []
+        self._is_writing = False
+        self._wake: Callable[[], None] = _nobody
         self._users = 2
         self._socket = _connect(place, connect_s)
-        _set_receive_timeout(self._socket, keepalive_s)
+        _set_timeout(self._socket, socket.SO_RCVTIMEO, keepalive_s)
+        # A send of which nothing goes for so long fails. One of which some went has as long again for the rest, so that
+        # a server that stands still is noticed after once to twice as long; on TCP, what follows ends it after once.
+        _set_timeout(self._socket, socket.SO_SNDTIMEO, keepalive_s + answer_s)
         if isinstance(place, tuple) and hasattr(socket, "TCP_USER_TIMEOUT"):
             limit_ms = int((keepalive_s + answer_s) * 1000)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
@@ -56,21 +66,17 @@ class SocketCarrier:
     def __repr__(self) -> str:
         return f"<SocketCarrier to {place_text(self._place)}>"
 
-    def start(self, messages: Iterator[Pieces]) -> None:
-        """Say what follows, and have a thread send it."""
+    def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
+        """Start the writing thread, which sends the preface and then the messages."""
+        self._wake = wake
         threading.Thread(target=self._write, args=(messages,), name="inferwire-writer", daemon=True).start()
 
     def send(self, message: Pieces) -> None:
-        """Send a message from the calling thread."""
-        byte_size = sum(map(len, message))
-        header = frames.header(Kind.MESSAGE, byte_size)
-        if byte_size <= MOST_JOINED or len(message) > _MOST_PIECES:
-            self._send(b"".join((header, *message)))
-        else:
-            self._send(header, *message)
+        """Send a message from the calling thread, which waits for nothing."""
+        self._send_now(b"".join((frames.header(Kind.MESSAGE, sum(map(len, message))), *message)))
 
     def receive(self) -> Iterator[WireBytes]:
-        """Give the messages that come, and answer for those who ask whether this side is there."""
+        """Give the messages that come, and answer the server's pings."""
         reader = FrameReader(frames.scratch(), _MOST_BYTES)
         try:
             while count := self._receive_into(reader.room()):
@@ -102,23 +108,52 @@ class SocketCarrier:
         try:
             self._send(frames.PREFACE)
             for message in messages:
-                self.send(message)
+                self._send(*_frame(message))
                 # While there is nothing to send, what was sent last is not to be kept.
                 del message
             self._send(frames.frame(Kind.END))
+        except Exception:  # noqa: BLE001 - whoever waits must hear of it
+            _LOG.exception("what is to be sent to %s could not be made: the connection ends", place_text(self._place))
+            self.cancel()
         finally:
             self._leave()
 
-    def _send(self, *pieces: WireBytes) -> None:
-        """Send all of it. Where that fails nothing more comes, of which whoever receives makes an error."""
+    def _send_now(self, data: bytes) -> bool:
+        """Send what there is room for and leave the rest to the writing thread; return whether all of it went."""
         try:
             with self._lock:
-                if len(pieces) == 1:
-                    self._socket.sendall(pieces[0])
-                else:
-                    self._send_pieces(list(pieces))
+                sent = 0 if self._is_writing or self._left else self._socket.send(data, socket.MSG_DONTWAIT)
+                if sent == len(data):
+                    return True
+                self._left.append(memoryview(data)[sent:])
+        except BlockingIOError:
+            with self._lock:
+                self._left.append(data)
         except OSError:
             self.cancel()
+            return False
+        self._wake()
+        return False
+
+    def _send(self, *pieces: WireBytes) -> None:
+        """Send what other threads left and then these pieces, waiting for room. For the writing thread alone.
+
+        Where that fails the connection is ended, and `receive` raises.
+        """
+        with self._lock:
+            self._left += pieces
+        try:
+            while taken := self._take_left():
+                self._send_pieces(taken)
+        except OSError:
+            self.cancel()
+
+    def _take_left(self) -> list[WireBytes]:
+        """Take the pieces to send next. From then on only the calling thread sends, until nothing is left."""
+        with self._lock:
+            taken, self._left = self._left[:_MOST_PIECES], self._left[_MOST_PIECES:]
+            self._is_writing = bool(taken)
+            return taken
 
     def _send_pieces(self, pieces: list[WireBytes]) -> None:
         sent = self._socket.sendmsg(pieces)
@@ -130,11 +165,11 @@ class SocketCarrier:
                 sent = 0
 
     def _receive_into(self, room: memoryview) -> int:
-        """Receive something; 0 where nothing more comes. A server that is silent for long is asked whether it is there.
+        """Receive some bytes and return how many; 0 at the end. A server that is silent for long is pinged.
 
         Raises:
             OSError: If the connection is lost.
-            ServerUnavailable: If a server that was asked does not answer.
+            ServerUnavailable: If the server does not answer a ping.
         """
         while True:
             try:
@@ -142,43 +177,48 @@ class SocketCarrier:
             except BlockingIOError:
                 if self._say(Kind.PING):
                     break
-        _set_receive_timeout(self._socket, self._answer_s)
+        _set_timeout(self._socket, socket.SO_RCVTIMEO, self._answer_s)
         try:
             return self._socket.recv_into(room)
         except BlockingIOError:
             raise self._lost(f"it has not answered within {self._answer_s:g} s") from None
         finally:
-            _set_receive_timeout(self._socket, self._keepalive_s)
+            _set_timeout(self._socket, socket.SO_RCVTIMEO, self._keepalive_s)
 
     def _say(self, kind: Kind) -> bool:
-        """Send a frame without content, unless something else waits to be sent.
+        """Send a ping or a pong unless something else waits to be sent; return whether it went.
 
-        That says as much; and whoever receives must not wait for it, or nobody would read what the server waits to
-        have read before it reads on. The system ends a connection on which it makes no way.
+        Whatever else arrives shows the server as much. The receiving thread must not wait for room here: the server may
+        read nothing until its answers are read. If nothing can be sent for long, the system ends the connection.
         """
-        if not self._lock.acquire(blocking=False):
+        if self._is_writing or self._left:
             return False
-        try:
-            frame = frames.frame(kind)
-            sent = self._socket.send(frame, socket.MSG_DONTWAIT)
-            self._socket.sendall(frame[sent:])
-        except BlockingIOError:
-            return False
-        except OSError:
-            self.cancel()
-        finally:
-            self._lock.release()
-        return True
+        return self._send_now(frames.frame(kind))
 
     def _lost(self, why: str) -> ServerUnavailable:
         return ServerUnavailable(f"the connection to the server's socket at {place_text(self._place)} was lost: {why}")
 
     def _leave(self) -> None:
-        """Close the socket once neither thread uses it."""
+        """Close the socket once both the writing and the receiving thread are done with it."""
         with self._lock:
             self._users -= 1
             if not self._users:
                 self._socket.close()
+
+
+def _frame(message: Pieces) -> Pieces:
+    """Put a frame's header before a message; small ones and those of very many pieces are joined."""
+    if not message:
+        return ()
+    byte_size = sum(map(len, message))
+    header = frames.header(Kind.MESSAGE, byte_size)
+    if byte_size <= MOST_JOINED or len(message) > _MOST_PIECES:
+        return (b"".join((header, *message)),)
+    return (header, *message)
+
+
+def _nobody() -> None:
+    """Wake nobody: nothing was begun."""
 
 
 def place_text(place: SocketPlace) -> str:
@@ -202,7 +242,7 @@ def _connect(place: SocketPlace, limit_s: float) -> socket.socket:
     return connected
 
 
-def _set_receive_timeout(sock: socket.socket, limit_s: float) -> None:
-    """Have the system end waits to receive: a limit of Python's own would be asked of it with every call."""
+def _set_timeout(sock: socket.socket, option: int, limit_s: float) -> None:
+    """Have the system end waits to receive or to send: a limit of Python's own would be asked of it with every call."""
     seconds = int(limit_s)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, int((limit_s - seconds) * 1e6)))
+    sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", seconds, int((limit_s - seconds) * 1e6)))

@@ -5,10 +5,14 @@ Knows neither messages nor the wire, and nothing of how often an execution may b
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from inferwire.errors import InferwireError
 from inferwire.transport.executions import Outcome, Timings, WireBytes
+
+_LOG = logging.getLogger(__name__)
 
 _SMOOTHING = 1 / 8
 """How much the latest answer counts in what is known of a flow."""
@@ -54,7 +58,7 @@ class Flow:
     spared_ms: float = 0.0
 
     def learn(self, count: int, wire_ms: float, inference_ms: float) -> None:
-        """Take note of so many answers: how long their message was under way, and the inference for which it was."""
+        """Count answers that came together, and learn from how long their message and their inference took."""
         self.answered += count
         self.spared_ms += (wire_ms - inference_ms * _NEGLIGIBLE - self.spared_ms) * _SMOOTHING
 
@@ -106,8 +110,16 @@ class StreamExecution:
         return f"<{type(self).__name__} {self.id}: {self.byte_size} bytes>"
 
     def fail(self, outcome: Outcome) -> None:
-        """Hear that it has come to an error."""
-        self.deliver(outcome)
+        """Deliver an error. Never raises: others wait to hear of theirs."""
+        try:
+            self.deliver(outcome)
+        except Exception:  # noqa: BLE001 - nobody is left who could be told
+            _LOG.exception("%r could not be told that it failed: %s", self, outcome.error)
+
+
+def not_taken(raised: Exception) -> Outcome:
+    """Make an outcome of what `deliver` raised."""
+    return Outcome(error=InferwireError(f"the answer came and could not be taken: {raised!r}"))
 
 
 def count_answers(executions: Sequence[StreamExecution], timings: Timings, now: float) -> None:

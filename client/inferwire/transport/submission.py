@@ -1,6 +1,7 @@
 """An execution from its sending to its one outcome, over a second connection where the first was lost.
 
-Owns when an execution may be sent again and that it is only once. How it is sent is the transport's
+Owns when an execution may be sent again and that it is only once: where its connection was lost, or the server had no
+room for the sequence that it begins. How it is sent is the transport's
 business.
 """
 
@@ -11,14 +12,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from inferwire.errors import InferwireError, ServerUnavailable, lost_under_way
+from inferwire.errors import InferwireError, QueueFull, ServerUnavailable, lost_under_way
 from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
 from inferwire.transport.executions import ExecutionHeader, Outcome, WireBytes
-from inferwire.transport.stream_execution import StreamExecution
+from inferwire.transport.stream_execution import StreamExecution, not_taken
 
 Undo: TypeAlias = Callable[[StreamExecution], None]
-"""Takes an execution back that was sent; nothing where it has ended."""
+"""Cancels an execution on the link that it was sent on; nothing where it has ended."""
 
 
 class Submission(StreamExecution):
@@ -27,9 +28,11 @@ class Submission(StreamExecution):
     Attributes:
         header: All of it that stays the same while shapes do.
         link: The connection that it was last sent on.
+        needs_room: Whether the server there had no room for it.
     """
 
     link: Link | None = None
+    needs_room = False
     _undo: Undo | None = None
     _is_given_up = False
     _may_have_run = False
@@ -59,32 +62,41 @@ class Submission(StreamExecution):
             undo(self)
 
     def take(self, outcome: Outcome) -> None:
-        """Take what one sending has come to."""
-        if outcome.error is None:
-            self.deliver(outcome)
-        else:
+        """Take the outcome of one sending."""
+        if outcome.error is not None:
             self.fail(outcome)
+            return
+        try:
+            self.deliver(outcome)
+        except Exception as raised:  # noqa: BLE001 - gRPC, whose thread this is, would tell nobody but its log
+            self.fail(not_taken(raised))
 
     def fail(self, outcome: Outcome) -> None:
-        """Send it once more where a connection was lost, or end it with the error."""
+        """Send it once more where that may help, or end it with the error."""
         retries, self._retries = self._retries, None
         if self._is_given_up:
             return
         # One that finds its stream at its end fails while it is sent, and was not.
-        if isinstance(outcome.error, ServerUnavailable) and self._undo is not None:
+        error = outcome.error
+        if isinstance(error, ServerUnavailable) and self._undo is not None:
             self._may_have_run = True
-        if retries is not None and self.header.is_retryable and isinstance(outcome.error, LOST):
-            retries.put(self)
-        else:
+        self.needs_room = self.header.begins_sequence and isinstance(error, QueueFull)
+        is_lost = self.header.is_retryable and isinstance(error, LOST)
+        if retries is None or error is None or not (self.needs_room or is_lost):
             self.end(outcome)
+            return
+        try:
+            retries.put(self)
+        except (RuntimeError, MemoryError) as raised:
+            self.end(Outcome(error=type(error)(f"{error} (and it was not sent again: {raised})")))
 
     def end(self, outcome: Outcome) -> None:
-        """End it with an error."""
+        """End it with an error. Never raises."""
         if self._is_given_up:
             return
         if self._may_have_run and isinstance(outcome.error, ServerUnavailable):
             outcome = Outcome(error=lost_under_way(outcome.error))
-        self.deliver(outcome)
+        super().fail(outcome)
 
     def cancel(self) -> None:
         """Drop the outcome and tell the server. Safe to call from a destructor."""
@@ -94,15 +106,21 @@ class Submission(StreamExecution):
 
 
 class Retries:
-    """Executions whose connection was lost, on their way to a new one.
+    """Executions that are sent once more: on a new connection, or once there is room for them.
 
     One thread at a time takes them there, so that a server that is gone is looked for once and not by
     each of them, and none of gRPC's threads waits for it.
     """
 
-    def __init__(self, send: Callable[[Link, Submission], Undo], replace: Callable[[Link], Link]) -> None:
+    def __init__(
+        self,
+        send: Callable[[Link, Submission], Undo],
+        replace: Callable[[Link], Link],
+        make_room: Callable[[], None],
+    ) -> None:
         self._send = send
         self._replace = replace
+        self._make_room = make_room
         self._lock = threading.Lock()
         self._waiting: deque[Submission] = deque()
         self._thread: threading.Thread | None = None
@@ -111,22 +129,28 @@ class Retries:
         return f"<Retries: {len(self._waiting)} waiting>"
 
     def put(self, submission: Submission) -> None:
-        """Send an execution once more, soon."""
+        """Send an execution once more, soon.
+
+        Raises:
+            RuntimeError: If the system gives no thread for it.
+        """
         with self._lock:
-            self._waiting.append(submission)
             # A forked child has its parent's thread as one that is not alive.
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="inferwire-retry", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="inferwire-retry", daemon=True)
+                # It looks at what waits once we let go of the lock.
+                thread.start()
+                self._thread = thread
+            self._waiting.append(submission)
 
     def _run(self) -> None:
         while batch := self._gather():
-            links: dict[Link | None, Link | InferwireError] = {}
+            links: dict[tuple[Link | None, bool], Link | InferwireError] = {}
             for submission in batch:
-                lost = submission.link
-                if lost not in links:
-                    links[lost] = self._new_link(lost)
-                self._send_again(submission, links[lost])
+                why = submission.link, submission.needs_room
+                if why not in links:
+                    links[why] = self._link_for(*why)
+                self._send_again(submission, links[why])
 
     def _gather(self) -> list[Submission]:
         with self._lock:
@@ -136,13 +160,19 @@ class Retries:
                 self._thread = None
             return batch
 
-    def _new_link(self, lost: Link | None) -> Link | InferwireError:
-        if lost is None:
+    def _link_for(self, link: Link | None, needs_room: bool) -> Link | InferwireError:
+        """Give the link to send executions on again: the same one after making room on the server, else a new one."""
+        if link is None:
             return InferwireError("an execution that was never sent was lost; this is a bug")
         try:
-            return self._replace(lost)
+            if not needs_room:
+                return self._replace(link)
+            self._make_room()
         except InferwireError as error:
             return error
+        except Exception as error:  # noqa: BLE001 - whoever waits for the executions must hear of it
+            return InferwireError(f"the execution could not be sent again: {error!r}")
+        return link
 
     def _send_again(self, submission: Submission, link: Link | InferwireError) -> None:
         if isinstance(link, InferwireError):
