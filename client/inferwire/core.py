@@ -20,6 +20,7 @@ from inferwire.local_models import serialized
 from inferwire.model import Model
 from inferwire.model_files import Weights, is_path, read_files, sha256_of
 from inferwire.not_offered import PartlyMirrored
+from inferwire.ports import copy_layouts
 from inferwire.property_values import from_contract, map_to_contract
 from inferwire.remote_context import RemoteContext, context_of
 from inferwire.remote_model import RemoteModel
@@ -184,7 +185,9 @@ class Core(PartlyMirrored):
         properties = map_to_contract(self._properties.for_compile(device, config))
         read = self._model(model, weights)
         source = read.source(self._transport)
-        return self._compiled(self._transport.compile(source, device, properties, read.blobs()), properties)
+        compiled = self._compiled(self._transport.compile(source, device, properties, read.blobs()), properties)
+        copy_layouts((*read.inputs, *read.outputs), (*compiled.inputs, *compiled.outputs))
+        return compiled
 
     def get_property(self, *args: Any, **kwargs: Any) -> Any:
         """Give a property of a device, or of the runtime: `(device_name, property)` or `(property)`.

@@ -410,6 +410,7 @@ class Port(_message.Message):
     NODE_NAME_FIELD_NUMBER: _builtins.int
     NODE_TYPE_FIELD_NUMBER: _builtins.int
     OIP_NAME_FIELD_NUMBER: _builtins.int
+    LAYOUT_FIELD_NUMBER: _builtins.int
     element_type: Global___ElementType.ValueType
     """How its elements look in memory."""
     node_name: _builtins.str
@@ -418,6 +419,8 @@ class Port(_message.Message):
     """The type of the node behind it: "Parameter" or "Result" for compiled models."""
     oip_name: _builtins.str
     """The name the Open Inference Protocol knows it by: unique in the model, never empty."""
+    layout: _builtins.str
+    """Which dimension is what, as OpenVINO writes layouts: "[N,C,H,W]". Empty where the model does not say."""
     @_builtins.property
     def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The tensor names, in no order; may be empty."""
@@ -435,10 +438,11 @@ class Port(_message.Message):
         node_name: _builtins.str = ...,
         node_type: _builtins.str = ...,
         oip_name: _builtins.str = ...,
+        layout: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["partial_shape", b"partial_shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["element_type", b"element_type", "names", b"names", "node_name", b"node_name", "node_type", b"node_type", "oip_name", b"oip_name", "partial_shape", b"partial_shape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["element_type", b"element_type", "layout", b"layout", "names", b"names", "node_name", b"node_name", "node_type", b"node_type", "oip_name", b"oip_name", "partial_shape", b"partial_shape"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
