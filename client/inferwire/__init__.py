@@ -31,6 +31,7 @@ from inferwire.errors import (
     Unauthenticated,
     Unimplemented,
     UnsupportedEncoding,
+    UnsupportedType,
 )
 from inferwire.infer_queue import AsyncInferQueue
 from inferwire.infer_request import InferRequest
@@ -100,6 +101,7 @@ __all__ = [
     "Unauthenticated",
     "Unimplemented",
     "UnsupportedEncoding",
+    "UnsupportedType",
     "Version",
     "__version__",
     "compile_model",

@@ -195,7 +195,7 @@ class Core(PartlyMirrored):
         Mirrors `openvino.Core.get_property`. What `set_property` was given comes first.
 
         Raises:
-            TypeError: For other arguments.
+            TypeError: For other arguments, and as `inferwire.UnsupportedType` for a value that has no type in Python.
             RuntimeError: If the server does not know the device or the property.
         """
         given = (*args, *kwargs.values())

@@ -87,3 +87,15 @@ def test_what_is_no_property(core: Any, args: tuple[Any, ...]) -> None:
 def test_what_is_no_name(core: Any, args: tuple[Any, ...]) -> None:
     with pytest.raises(TypeError, match=r"get_property\(\): incompatible function arguments"):
         core.get_property(*args)
+
+
+def test_a_property_without_a_python_type_is_a_type_error(core: Any) -> None:
+    """As openvino's sample hello_query_device expects it."""
+    unreadable: dict[str, str] = {}
+    for name in core.get_property("CPU", "SUPPORTED_PROPERTIES"):
+        try:
+            core.get_property("CPU", name)
+        except TypeError as error:
+            unreadable[name] = str(error)
+    assert unreadable.keys() == {"COMPATIBILITY_CHECK"}
+    assert "Unable to convert function return value to a Python type!" in unreadable["COMPATIBILITY_CHECK"]
