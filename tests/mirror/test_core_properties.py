@@ -35,6 +35,17 @@ def test_what_was_set_is_read_back_with_openvinos_types(runtime: Any, core: Any)
     assert core.get_property("AUTO", "PERFORMANCE_HINT") == "LATENCY"
 
 
+def test_the_dynamic_type_is_a_type(runtime: Any, core: Any) -> None:
+    hint, dynamic = runtime.ov.properties.hint, runtime.ov.Type.dynamic
+    compiled = core.compile_model(
+        runtime.models["relu"], "CPU", {hint.execution_mode: hint.ExecutionMode.ACCURACY, "PERFORMANCE_HINT": "LATENCY"}
+    )
+    precision = compiled.get_property(hint.inference_precision)
+    assert (precision, repr(precision)) == (dynamic, "<Type: 'dynamic'>")
+    core.set_property("CPU", {hint.inference_precision: dynamic})
+    assert core.get_property("CPU", hint.inference_precision) == dynamic
+
+
 def test_properties_of_the_runtime(core: Any) -> None:
     core.set_property({})
     core.set_property(properties={"ENABLE_MMAP": False})

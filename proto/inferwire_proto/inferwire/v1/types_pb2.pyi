@@ -530,7 +530,7 @@ class PropertyEnum(_message.Message):
     TYPE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     type: _builtins.str
-    """The enumeration, as "hint.PerformanceMode"."""
+    """The enumeration, as "hint.PerformanceMode"; "Type" of the element type "dynamic", which no tensor has."""
     name: _builtins.str
     """The member, as "THROUGHPUT"."""
     def __init__(
