@@ -261,6 +261,33 @@ def test_what_is_refused(runtime: Any, inputs: Any, share: bool, kind: type[Exce
     assert request.infer(X)[0].tolist() == RELU_X
 
 
+NO_POSITION = r"get_input_tensor\(\): incompatible function arguments"
+NO_CAST = r"Unable to cast Python instance of type <class 'int'> to C\+\+ type"
+OUT_OF_RANGE = r"vector::_M_range_check: __n \(which is 1\) >= this->size\(\) \(which is 1\)"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("position", "kind", "of_an_array", "of_a_tensor"),
+    [
+        (-1, TypeError, NO_POSITION, NO_CAST),
+        (-3, TypeError, NO_POSITION, NO_CAST),
+        (2**64, TypeError, NO_POSITION, NO_CAST),
+        (True, RuntimeError, OUT_OF_RANGE, "Input port for index 1 was not found! The model has only 1 inputs."),
+    ],
+)
+def test_what_is_no_position(
+    runtime: Any, position: int, kind: type[Exception], of_an_array: str, of_a_tensor: str, share: bool
+) -> None:
+    request = runtime.compile("relu").create_infer_request()
+    for value in (X.copy(), np.float32(3), np.array(3.0)):
+        with pytest.raises(kind, match=of_an_array):
+            request.infer({position: value}, share_inputs=share)
+    with pytest.raises(RuntimeError, match=of_a_tensor):
+        request.infer({position: runtime.ov.Tensor(X)}, share_inputs=share)
+    assert request.infer(X)[0].tolist() == RELU_X
+
+
 @BOTH
 def test_one_array_is_not_enough_for_two_inputs(runtime: Any, share: bool) -> None:
     request = runtime.compile("two").create_infer_request()
