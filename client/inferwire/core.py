@@ -14,7 +14,7 @@ from typing import Any
 from inferwire.arguments import incompatible
 from inferwire.compiled_blobs import read_blob
 from inferwire.compiled_model import CompiledModel
-from inferwire.core_properties import Config, CoreProperties
+from inferwire.core_properties import Config, CoreProperties, is_config
 from inferwire.extensions import add_extension
 from inferwire.local_models import serialized
 from inferwire.model import Model
@@ -180,8 +180,9 @@ class Core(PartlyMirrored):
         """
         device = device_name.get_device_name() if isinstance(device_name, RemoteContext) else device_name
         device = DEFAULT_DEVICE if device is None else device
-        if not (isinstance(device, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (isinstance(device, str) and is_config(config)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise incompatible("compile_model", *_COMPILE_SIGNATURES, invoked=(self, model, device_name, config))
+        _require_name(device)
         properties = map_to_contract(self._properties.for_compile(device, config))
         read = self._model(model, weights)
         source = read.source(self._transport)
@@ -245,9 +246,10 @@ class Core(PartlyMirrored):
             TypeError: For other arguments.
             RuntimeError: If it is no such blob, or the server does not allow imports.
         """
-        if not (isinstance(device_name, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (isinstance(device_name, str) and is_config(config)):  # pyright: ignore[reportUnnecessaryIsInstance]
             signature = "(self: Core, model_stream: object, device_name: str, properties: Mapping[str, object])"
             raise incompatible("import_model", signature, invoked=(self, model_stream, device_name, config))
+        _require_name(device_name)
         blob = read_blob(model_stream)
         properties = map_to_contract(self._properties.for_compile(device_name, config))
         digest = sha256_of(blob)
@@ -268,9 +270,10 @@ class Core(PartlyMirrored):
         """
         files = None if isinstance(model, Model) else serialized(model)
         read = model if files is None else Model.of(self._transport, files)
-        if not (isinstance(read, Model) and isinstance(device_name, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (isinstance(read, Model) and isinstance(device_name, str) and is_config(config)):  # pyright: ignore[reportUnnecessaryIsInstance]
             signature = "(self: Core, model: Model, device_name: str, properties: Mapping[str, object] = {})"
             raise incompatible("query_model", signature, invoked=(self, model, device_name, config))
+        _require_name(device_name)
         properties = map_to_contract(self._properties.for_compile(device_name, config))
         return dict(self._transport.query(read.source(self._transport), device_name, properties))
 
@@ -295,7 +298,7 @@ class Core(PartlyMirrored):
             TypeError: For other arguments.
             RuntimeError: If the server has no such device, for properties, or if no server answers.
         """
-        if not (isinstance(device_name, str) and isinstance(properties, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (isinstance(device_name, str) and is_config(properties)):  # pyright: ignore[reportUnnecessaryIsInstance]
             signature = "(self: Core, device_name: str, properties: Mapping[str, object])"
             raise incompatible("create_context", signature, invoked=(self, device_name, properties))
         return context_of(self._transport, device_name, properties)
@@ -343,3 +346,9 @@ def compile_model(model: Any, device_name: str | None = DEFAULT_DEVICE, config: 
         RuntimeError: As `Core.compile_model`.
     """
     return Core().compile_model(model, device_name, config)
+
+
+def _require_name(device: str) -> None:
+    """Refuse a device of no name, which to the server would be its default."""
+    if not device:
+        raise RuntimeError('Device with "" name is not registered in the OpenVINO Runtime')

@@ -88,7 +88,9 @@ def test_what_is_refused_at_once(core: Any, args: tuple[Any, ...], text: str) ->
         core.set_property(*args)
 
 
-@pytest.mark.parametrize("args", [(), (3,), ("CPU", 3), ("CPU", ("a", 1, 2)), (3, {}), ("CPU", {}, {})], ids=str)
+@pytest.mark.parametrize(
+    "args", [(), (3,), ("CPU", 3), ("CPU", ("a", 1, 2)), ("CPU", {0: 1}), ({0: 1},), (3, {}), ("CPU", {}, {})], ids=str
+)
 def test_what_is_no_property(core: Any, args: tuple[Any, ...]) -> None:
     with pytest.raises(TypeError, match=r"set_property\(\): incompatible function arguments"):
         core.set_property(*args)
@@ -110,3 +112,16 @@ def test_a_property_without_a_python_type_is_a_type_error(core: Any) -> None:
             unreadable[name] = str(error)
     assert unreadable.keys() == {"COMPATIBILITY_CHECK"}
     assert "Unable to convert function return value to a Python type!" in unreadable["COMPATIBILITY_CHECK"]
+
+
+@pytest.mark.parametrize("device", ["CPU", "AUTO"])
+@pytest.mark.parametrize("function", ["compile_model", "query_model", "import_model"])
+def test_a_property_whose_name_is_none(runtime: Any, core: Any, function: str, device: str) -> None:
+    with pytest.raises(TypeError, match=rf"{function}\(\): incompatible function arguments"):
+        getattr(core, function)(core.read_model(runtime.models["relu"]), device, {0: 1})
+
+
+@pytest.mark.parametrize("function", ["compile_model", "query_model"])
+def test_a_device_without_a_name(runtime: Any, core: Any, function: str) -> None:
+    with pytest.raises(RuntimeError, match='Device with "" name is not registered in the OpenVINO Runtime'):
+        getattr(core, function)(core.read_model(runtime.models["relu"]), "")

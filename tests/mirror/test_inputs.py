@@ -149,6 +149,13 @@ def test_strings(runtime: Any, strings: Any, share: bool) -> None:
     assert request.results[0].dtype.kind == "U"
 
 
+def test_strings_are_not_shared(runtime: Any) -> None:
+    request = runtime.compile("text").create_infer_request()
+    with pytest.warns(RuntimeWarning, match="Result of a string type will be copied to OVDict!"):
+        results = request.infer(["abc", "d"], share_outputs=True)
+    assert results[0].tolist() == ["abc", "d"]
+
+
 SHAPES_REFUSED_COPIED: list[tuple[str, tuple[int, ...], str]] = [
     ("relu", (2, 3), r"The input tensor size is not equal to the model input type: got \[2,3\] expecting \[1,3\]\."),
     ("relu", (3,), r"got \[3\] expecting \[1,3\]\."),
@@ -229,6 +236,7 @@ REFUSED: dict[str, tuple[object, bool, type[Exception], str]] = {
         "Incompatible inputs of type: <class 'object'>",
     ),
     "text for numbers": ({0: "abc"}, False, ValueError, "could not convert string to float"),
+    "a scalar of numpy's for a row, shared": (np.float32(3), True, RuntimeError, r"shape=\[1,3\].*shape=\(\)"),
     "a scalar for a row": (
         3.0,
         False,
