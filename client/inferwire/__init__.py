@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from inferwire import exceptions, helpers, layout_helpers, preprocess, properties, utils
 from inferwire.compiled_model import CompiledModel
+from inferwire.conversion import convert_model, save_model, serialize
 from inferwire.core import Core, Version, compile_model
 from inferwire.dimensions import Dimension, Symbol
 from inferwire.errors import (
@@ -105,6 +106,7 @@ __all__ = [
     "Version",
     "__version__",
     "compile_model",
+    "convert_model",
     "exceptions",
     "get_batch",
     "get_version",
@@ -112,6 +114,8 @@ __all__ = [
     "layout_helpers",
     "preprocess",
     "properties",
+    "save_model",
+    "serialize",
     "set_batch",
     "shutdown",
     "tensor_from_file",
