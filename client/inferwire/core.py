@@ -18,7 +18,7 @@ from inferwire.core_properties import Config, CoreProperties, is_config
 from inferwire.extensions import add_extension
 from inferwire.local_models import serialized
 from inferwire.model import Model
-from inferwire.model_files import Weights, is_path, read_files, sha256_of
+from inferwire.model_files import Blob, Weights, is_path, read_files
 from inferwire.not_offered import PartlyMirrored
 from inferwire.ports import copy_layouts
 from inferwire.property_values import from_contract, map_to_contract
@@ -250,13 +250,12 @@ class Core(PartlyMirrored):
             signature = "(self: Core, model_stream: object, device_name: str, properties: Mapping[str, object])"
             raise incompatible("import_model", signature, invoked=(self, model_stream, device_name, config))
         _require_name(device_name)
-        blob = read_blob(model_stream)
+        blob = Blob.of(read_blob(model_stream))
         properties = map_to_contract(self._properties.for_compile(device_name, config))
-        digest = sha256_of(blob)
-        blobs = {digest: blob}
+        blobs = {blob.sha256: blob.content}
         self._transport.upload(blobs)
         return self._compiled(
-            self._transport.import_compiled(digest, device_name, properties, lambda: blobs), properties
+            self._transport.import_compiled(blob.sha256, device_name, properties, lambda: blobs), properties
         )
 
     def query_model(self, model: Any, device_name: str, config: Config = None) -> dict[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from inferwire.arguments import as_integer, incompatible, openvinos
-from inferwire.model_files import ModelFiles, sha256_of
+from inferwire.model_files import ModelFiles
 from inferwire.not_offered import refuse
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, PortDescription, as_port, copy_layouts
@@ -141,14 +141,14 @@ class Model(RuntimeInfo, ReadableModel):
     def _source(
         self, transport: Transport, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...]
     ) -> ModelSource:
-        transport.upload(self._files.blobs)
-        weights = self._files.weights
+        files = self._files
+        transport.upload(files.blobs)
         return ModelSource(
-            model=sha256_of(self._files.model),
-            weights=sha256_of(weights) if len(weights) else b"",
-            suffix=self._files.suffix,
+            model=files.model.sha256,
+            weights=b"" if files.weights is None else files.weights.sha256,
+            suffix=files.suffix,
             reshape=reshape,
-            variables={path: sha256_of(content) for path, content in self._files.variables.items()},
+            variables={path: blob.sha256 for path, blob in files.variables.items()},
             preprocessing=preprocessing,
         )
 

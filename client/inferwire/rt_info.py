@@ -21,9 +21,9 @@ def read_rt_info(files: ModelFiles) -> dict[str, Any]:
     """Give what a file says, by name: an `OVAny` each, or a dict of what is below."""
     match files.suffix:
         case ".xml":
-            return _of_ir(bytes(files.model))
+            return _of_ir(bytes(files.model.content))
         case ".onnx":
-            return _of_onnx(files.model)
+            return _of_onnx(files.model.content)
         case _:
             return {}
 

@@ -50,6 +50,18 @@ def test_a_models_files_are_uploaded_by_their_hashes(
     assert source.weights == (sha256(WEIGHTS).digest() if len(names) == 2 else b"")
 
 
+def test_contents_are_hashed_once(transport: FakeTransport, core: ov.Core) -> None:
+    """Weights may have gigabytes. Equal hashes of two calculations would be two objects."""
+    model = core.read_model(XML, WEIGHTS)
+    model.reshape(model.input().partial_shape)
+    core.compile_model(model)
+    core.compile_model(model.clone())
+    first, second = (source for source, _, _ in transport.compiles)
+    assert first.model is second.model
+    assert first.weights is second.weights
+    assert all(any(uploaded is digest for uploaded in transport.uploads) for digest in (first.model, first.weights))
+
+
 def test_a_model_in_memory(transport: FakeTransport, core: ov.Core) -> None:
     for model, weights in ((XML, WEIGHTS), (io.BytesIO(XML), io.BytesIO(WEIGHTS)), (XML.decode(), WEIGHTS)):
         core.compile_model(model, weights=weights)
