@@ -10,9 +10,10 @@ import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
+from inferwire.onnx_files import external_files
 from inferwire.tensor import Tensor
 from inferwire.transport.descriptions import Blobs
 from inferwire.transport.executions import WireBytes
@@ -47,7 +48,8 @@ class ModelFiles:
         model: The model file.
         weights: The weights; None where the format has them inside.
         suffix: The model file's ending, as ".onnx"; ".xml" for what came from memory as IR.
-        variables: The files with the variables of a TensorFlow SavedModel, by their paths in its folder.
+        variables: The files with the variables of a TensorFlow SavedModel, by their paths in its folder; those in which
+            an ONNX model keeps tensors, by their paths beside it.
         again: Reads the contents once more, where all of them came from files; None where memory is all there is.
     """
 
@@ -101,11 +103,28 @@ def is_path(name: bytes) -> bool:
 def _read_path(path: Path, weights: Weights) -> ModelFiles:
     if path.is_dir():
         return _read_saved_model(path)
-    model = Blob.of(_read(path))
+    content = _read(path)
     if weights is None:
         beside = path.with_suffix(WEIGHTS_SUFFIXES.get(path.suffix, path.suffix))
         weights = beside if beside != path and beside.is_file() else None
-    return ModelFiles(model, _weights(weights), path.suffix)
+    external = _external_data(path, content) if path.suffix == ".onnx" else {}
+    return ModelFiles(Blob.of(content), _weights(weights), path.suffix, external)
+
+
+def _external_data(path: Path, content: bytes) -> dict[str, Blob]:
+    """Read the files in which an ONNX model keeps tensors, none but those that lie in its folder, as openvino does."""
+    blobs: dict[str, Blob] = {}
+    for location in external_files(content):
+        beside = PurePosixPath(location)
+        if beside.is_absolute() or ".." in beside.parts:
+            raise RuntimeError(f"'{path}' keeps tensors in '{location}', expected a file in its own folder or below")
+        try:
+            blobs[str(beside)] = Blob.of((path.parent / beside).read_bytes())
+        except OSError as error:
+            raise RuntimeError(
+                f"'{path}' keeps tensors in '{location}', which cannot be read: {error.strerror}"
+            ) from None
+    return blobs
 
 
 def _read_saved_model(folder: Path) -> ModelFiles:
