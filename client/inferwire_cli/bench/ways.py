@@ -22,7 +22,7 @@ from inferwire.transport.executions import ExecutionHeader, Outcome, Target, Ten
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire_cli.bench.load import Budget, Call, Sample, Tally, Way, in_threads
 from inferwire_cli.http_address import no_http
-from inferwire_cli.infer.pictures import Array
+from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.terminal import CommandError
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, BY_OIP
@@ -68,7 +68,8 @@ def _sample(timings: Timings) -> Sample:
 
 def _through(queue: AsyncInferQueue, inputs: Mapping[int, Array], budget: Budget, tally: Tally) -> None:
     """Spend a budget on a queue. It raises what went wrong once, however many inferences did."""
-    given, already, started, reasons = dict(inputs), len(tally.samples), 0, list[str]()
+    given = {at: as_input(array) for at, array in inputs.items()}
+    already, started, reasons = len(tally.samples), 0, list[str]()
     while budget.take():
         try:
             queue.start_async(given, share_inputs=True)
