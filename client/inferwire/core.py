@@ -93,15 +93,12 @@ class Core(PartlyMirrored):
         transport: What calls the server, instead of gRPC; for tests.
 
     Raises:
+        TypeError: For what is no text.
         ValueError: For an address that is none of these.
     """
 
     def __init__(self, address: str | os.PathLike[str] | None = None, *, transport: Transport | None = None) -> None:
-        if address and os.fspath(address).endswith(".xml"):
-            raise ValueError(
-                f"'{os.fspath(address)}' is no address: Core takes that of a server, and the plugins that openvino "
-                "reads from such a file are the server's"
-            )
+        _check_address(address)
         self._transport = transport or GrpcTransport(parse_address(address))
         self._properties = CoreProperties(self._transport.check_properties)
 
@@ -345,6 +342,18 @@ def compile_model(model: Any, device_name: str | None = DEFAULT_DEVICE, config: 
         RuntimeError: As `Core.compile_model`.
     """
     return Core().compile_model(model, device_name, config)
+
+
+def _check_address(address: str | os.PathLike[str] | None) -> None:
+    """Refuse what parsing an address would not explain."""
+    if not isinstance(address, str | os.PathLike | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f'Core() is given {address!r}, expected the address of a server as text, such as "host:8001"')
+    text = os.fspath(address or "")
+    if text.endswith(".xml"):
+        raise ValueError(
+            f"'{text}' is no address: Core takes that of a server, and the plugins that openvino reads from such a "
+            "file are the server's"
+        )
 
 
 def _require_name(device: str) -> None:
