@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from inferwire import exceptions, helpers, layout_helpers, preprocess, properties, utils
 from inferwire.compiled_model import CompiledModel
+from inferwire.conversion import convert_model, save_model, serialize
 from inferwire.core import Core, Version, compile_model
 from inferwire.dimensions import Dimension, Symbol
 from inferwire.errors import (
@@ -31,6 +32,7 @@ from inferwire.errors import (
     Unauthenticated,
     Unimplemented,
     UnsupportedEncoding,
+    UnsupportedType,
 )
 from inferwire.infer_queue import AsyncInferQueue
 from inferwire.infer_request import InferRequest
@@ -100,9 +102,11 @@ __all__ = [
     "Unauthenticated",
     "Unimplemented",
     "UnsupportedEncoding",
+    "UnsupportedType",
     "Version",
     "__version__",
     "compile_model",
+    "convert_model",
     "exceptions",
     "get_batch",
     "get_version",
@@ -110,6 +114,8 @@ __all__ = [
     "layout_helpers",
     "preprocess",
     "properties",
+    "save_model",
+    "serialize",
     "set_batch",
     "shutdown",
     "tensor_from_file",

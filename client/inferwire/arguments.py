@@ -58,7 +58,7 @@ def as_integer(value: object) -> int | None:
     if type(value) is int:
         return value
     try:
-        return operator.index(cast("Any", value))
+        return int(operator.index(cast("Any", value)))  # which leaves a bool what it is
     except TypeError:
         return None
 

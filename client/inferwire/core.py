@@ -14,12 +14,13 @@ from typing import Any
 from inferwire.arguments import incompatible
 from inferwire.compiled_blobs import read_blob
 from inferwire.compiled_model import CompiledModel
-from inferwire.core_properties import Config, CoreProperties
+from inferwire.core_properties import Config, CoreProperties, is_config
 from inferwire.extensions import add_extension
 from inferwire.local_models import serialized
 from inferwire.model import Model
-from inferwire.model_files import Weights, is_path, read_files, sha256_of
+from inferwire.model_files import Blob, Weights, is_path, read_files
 from inferwire.not_offered import PartlyMirrored
+from inferwire.ports import copy_layouts
 from inferwire.property_values import from_contract, map_to_contract
 from inferwire.remote_context import RemoteContext, context_of
 from inferwire.remote_model import RemoteModel
@@ -92,15 +93,12 @@ class Core(PartlyMirrored):
         transport: What calls the server, instead of gRPC; for tests.
 
     Raises:
+        TypeError: For what is no text.
         ValueError: For an address that is none of these.
     """
 
     def __init__(self, address: str | os.PathLike[str] | None = None, *, transport: Transport | None = None) -> None:
-        if address and os.fspath(address).endswith(".xml"):
-            raise ValueError(
-                f"'{os.fspath(address)}' is no address: Core takes that of a server, and the plugins that openvino "
-                "reads from such a file are the server's"
-            )
+        _check_address(address)
         self._transport = transport or GrpcTransport(parse_address(address))
         self._properties = CoreProperties(self._transport.check_properties)
 
@@ -179,12 +177,15 @@ class Core(PartlyMirrored):
         """
         device = device_name.get_device_name() if isinstance(device_name, RemoteContext) else device_name
         device = DEFAULT_DEVICE if device is None else device
-        if not (isinstance(device, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (isinstance(device, str) and is_config(config)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise incompatible("compile_model", *_COMPILE_SIGNATURES, invoked=(self, model, device_name, config))
+        _require_name(device)
         properties = map_to_contract(self._properties.for_compile(device, config))
         read = self._model(model, weights)
         source = read.source(self._transport)
-        return self._compiled(self._transport.compile(source, device, properties, read.blobs()), properties)
+        compiled = self._compiled(self._transport.compile(source, device, properties, read.blobs()), properties)
+        copy_layouts((*read.inputs, *read.outputs), (*compiled.inputs, *compiled.outputs))
+        return compiled
 
     def get_property(self, *args: Any, **kwargs: Any) -> Any:
         """Give a property of a device, or of the runtime: `(device_name, property)` or `(property)`.
@@ -192,7 +193,7 @@ class Core(PartlyMirrored):
         Mirrors `openvino.Core.get_property`. What `set_property` was given comes first.
 
         Raises:
-            TypeError: For other arguments.
+            TypeError: For other arguments, and as `inferwire.UnsupportedType` for a value that has no type in Python.
             RuntimeError: If the server does not know the device or the property.
         """
         given = (*args, *kwargs.values())
@@ -242,16 +243,16 @@ class Core(PartlyMirrored):
             TypeError: For other arguments.
             RuntimeError: If it is no such blob, or the server does not allow imports.
         """
-        if not (isinstance(device_name, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (isinstance(device_name, str) and is_config(config)):  # pyright: ignore[reportUnnecessaryIsInstance]
             signature = "(self: Core, model_stream: object, device_name: str, properties: Mapping[str, object])"
             raise incompatible("import_model", signature, invoked=(self, model_stream, device_name, config))
-        blob = read_blob(model_stream)
+        _require_name(device_name)
+        blob = Blob.of(read_blob(model_stream))
         properties = map_to_contract(self._properties.for_compile(device_name, config))
-        digest = sha256_of(blob)
-        blobs = {digest: blob}
+        blobs = {blob.sha256: blob.content}
         self._transport.upload(blobs)
         return self._compiled(
-            self._transport.import_compiled(digest, device_name, properties, lambda: blobs), properties
+            self._transport.import_compiled(blob.sha256, device_name, properties, lambda: blobs), properties
         )
 
     def query_model(self, model: Any, device_name: str, config: Config = None) -> dict[str, str]:
@@ -265,9 +266,10 @@ class Core(PartlyMirrored):
         """
         files = None if isinstance(model, Model) else serialized(model)
         read = model if files is None else Model.of(self._transport, files)
-        if not (isinstance(read, Model) and isinstance(device_name, str) and isinstance(config, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (isinstance(read, Model) and isinstance(device_name, str) and is_config(config)):  # pyright: ignore[reportUnnecessaryIsInstance]
             signature = "(self: Core, model: Model, device_name: str, properties: Mapping[str, object] = {})"
             raise incompatible("query_model", signature, invoked=(self, model, device_name, config))
+        _require_name(device_name)
         properties = map_to_contract(self._properties.for_compile(device_name, config))
         return dict(self._transport.query(read.source(self._transport), device_name, properties))
 
@@ -292,7 +294,7 @@ class Core(PartlyMirrored):
             TypeError: For other arguments.
             RuntimeError: If the server has no such device, for properties, or if no server answers.
         """
-        if not (isinstance(device_name, str) and isinstance(properties, Mapping | None)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (isinstance(device_name, str) and is_config(properties)):  # pyright: ignore[reportUnnecessaryIsInstance]
             signature = "(self: Core, device_name: str, properties: Mapping[str, object])"
             raise incompatible("create_context", signature, invoked=(self, device_name, properties))
         return context_of(self._transport, device_name, properties)
@@ -340,3 +342,21 @@ def compile_model(model: Any, device_name: str | None = DEFAULT_DEVICE, config: 
         RuntimeError: As `Core.compile_model`.
     """
     return Core().compile_model(model, device_name, config)
+
+
+def _check_address(address: str | os.PathLike[str] | None) -> None:
+    """Refuse what parsing an address would not explain."""
+    if not isinstance(address, str | os.PathLike | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f'Core() is given {address!r}, expected the address of a server as text, such as "host:8001"')
+    text = os.fspath(address or "")
+    if text.endswith(".xml"):
+        raise ValueError(
+            f"'{text}' is no address: Core takes that of a server, and the plugins that openvino reads from such a "
+            "file are the server's"
+        )
+
+
+def _require_name(device: str) -> None:
+    """Refuse a device of no name, which to the server would be its default."""
+    if not device:
+        raise RuntimeError('Device with "" name is not registered in the OpenVINO Runtime')

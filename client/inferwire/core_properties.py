@@ -39,6 +39,13 @@ _OVER_OTHERS = ("AUTO", "MULTI", "HETERO")
 _DEVICE_PROPERTIES = "DEVICE_PROPERTIES"
 
 
+def is_config(value: object) -> bool:
+    """Tell whether a value is what a call takes as properties: none at all, or each by its name."""
+    return value is None or (
+        isinstance(value, Mapping) and all(isinstance(name, str) for name in cast("Mapping[object, object]", value))
+    )
+
+
 class CoreProperties:
     """Properties by device; those of no device go with every compilation.
 
@@ -117,7 +124,7 @@ def _arguments(owner: object, args: tuple[Any, ...], keywords: Mapping[str, Any]
     if isinstance(value, tuple):
         pair = cast("tuple[Any, ...]", value)
         value = dict([pair]) if len(pair) == 2 and isinstance(pair[0], str) else None
-    if not isinstance(value, Mapping) or not isinstance(device, str):
+    if value is None or not is_config(value) or not isinstance(device, str):
         raise incompatible("set_property", *_SIGNATURES, invoked=(owner, *args), keywords=keywords)
     return device, cast("Mapping[str, object]", value)
 

@@ -94,6 +94,12 @@ class TensorLost(SessionLost):
     code = Code.TENSOR_NOT_FOUND
 
 
+class UnsupportedType(InferwireError, TypeError):
+    """A property has a value of a type that Python has not. A `TypeError`, as openvino's is."""
+
+    code = Code.UNSUPPORTED_TYPE
+
+
 class QueueFull(InferwireError):
     """The device's queue is full; `retry_after_s` says when to try again, where the server knows."""
 

@@ -124,7 +124,8 @@ def _copy_items(items: list[tuple[Any, Any]], tensors: RequestTensors) -> None:
 
 def _share(inputs: object, items: list[tuple[Any, Any]] | None, tensors: RequestTensors) -> None:
     if items is None:
-        tensors.place(None, _tensor_of(_c_style(inputs), tensors, None, share=True))
+        value = inputs if _is_scalar(inputs) else _c_style(inputs)  # numpy's scalars are array-likes as well
+        tensors.place(None, _tensor_of(value, tensors, None, share=True))
         return
     placed = [(key, _tensor_of(_c_style(value), tensors, key, share=True)) for key, value in items]
     for key, tensor in placed:

@@ -8,15 +8,12 @@ from inferwire.ports import ConstOutput
 
 
 def get_layout(port: ConstOutput) -> Layout:
-    """Give the layout that was set for a port; one that says nothing where none was.
-
-    Differs from OpenVINO: a layout in the model's file is not known here.
-    """
+    """Give the layout that was set for a port or is in its model's file; else one that says nothing."""
     return _port("get_layout", port).node.layout
 
 
 def set_layout(port: ConstOutput, layout: Layout | str) -> None:
-    """Set a port's layout; it stays on this side."""
+    """Set a port's layout, which `PrePostProcessor` takes for the model's."""
     _port("set_layout", port, layout).node.layout = layout if isinstance(layout, Layout) else Layout(str(layout))
 
 

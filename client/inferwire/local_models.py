@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, cast
 
-from inferwire.model_files import ModelFiles
+from inferwire.model_files import ModelFiles, read_files
 
 
 def serialized(model: Any) -> ModelFiles | None:
@@ -22,4 +22,4 @@ def serialized(model: Any) -> ModelFiles | None:
     with tempfile.TemporaryDirectory() as folder:
         xml = Path(folder) / "model.xml"
         openvino.save_model(model, xml, compress_to_fp16=False)
-        return ModelFiles(xml.read_bytes(), xml.with_suffix(".bin").read_bytes(), ".xml")
+        return read_files(xml.read_bytes(), xml.with_suffix(".bin").read_bytes())

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any, cast
 
 from inferwire.arguments import as_integer, incompatible, openvinos
-from inferwire.model_files import ModelFiles, sha256_of
+from inferwire.model_files import ModelFiles
 from inferwire.not_offered import refuse
 from inferwire.partial_shape import PartialShape
-from inferwire.ports import ConstOutput, PortDescription, as_port
+from inferwire.ports import ConstOutput, PortDescription, as_port, copy_layouts
 from inferwire.readable_model import Output, ReadableModel
 from inferwire.runtime_info import RuntimeInfo
 from inferwire.transport.descriptions import Blobs, ModelDescription, ModelSource, Preprocessing
@@ -83,8 +83,7 @@ class Model(RuntimeInfo, ReadableModel):
         """
         clone = Model.of(self._transport, self._files, self._reshape, self._preprocessing)
         clone.friendly_name = self._friendly_name
-        for own, other in zip((*self._inputs, *self._outputs), (*clone.inputs, *clone.outputs), strict=True):
-            other.node.layout = own.node.layout
+        copy_layouts((*self._inputs, *self._outputs), (*clone.inputs, *clone.outputs))
         return clone
 
     def reshape(self, *args: Any, **kwargs: Any) -> None:
@@ -118,7 +117,8 @@ class Model(RuntimeInfo, ReadableModel):
 
     def build_in(self, calls: Sequence[Call]) -> None:
         """Have the server build recorded calls in, which gives new inputs; for `PrePostProcessor`, not in openvino."""
-        self._describe(self._reshape, (*self._preprocessing, Preprocessing(tuple(calls))), are_new=True)
+        description = self._describe(self._reshape, (*self._preprocessing, Preprocessing(tuple(calls))), are_new=True)
+        copy_layouts(map(Output, description.outputs), self._outputs)
 
     def source(self, transport: Transport) -> ModelSource:
         """Upload what a session has not, which need not be the one that read the model; for the SDK's own use."""
@@ -141,14 +141,14 @@ class Model(RuntimeInfo, ReadableModel):
     def _source(
         self, transport: Transport, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...]
     ) -> ModelSource:
-        transport.upload(self._files.blobs)
-        weights = self._files.weights
+        files = self._files
+        transport.upload(files.blobs)
         return ModelSource(
-            model=sha256_of(self._files.model),
-            weights=sha256_of(weights) if len(weights) else b"",
-            suffix=self._files.suffix,
+            model=files.model.sha256,
+            weights=b"" if files.weights is None else files.weights.sha256,
+            suffix=files.suffix,
             reshape=reshape,
-            variables={path: sha256_of(content) for path, content in self._files.variables.items()},
+            variables={path: blob.sha256 for path, blob in files.variables.items()},
             preprocessing=preprocessing,
         )
 

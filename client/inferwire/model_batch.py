@@ -17,8 +17,6 @@ _SET_SIGNATURES = ("(model: object, dimension: Dimension) -> None", "(model: obj
 def get_batch(model: Model) -> Dimension:
     """Give the dimension that the inputs' layouts call N. Mirrors `openvino.get_batch`.
 
-    Differs from OpenVINO: only layouts that were set on the model here are known, not those in its file.
-
     Raises:
         TypeError: For what is no model.
         RuntimeError: If no input's layout has a batch, or the inputs' batches differ.
@@ -38,8 +36,6 @@ def get_batch(model: Model) -> Dimension:
 
 def set_batch(model: Model, *args: int | Dimension, **kwargs: int | Dimension) -> None:
     """Reshape the inputs so that what their layouts call N is this long. Mirrors `openvino.set_batch`.
-
-    Differs from OpenVINO: as in `get_batch`.
 
     Args:
         model: A model of `Core.read_model`.

@@ -10,9 +10,10 @@ import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
+from inferwire.onnx_files import external_files
 from inferwire.tensor import Tensor
 from inferwire.transport.descriptions import Blobs
 from inferwire.transport.executions import WireBytes
@@ -27,37 +28,46 @@ Weights: TypeAlias = "str | os.PathLike[str] | bytes | io.BytesIO | Tensor | Non
 
 
 @dataclass(frozen=True, slots=True)
+class Blob:
+    """A content and its SHA-256, which is calculated once: it may have gigabytes."""
+
+    content: WireBytes
+    sha256: bytes
+
+    @classmethod
+    def of(cls, content: WireBytes) -> Blob:
+        """Hash a content."""
+        return cls(content, hashlib.sha256(content).digest())
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFiles:
     """What is uploaded for one model.
 
     Attributes:
-        model: The model file's content.
-        weights: The weights' content; empty where the format has them inside.
+        model: The model file.
+        weights: The weights; None where the format has them inside.
         suffix: The model file's ending, as ".onnx"; ".xml" for what came from memory as IR.
-        variables: The files with the variables of a TensorFlow SavedModel, by their paths in its folder.
+        variables: The files with the variables of a TensorFlow SavedModel, by their paths in its folder; those in which
+            an ONNX model keeps tensors, by their paths beside it.
         again: Reads the contents once more, where all of them came from files; None where memory is all there is.
     """
 
-    model: WireBytes
-    weights: WireBytes
+    model: Blob
+    weights: Blob | None
     suffix: str
-    variables: Mapping[str, WireBytes] = field(default_factory=dict[str, WireBytes])
+    variables: Mapping[str, Blob] = field(default_factory=dict[str, Blob])
     again: Blobs | None = None
 
     @property
     def blobs(self) -> dict[bytes, WireBytes]:
-        """The contents, by their SHA-256; weights that are empty are none."""
-        contents = (self.model, *self.variables.values(), *([self.weights] if len(self.weights) else []))
-        return {sha256_of(content): content for content in contents}
+        """The contents, by their SHA-256."""
+        weights = () if self.weights is None else (self.weights,)
+        return {blob.sha256: blob.content for blob in (self.model, *self.variables.values(), *weights)}
 
     def all_blobs(self) -> dict[bytes, WireBytes]:
         """Give `blobs`."""
         return self.blobs
-
-
-def sha256_of(content: WireBytes) -> bytes:
-    """Hash a content."""
-    return hashlib.sha256(content).digest()
 
 
 def read_files(model: Any, weights: Weights = None) -> ModelFiles:
@@ -72,8 +82,8 @@ def read_files(model: Any, weights: Weights = None) -> ModelFiles:
     if isinstance(model, str) and weights is not None and model.lstrip().startswith("<"):
         model = model.encode()
     if isinstance(model, bytes):
-        content = _weights(weights)
-        return ModelFiles(model, content, _suffix_in_memory(model, has_weights=len(content) > 0))
+        blob = _weights(weights)
+        return ModelFiles(Blob.of(model), blob, _suffix_in_memory(model, has_weights=blob is not None))
     if isinstance(model, str | os.PathLike):
         path = Path(model)  # pyright: ignore[reportUnknownArgumentType]
         files = _read_path(path, weights)
@@ -94,21 +104,43 @@ def _read_path(path: Path, weights: Weights) -> ModelFiles:
     if path.is_dir():
         return _read_saved_model(path)
     content = _read(path)
-    if weights is not None:
-        return ModelFiles(content, _weights(weights), path.suffix)
-    beside = path.with_suffix(WEIGHTS_SUFFIXES.get(path.suffix, path.suffix))
-    has_weights = beside != path and beside.is_file()
-    return ModelFiles(content, _read(beside) if has_weights else b"", path.suffix)
+    if weights is None:
+        beside = path.with_suffix(WEIGHTS_SUFFIXES.get(path.suffix, path.suffix))
+        weights = beside if beside != path and beside.is_file() else None
+    external = _external_data(path, content) if path.suffix == ".onnx" else {}
+    return ModelFiles(Blob.of(content), _weights(weights), path.suffix, external)
+
+
+def _external_data(path: Path, content: bytes) -> dict[str, Blob]:
+    """Read the files in which an ONNX model keeps tensors, none but those that lie in its folder, as openvino does."""
+    blobs: dict[str, Blob] = {}
+    for location in external_files(content):
+        beside = PurePosixPath(location)
+        if beside.is_absolute() or ".." in beside.parts:
+            raise RuntimeError(f"'{path}' keeps tensors in '{location}', expected a file in its own folder or below")
+        try:
+            blobs[str(beside)] = Blob.of((path.parent / beside).read_bytes())
+        except OSError as error:
+            raise RuntimeError(
+                f"'{path}' keeps tensors in '{location}', which cannot be read: {error.strerror}"
+            ) from None
+    return blobs
 
 
 def _read_saved_model(folder: Path) -> ModelFiles:
-    content = _read(folder / SAVED_MODEL)
+    model = Blob.of(_read(folder / SAVED_MODEL))
     found = sorted(folder.glob("variables/variables.*"))
-    variables: dict[str, WireBytes] = {file.relative_to(folder).as_posix(): _read(file) for file in found}
-    return ModelFiles(content, b"", SAVED_MODEL, variables)
+    variables = {file.relative_to(folder).as_posix(): Blob.of(_read(file)) for file in found}
+    return ModelFiles(model, None, SAVED_MODEL, variables)
 
 
-def _weights(weights: Weights) -> WireBytes:
+def _weights(weights: Weights) -> Blob | None:
+    """Read weights; those that are empty are none."""
+    content = _weights_content(weights)
+    return Blob.of(content) if len(content) else None
+
+
+def _weights_content(weights: Weights) -> WireBytes:
     match weights:
         case None:
             return b""

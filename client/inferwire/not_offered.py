@@ -32,9 +32,6 @@ TOP_LEVEL = frozenset(
         "RTMap",
         "VAContext",
         "VASurfaceTensor",
-        "convert_model",
-        "save_model",
-        "serialize",
     }
 )
 """Other names of the openvino module that programs look for and do not find here."""

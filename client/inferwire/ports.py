@@ -6,6 +6,7 @@ that a server sent, never by users.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
@@ -28,6 +29,7 @@ class PortDescription:
         node_name: The friendly name of the node behind it.
         node_type: The type of the node, "Parameter" or "Result" for compiled models.
         oip_name: Its unique name in the Open Inference Protocol.
+        layout: Which dimension is what, as the text of a `Layout`; empty where the model does not say.
     """
 
     names: frozenset[str]
@@ -36,6 +38,7 @@ class PortDescription:
     node_name: str
     node_type: str
     oip_name: str
+    layout: str = ""
 
 
 _IN_NODES = {"float32": "float", "double64": "double"}
@@ -45,8 +48,8 @@ _IN_NODES = {"float32": "float", "double64": "double"}
 class Node(Unpicklable, PartlyMirrored):
     """The node behind a port. Mirrors the part of `openvino.Node` that needs no graph.
 
-    Differs from OpenVINO: only names, type and the output's type and shape are here; friendly name and layout
-    can be set and stay on the client.
+    Differs from OpenVINO: only names, type, layout and the output's type and shape are here; friendly name and layout
+    can be set and stay on the client, but for the layouts that `PrePostProcessor` builds in.
     """
 
     __slots__ = ("_description", "_friendly_name", "layout")
@@ -54,7 +57,7 @@ class Node(Unpicklable, PartlyMirrored):
     def __init__(self, description: PortDescription) -> None:
         self._description = description
         self._friendly_name = description.node_name
-        self.layout = Layout()
+        self.layout = Layout(description.layout)
 
     def __repr__(self) -> str:
         spoken = repr(self._description.element_type).removeprefix("<Type: '").removesuffix("'>")
@@ -292,6 +295,12 @@ class ConstOutput(PartlyMirrored):
     def get_node(self) -> Node:
         """Give `node`."""
         return self._node
+
+
+def copy_layouts(ports: Iterable[ConstOutput], others: Iterable[ConstOutput]) -> None:
+    """Give the nodes of other ports, one for one, the layouts of these."""
+    for port, other in zip(ports, others, strict=True):
+        other.node.layout = port.node.layout
 
 
 def as_port(value: object) -> ConstOutput | None:

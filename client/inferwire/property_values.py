@@ -18,7 +18,7 @@ from inferwire.properties.declaration import Choice
 from inferwire.properties.streams import Num
 from inferwire.types import Type, as_type, element_type_of, type_of
 from inferwire_proto.element_types import ElementType
-from inferwire_proto.properties import EnumValue, PropertyValue
+from inferwire_proto.properties import DYNAMIC, EnumValue, PropertyValue
 
 _PACKAGE = "properties"
 
@@ -27,7 +27,7 @@ def from_contract(value: PropertyValue) -> Any:
     """Give a value as openvino would: enumerations and types as themselves."""
     match value:
         case EnumValue():
-            return _member(value)
+            return Type.dynamic if value == DYNAMIC else _member(value)
         case ElementType():
             return type_of(value)
         case list():
@@ -59,7 +59,7 @@ def to_contract(value: object) -> PropertyValue:
         case str():
             return str(value)
         case Type():
-            return "dynamic" if value.is_dynamic() else element_type_of(value)
+            return DYNAMIC if value.is_dynamic() else element_type_of(value)
         case Num():
             return value.to_integer()
         case os.PathLike():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -24,6 +25,8 @@ def results_of(tensors: RequestTensors, *, share: bool, decode_strings: bool) ->
     for port, tensor in zip(tensors.ports.output_ports, tensors.outputs, strict=True):
         memory = tensor.memory
         if memory.row.is_string:
+            if share:
+                warnings.warn("Result of a string type will be copied to OVDict!", RuntimeWarning, stacklevel=3)
             results[port] = tensor.str_data if decode_strings else tensor.bytes_data
         elif (fetch := memory.later(share=share)) is not None:
             results[port], later[port] = _NOT_FETCHED, fetch

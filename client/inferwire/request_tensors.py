@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from inferwire.arguments import as_size, incompatible
 from inferwire.batches import Batch
 from inferwire.dense_memory import allocate
 from inferwire.kept_tensors import KeptPart, KeptTensor
@@ -271,19 +272,29 @@ def _first_tensor(port: ModelPort) -> Tensor:
 def _to_read(kind: str, ports: Sequence[ModelPort], index: int | None) -> ModelPort:
     if index is None:
         return _only(f"get_{kind}_tensor()", ports)
-    if index >= len(ports):
-        raise RuntimeError(f"vector::_M_range_check: __n (which is {index}) >= this->size() (which is {len(ports)})")
-    return ports[index]
+    if type(index) is int and 0 <= index < len(ports):  # without a call, for it is so in nearly every inference
+        return ports[index]
+    at = as_size(index)
+    if at is None:
+        raise incompatible(f"get_{kind}_tensor", "(index: int) -> Tensor", "() -> Tensor", invoked=(index,))
+    if at >= len(ports):
+        raise RuntimeError(f"vector::_M_range_check: __n (which is {at}) >= this->size() (which is {len(ports)})")
+    return ports[at]
 
 
 def _to_write(kind: str, ports: Sequence[ModelPort], index: int | None) -> ModelPort:
     if index is None:
         return _only(f"set_{kind}_tensor()", ports)
-    if index >= len(ports):
+    if type(index) is int and 0 <= index < len(ports):
+        return ports[index]
+    at = as_size(index)
+    if at is None:
+        raise RuntimeError(f"Unable to cast Python instance of type {type(index)} to C++ type '?'")
+    if at >= len(ports):
         raise RuntimeError(
-            f"{kind.capitalize()} port for index {index} was not found! The model has only {len(ports)} {kind}s."
+            f"{kind.capitalize()} port for index {at} was not found! The model has only {len(ports)} {kind}s."
         )
-    return ports[index]
+    return ports[at]
 
 
 def _only(function: str, ports: Sequence[ModelPort]) -> ModelPort:

@@ -5,25 +5,23 @@ Reads it from the file's content, on this side: IR and ONNX have it, the other f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 from xml.etree import ElementTree
 
 from inferwire.model_files import ModelFiles
+from inferwire.onnx_files import read_metadata
 from inferwire.ov_any import OVAny
 from inferwire.transport.executions import WireBytes
-
-_ONNX_METADATA = 14
-"""The field of ONNX's ModelProto with pairs of strings, each of them a message of the fields 1 and 2."""
 
 
 def read_rt_info(files: ModelFiles) -> dict[str, Any]:
     """Give what a file says, by name: an `OVAny` each, or a dict of what is below."""
     match files.suffix:
         case ".xml":
-            return _of_ir(bytes(files.model))
+            return _of_ir(bytes(files.model.content))
         case ".onnx":
-            return _of_onnx(files.model)
+            return _of_onnx(files.model.content)
         case _:
             return {}
 
@@ -65,31 +63,5 @@ def _below(element: ElementTree.Element) -> dict[str, Any]:
 
 
 def _of_onnx(content: WireBytes) -> dict[str, Any]:
-    pairs = [
-        dict(_fields(memoryview(entry))) for field, entry in _fields(memoryview(content)) if field == _ONNX_METADATA
-    ]
-    texts = {bytes(pair.get(1, b"")).decode(): bytes(pair.get(2, b"")).decode() for pair in pairs}
+    texts = read_metadata(content)
     return {"framework": {key: OVAny(text) for key, text in texts.items()}} if texts else {}
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Give number and content of a protobuf message's fields, of those that have a length."""
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        kind = tag & 7
-        size, start = _varint(message, at) if kind in (0, 2) else ({1: 8, 5: 4}[kind], at)
-        at = start if kind == 0 else start + size
-        if kind == 2:
-            yield tag >> 3, message[start:at]
-
-
-def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at

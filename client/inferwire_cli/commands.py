@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, CycloptsPanel, Parameter, UnusedCliTokensError
 
 from inferwire_cli.bench import bench
 from inferwire_cli.demo import demo
@@ -27,12 +28,26 @@ inferwire COMMAND --help
 ```
 """
 
+_INSTEAD = {"serve": "models are named by a flag: --model-repository"}
+"""What a word may have been meant as that stands behind a command which takes none."""
+
+
+def _explained(error: CycloptsError) -> Any:
+    """Show what is wrong, and for a word that nothing takes, what it may have been meant as."""
+    if not isinstance(error, UnusedCliTokensError) or not error.unused_tokens:
+        return CycloptsPanel(error)
+    words = error.unused_tokens
+    instead = "".join(f"; {_INSTEAD[name]} {words[0]}" for name in error.command_chain or () if name in _INSTEAD)
+    return CycloptsPanel(f"unexpected {', '.join(map(repr, words))}{instead}")
+
+
 app = App(
     name="inferwire",
     help=HELP,
     version=lambda: version("inferwire"),
     config=environment(show=False),
     default_parameter=Parameter(negative=()),
+    error_formatter=_explained,
 )
 app.command(serve)
 app.command(models)

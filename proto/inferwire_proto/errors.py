@@ -53,6 +53,7 @@ class Code(Enum):
     INTERNAL = Meaning(17, "INTERNAL", 500)
     SEQUENCE_NOT_FOUND = Meaning(18, "INVALID_ARGUMENT", 400)
     TENSOR_NOT_FOUND = Meaning(19, "NOT_FOUND", 404)
+    UNSUPPORTED_TYPE = Meaning(20, "UNIMPLEMENTED", 501)
 
     @property
     def wire(self) -> int:

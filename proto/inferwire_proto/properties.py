@@ -22,6 +22,9 @@ class EnumValue:
     name: str
 
 
+DYNAMIC = EnumValue("Type", "dynamic")
+"""The element type that no tensor has, and no row of the table is: what a property has where the type is left open."""
+
 Scalar: TypeAlias = str | bool | int | float | ElementType | EnumValue | None
 
 PropertyValue: TypeAlias = Union[

@@ -94,6 +94,8 @@ def test_serve_help_fits_the_terminal(width: int) -> None:
         (("serv",), 'Did you mean "serve"?'),
         (("serve", "--http-port", "77777"), "--http-port"),
         (("serve", "--no-such-flag"), "--no-such-flag"),
+        (("serve", "models"), "unexpected 'models'; models are named by a flag: --model-repository models"),
+        (("models", "a", "b c"), "unexpected 'a', 'b c'"),
     ],
 )
 def test_misuse_is_explained_and_gives_2(words: tuple[str, ...], said: str) -> None:

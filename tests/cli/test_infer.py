@@ -105,7 +105,12 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
         (("digits_mlp", "-i", str(COFFEE)), 1, "expected [N,C,H,W] or [N,H,W,C]"),
         (("digits_mlp", "-i", str(DEPLOY / "models/README.md")), 1, "is no picture, .npy or .json file"),
         (("efficientnet_lite0", "-i", str(COFFEE), "--mean", "a"), 2, "--mean is 'a', expected a number or three"),
-        (("efficientnet_lite0", "-i", str(COFFEE), "--scale", "0"), 2, "--scale is '0', expected a number or three"),
+        (("efficientnet_lite0", "-i", str(COFFEE), "--scale", "a"), 2, "--scale is 'a', expected a number or three"),
+        (
+            ("efficientnet_lite0", "-i", str(COFFEE), "--scale", "1,0,1"),
+            2,
+            "--scale is '1,0,1', expected numbers other than 0",
+        ),
         (
             ("digits_mlp", "-i", "[0]", "--labels", "/nowhere"),
             1,

@@ -12,10 +12,13 @@ from PIL import Image
 
 import inferwire as ov
 from inferwire.ports import PortDescription
+from inferwire_cli.bench.ways import wire_bytes
 from inferwire_cli.infer.answers import Answer, as_document, guesses, numbers_of, probabilities, summary
+from inferwire_cli.infer.elements import as_input
 from inferwire_cli.infer.pictures import PixelOptions, form_of
 from inferwire_cli.infer.values import assign, read_value
 from inferwire_cli.terminal import CommandError, MisuseError
+from inferwire_proto import strings
 
 PLAIN = PixelOptions()
 
@@ -72,6 +75,17 @@ def test_text_is_text_and_a_file_its_bytes(tmp_path: Path) -> None:
     assert read_value("hello there", takes, PLAIN).tolist() == ["hello there"]
     assert read_value('["a", "b"]', takes, PLAIN).tolist() == ["a", "b"]
     assert read_value(str(tmp_path / "note.txt"), takes, PLAIN).tolist() == [b"a note"]
+
+
+@pytest.mark.parametrize(("shape", "expected"), [([], ()), ([-1], (1,))])
+def test_zeros_at_the_end_of_a_file_are_sent(tmp_path: Path, shape: list[int], expected: tuple[int, ...]) -> None:
+    content = b"RIFF\x01\0\0"
+    (tmp_path / "sound.wav").write_bytes(content)
+    array = read_value(str(tmp_path / "sound.wav"), port("x", ov.Type.string, shape), PLAIN)
+    given = as_input(array)
+    assert isinstance(given, ov.Tensor)
+    assert (tuple(given.shape), bytes(given.wire_data())) == (expected, strings.pack([content]))
+    assert wire_bytes(array) == strings.pack([content])
 
 
 def test_numbers_take_the_inputs_type_unless_they_would_lose_something() -> None:

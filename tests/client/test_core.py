@@ -6,6 +6,7 @@ import gc
 import io
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +49,24 @@ def test_a_models_files_are_uploaded_by_their_hashes(
     assert transport.uploads[source.model] == XML
     assert source.model == sha256(XML).digest()
     assert source.weights == (sha256(WEIGHTS).digest() if len(names) == 2 else b"")
+
+
+@pytest.mark.parametrize("given", [8001, b"host:8001", ["host:8001"], 0])
+def test_what_is_no_address_is_told_what_one_is(given: Any) -> None:
+    with pytest.raises(TypeError, match='expected the address of a server as text, such as "host:8001"'):
+        ov.Core(given)
+
+
+def test_contents_are_hashed_once(transport: FakeTransport, core: ov.Core) -> None:
+    """Weights may have gigabytes. Equal hashes of two calculations would be two objects."""
+    model = core.read_model(XML, WEIGHTS)
+    model.reshape(model.input().partial_shape)
+    core.compile_model(model)
+    core.compile_model(model.clone())
+    first, second = (source for source, _, _ in transport.compiles)
+    assert first.model is second.model
+    assert first.weights is second.weights
+    assert all(any(uploaded is digest for uploaded in transport.uploads) for digest in (first.model, first.weights))
 
 
 def test_a_model_in_memory(transport: FakeTransport, core: ov.Core) -> None:

@@ -183,6 +183,20 @@ def test_operations_can_be_imported_and_not_used(program: Path) -> None:
     ]
 
 
+def test_functions_that_are_missing_can_be_imported_and_not_called(program: Path) -> None:
+    raised = tried(
+        program,
+        "from openvino import convert_model, save_model, serialize",
+        "from openvino import save_model; save_model(None, 'model.xml')",
+        "from openvino.runtime import serialize; serialize(None, 'model.xml')",
+    )
+    assert raised == [
+        "nothing",
+        "RuntimeError: openvino.save_model() is not offered by this version of inferwire",
+        "RuntimeError: openvino.serialize() is not offered by this version of inferwire",
+    ]
+
+
 def test_what_openvino_has_not_either_is_pythons_error(program: Path) -> None:
     raised = tried(program, "import openvino.nonsense", "from openvino import nonsense", "openvino.nonsense")
     assert raised[0] == "ModuleNotFoundError: No module named 'openvino.nonsense'"

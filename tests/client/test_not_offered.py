@@ -28,6 +28,13 @@ def test_a_member_of_openvino_that_is_not_there_yet_says_so(kind: str, name: str
         getattr(model, name)
 
 
+@pytest.mark.parametrize("name", ["convert_model", "save_model", "serialize"])
+def test_a_function_that_is_not_there_yet_can_be_imported_and_not_called(name: str) -> None:
+    function = getattr(inferwire, name)
+    with pytest.raises(RuntimeError, match=rf"openvino\.{name}\(\) is not offered by this version of inferwire"):
+        function("model.pt", output_model="model.xml")
+
+
 def test_a_graph_is_not_built_here() -> None:
     for arguments in ((), ([], [], "x")):
         with pytest.raises(

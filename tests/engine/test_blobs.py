@@ -151,7 +151,9 @@ async def test_a_saved_model_is_laid_out_as_its_folder(blobs: BlobStore) -> None
 @pytest.mark.parametrize(
     ("suffix", "path"),
     [
-        (".onnx", "variables/variables.index"),
+        (".xml", "variables/variables.index"),
+        *((".onnx", path) for path in ("", "..", "../x", "x/../y", "/etc/x", "x//y", "./x", "x/", "x\0", "x" * 256,
+                                       "model.onnx")),
         *(
             ("saved_model.pb", path)
             for path in ("", "..", "saved_model.pb", "variables", "variables/..", "variables/variables.", "/etc/x",
@@ -169,6 +171,24 @@ async def test_variables_are_laid_out_nowhere_else(blobs: BlobStore, suffix: str
     assert caught.value.message == (
         f"a model with the ending '{suffix}' has variables at '{path}', expected none there"
     )
+    assert files_of(blobs) == before
+
+
+async def test_files_with_tensors_are_laid_out_beside_an_onnx_model(blobs: BlobStore) -> None:
+    model, tensor = await put(blobs, b"model"), await put(blobs, b"tensor")
+    _, path = blobs.lay_out(model, None, ".onnx", {"model.onnx.data": tensor, "a/b/ä c": tensor})
+    assert path.read_bytes() == b"model"
+    assert (path.parent / "model.onnx.data").read_bytes() == (path.parent / "a/b/ä c").read_bytes() == b"tensor"
+
+
+@pytest.mark.parametrize("paths", [("a", "a/b"), ("a/b", "a"), ("a", "a/b/c")])
+async def test_files_that_cannot_lie_beside_each_other_are_refused(blobs: BlobStore, paths: tuple[str, ...]) -> None:
+    model = await put(blobs)
+    before = files_of(blobs)
+    with pytest.raises(ServingError) as caught:
+        blobs.lay_out(model, None, ".onnx", dict.fromkeys(paths, model))
+    assert caught.value.code is Code.INVALID_INPUT
+    assert caught.value.message == f"'{paths[-1]}' is taken by another of the model's files"
     assert files_of(blobs) == before
 
 

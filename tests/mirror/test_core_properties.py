@@ -35,6 +35,17 @@ def test_what_was_set_is_read_back_with_openvinos_types(runtime: Any, core: Any)
     assert core.get_property("AUTO", "PERFORMANCE_HINT") == "LATENCY"
 
 
+def test_the_dynamic_type_is_a_type(runtime: Any, core: Any) -> None:
+    hint, dynamic = runtime.ov.properties.hint, runtime.ov.Type.dynamic
+    compiled = core.compile_model(
+        runtime.models["relu"], "CPU", {hint.execution_mode: hint.ExecutionMode.ACCURACY, "PERFORMANCE_HINT": "LATENCY"}
+    )
+    precision = compiled.get_property(hint.inference_precision)
+    assert (precision, repr(precision)) == (dynamic, "<Type: 'dynamic'>")
+    core.set_property("CPU", {hint.inference_precision: dynamic})
+    assert core.get_property("CPU", hint.inference_precision) == dynamic
+
+
 def test_properties_of_the_runtime(core: Any) -> None:
     core.set_property({})
     core.set_property(properties={"ENABLE_MMAP": False})
@@ -77,7 +88,9 @@ def test_what_is_refused_at_once(core: Any, args: tuple[Any, ...], text: str) ->
         core.set_property(*args)
 
 
-@pytest.mark.parametrize("args", [(), (3,), ("CPU", 3), ("CPU", ("a", 1, 2)), (3, {}), ("CPU", {}, {})], ids=str)
+@pytest.mark.parametrize(
+    "args", [(), (3,), ("CPU", 3), ("CPU", ("a", 1, 2)), ("CPU", {0: 1}), ({0: 1},), (3, {}), ("CPU", {}, {})], ids=str
+)
 def test_what_is_no_property(core: Any, args: tuple[Any, ...]) -> None:
     with pytest.raises(TypeError, match=r"set_property\(\): incompatible function arguments"):
         core.set_property(*args)
@@ -87,3 +100,28 @@ def test_what_is_no_property(core: Any, args: tuple[Any, ...]) -> None:
 def test_what_is_no_name(core: Any, args: tuple[Any, ...]) -> None:
     with pytest.raises(TypeError, match=r"get_property\(\): incompatible function arguments"):
         core.get_property(*args)
+
+
+def test_a_property_without_a_python_type_is_a_type_error(core: Any) -> None:
+    """As openvino's sample hello_query_device expects it."""
+    unreadable: dict[str, str] = {}
+    for name in core.get_property("CPU", "SUPPORTED_PROPERTIES"):
+        try:
+            core.get_property("CPU", name)
+        except TypeError as error:
+            unreadable[name] = str(error)
+    assert unreadable.keys() == {"COMPATIBILITY_CHECK"}
+    assert "Unable to convert function return value to a Python type!" in unreadable["COMPATIBILITY_CHECK"]
+
+
+@pytest.mark.parametrize("device", ["CPU", "AUTO"])
+@pytest.mark.parametrize("function", ["compile_model", "query_model", "import_model"])
+def test_a_property_whose_name_is_none(runtime: Any, core: Any, function: str, device: str) -> None:
+    with pytest.raises(TypeError, match=rf"{function}\(\): incompatible function arguments"):
+        getattr(core, function)(core.read_model(runtime.models["relu"]), device, {0: 1})
+
+
+@pytest.mark.parametrize("function", ["compile_model", "query_model"])
+def test_a_device_without_a_name(runtime: Any, core: Any, function: str) -> None:
+    with pytest.raises(RuntimeError, match='Device with "" name is not registered in the OpenVINO Runtime'):
+        getattr(core, function)(core.read_model(runtime.models["relu"]), "")

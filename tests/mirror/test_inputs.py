@@ -149,6 +149,13 @@ def test_strings(runtime: Any, strings: Any, share: bool) -> None:
     assert request.results[0].dtype.kind == "U"
 
 
+def test_strings_are_not_shared(runtime: Any) -> None:
+    request = runtime.compile("text").create_infer_request()
+    with pytest.warns(RuntimeWarning, match="Result of a string type will be copied to OVDict!"):
+        results = request.infer(["abc", "d"], share_outputs=True)
+    assert results[0].tolist() == ["abc", "d"]
+
+
 SHAPES_REFUSED_COPIED: list[tuple[str, tuple[int, ...], str]] = [
     ("relu", (2, 3), r"The input tensor size is not equal to the model input type: got \[2,3\] expecting \[1,3\]\."),
     ("relu", (3,), r"got \[3\] expecting \[1,3\]\."),
@@ -229,6 +236,7 @@ REFUSED: dict[str, tuple[object, bool, type[Exception], str]] = {
         "Incompatible inputs of type: <class 'object'>",
     ),
     "text for numbers": ({0: "abc"}, False, ValueError, "could not convert string to float"),
+    "a scalar of numpy's for a row, shared": (np.float32(3), True, RuntimeError, r"shape=\[1,3\].*shape=\(\)"),
     "a scalar for a row": (
         3.0,
         False,
@@ -258,6 +266,33 @@ def test_what_is_refused(runtime: Any, inputs: Any, share: bool, kind: type[Exce
     request = runtime.compile("relu").create_infer_request()
     with pytest.raises(kind, match=text):
         request.infer(inputs, share_inputs=share)
+    assert request.infer(X)[0].tolist() == RELU_X
+
+
+NO_POSITION = r"get_input_tensor\(\): incompatible function arguments"
+NO_CAST = r"Unable to cast Python instance of type <class 'int'> to C\+\+ type"
+OUT_OF_RANGE = r"vector::_M_range_check: __n \(which is 1\) >= this->size\(\) \(which is 1\)"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("position", "kind", "of_an_array", "of_a_tensor"),
+    [
+        (-1, TypeError, NO_POSITION, NO_CAST),
+        (-3, TypeError, NO_POSITION, NO_CAST),
+        (2**64, TypeError, NO_POSITION, NO_CAST),
+        (True, RuntimeError, OUT_OF_RANGE, "Input port for index 1 was not found! The model has only 1 inputs."),
+    ],
+)
+def test_what_is_no_position(
+    runtime: Any, position: int, kind: type[Exception], of_an_array: str, of_a_tensor: str, share: bool
+) -> None:
+    request = runtime.compile("relu").create_infer_request()
+    for value in (X.copy(), np.float32(3), np.array(3.0)):
+        with pytest.raises(kind, match=of_an_array):
+            request.infer({position: value}, share_inputs=share)
+    with pytest.raises(RuntimeError, match=of_a_tensor):
+        request.infer({position: runtime.ov.Tensor(X)}, share_inputs=share)
     assert request.infer(X)[0].tolist() == RELU_X
 
 

@@ -131,6 +131,62 @@ def test_outputs_are_converted(runtime: Any, processor: Any) -> None:
     np.testing.assert_array_equal(got, data.transpose(0, 2, 3, 1))
 
 
+def lay_out(runtime: Any, model: Any, layout: str) -> None:
+    for node in (model.get_parameters()[0], model.get_results()[0]):
+        node.set_layout(runtime.ov.Layout(layout))
+
+
+def layouts(model: Any) -> list[str]:
+    return [str(port.node.layout) for port in (*model.inputs, *model.outputs)]
+
+
+def test_a_layout_of_a_node_is_the_models(runtime: Any, model: Any) -> None:
+    lay_out(runtime, model, "NCHW")
+    processor = runtime.ov.preprocess.PrePostProcessor(model)
+    processor.input().tensor().set_layout(runtime.ov.Layout("NHWC"))
+    processor.input().preprocess().mean([1, 2, 3])
+    processor.output().tensor().set_layout(runtime.ov.Layout("NHWC"))
+    data = pixels(2, 4, 6, 3).astype(np.float32)
+    got = run(runtime, processor, data)
+    np.testing.assert_array_equal(got, np.maximum(data - [1, 2, 3], 0))
+
+
+def test_a_layout_set_by_a_helper_is_the_models(runtime: Any, model: Any) -> None:
+    processor = runtime.ov.preprocess.PrePostProcessor(model)
+    runtime.ov.layout_helpers.set_layout(model.input(), runtime.ov.Layout("NCHW"))
+    processor.input().tensor().set_layout(runtime.ov.Layout("NHWC"))
+    assert str(processor.build().input().partial_shape) == "[?,4,6,3]"
+
+
+def test_what_a_processor_is_told_of_the_model_wins_over_a_nodes_layout(runtime: Any, model: Any) -> None:
+    lay_out(runtime, model, "NHWC")
+    processor = runtime.ov.preprocess.PrePostProcessor(model)
+    processor.input().model().set_layout(runtime.ov.Layout("NCHW"))
+    processor.input().tensor().set_layout(runtime.ov.Layout("NHWC"))
+    assert str(processor.build().input().partial_shape) == "[?,4,6,3]"
+
+
+def test_nodes_have_the_layouts_that_were_built_in(runtime: Any, model: Any) -> None:
+    lay_out(runtime, model, "CNHW")
+    assert layouts(runtime.core.compile_model(model, "CPU")) == ["[C,N,H,W]"] * 2
+    processor = runtime.ov.preprocess.PrePostProcessor(model)
+    processor.input().tensor().set_layout(runtime.ov.Layout("NCHW"))
+    processor.output().tensor().set_layout(runtime.ov.Layout("NHWC"))
+    model = processor.build()
+    assert layouts(model) == ["[N,C,H,W]", "[N,H,W,C]"]
+    assert runtime.ov.get_batch(model) == 3
+    assert layouts(model.clone()) == layouts(runtime.core.compile_model(model, "CPU")) == layouts(model)
+
+
+def test_a_layout_in_a_file_is_the_nodes(runtime: Any, picture_file: Path, tmp_path: Path) -> None:
+    laid_out = openvino.Core().read_model(picture_file)
+    laid_out.get_parameters()[0].set_layout(openvino.Layout("NCHW"))
+    openvino.save_model(laid_out, tmp_path / "laid_out.xml", compress_to_fp16=False)
+    model = runtime.core.read_model(tmp_path / "laid_out.xml")
+    assert str(runtime.ov.layout_helpers.get_layout(model.input())) == "[N,C,H,W]"
+    assert str(runtime.ov.get_batch(model)) == "?"
+
+
 def test_one_of_two_inputs(runtime: Any, two: Any) -> None:
     two.input(1).tensor().set_from(np.zeros((1, 3), np.int64))
     got = run(runtime, two, np.array([[1.5, 2, 3]], np.float32), np.array([[1, 2, 3]], np.int64))

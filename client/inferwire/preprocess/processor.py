@@ -78,9 +78,19 @@ class PrePostProcessor(Unpicklable):
                 "Parameter to replace has been replaced by previous steps of preprocessing. "
                 "Use only one InputInfo for one input parameter"
             )
-        self._model.build_in(self._calls)
+        self._model.build_in([*self._layouts_of_nodes(), *self._calls])
         self._is_built = True
         return self._model
+
+    def _layouts_of_nodes(self) -> list[Call]:
+        """Say of the model what its nodes do; what was recorded comes later, and wins."""
+        ports = [("input", self._input_ports), ("output", self._output_ports)]
+        return [
+            Call(kind, index, "model", "set_layout", (str(port.node.layout),))
+            for kind, each in ports
+            for index, port in enumerate(each)
+            if not port.node.layout.empty
+        ]
 
     def _info(self, kind: str, infos: Sequence[Info], ports: Sequence[ConstOutput], args: tuple[object, ...]) -> Info:
         title = f"PrePostProcessor::{kind}"

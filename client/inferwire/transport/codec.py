@@ -232,6 +232,7 @@ def _port(port: types_pb2.Port) -> PortDescription:
         node_name=port.node_name,
         node_type=port.node_type,
         oip_name=port.oip_name,
+        layout=port.layout,
     )
 
 

@@ -23,7 +23,7 @@ from inferwire.transport.executions import ExecutionHeader, Outcome, Target, Ten
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire_cli.bench.load import Budget, Call, Sample, Tally, Way, in_threads
 from inferwire_cli.http_address import no_http
-from inferwire_cli.infer.pictures import Array
+from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.terminal import CommandError
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, BY_OIP
@@ -69,7 +69,8 @@ def _sample(timings: Timings) -> Sample:
 
 def _through(queue: AsyncInferQueue, inputs: Mapping[int, Array], budget: Budget, tally: Tally) -> None:
     """Spend a budget on a queue, unless the server is lost."""
-    given, lost = dict(inputs), list[ServerUnavailable]()
+    given = {at: as_input(array) for at, array in inputs.items()}
+    lost: list[ServerUnavailable] = []
 
     def failed(_: InferRequest, __: object, error: RuntimeError) -> None:
         if isinstance(error, ServerUnavailable):

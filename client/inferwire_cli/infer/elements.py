@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferwire.ports import PortDescription
+from inferwire.tensor import Tensor
 from inferwire.types import Type
 from inferwire_cli.terminal import CommandError
 
@@ -29,6 +30,15 @@ def typed(array: Array, port: PortDescription) -> Array:
         return array.astype(element_type.to_dtype(), casting="same_kind", copy=False)
     except TypeError:
         raise CommandError(f"input '{port.oip_name}' is of {array.dtype}, expected {element_type.type_name}") from None
+
+
+def as_input(array: Array) -> Array | Tensor:
+    """Give what the SDK takes: byte strings as a tensor, since numpy's own type for them cuts zeros off their ends."""
+    if array.dtype.kind != "O":
+        return array
+    tensor = Tensor(Type.string, array.shape)
+    tensor.memory.write(array)
+    return tensor
 
 
 def _has_integers(array: Array) -> bool:

@@ -113,6 +113,8 @@ def _per_channel(flag: str, text: str, default: float) -> Array:
         numbers = [float(part) for part in text.split(",")] if text else [default]
     except ValueError:
         numbers = []
-    if len(numbers) not in (1, 3) or (flag == "--scale" and 0.0 in numbers):
+    if flag == "--scale" and 0.0 in numbers:
+        raise MisuseError(f"{flag} is '{text}', expected numbers other than 0")
+    if len(numbers) not in (1, 3):
         raise MisuseError(f"{flag} is '{text}', expected a number or three, as in 123.7,116.3,103.5")
     return np.array(numbers, np.float32)

@@ -15,7 +15,7 @@ from inferwire.transport.executions import Timings
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire_cli.asked_for import model_asked_for
 from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, numbers_of
-from inferwire_cli.infer.elements import Array
+from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.infer.pictures import PixelOptions
 from inferwire_cli.infer.values import read_inputs, require_all
 from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, new_console, server_address
@@ -70,7 +70,7 @@ def _infer(
     core = Core(str(address))
     try:
         request = core.served_model(wanted.name, wanted.version or None).create_infer_request()
-        outputs = request.infer(dict(values))
+        outputs = request.infer({at: as_input(value) for at, value in values.items()})
         ports = model.description.outputs
         answers = [Answer(port, numbers_of(outputs[at], port.element_type)) for at, port in enumerate(ports)]
     except (TypeError, ValueError, RuntimeError) as error:

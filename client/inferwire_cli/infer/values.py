@@ -88,7 +88,7 @@ def read_value(text: str, port: PortDescription, options: PixelOptions) -> Array
         return _fitted(_from_json(path.read_text(encoding="utf-8"), None, port), port)
     if is_text:
         # Encoded pictures and whatever else is in a file: the model knows what to do with it.
-        return _fitted(np.array(path.read_bytes()), port)
+        return _fitted(np.array(path.read_bytes(), object), port)
     if path.suffix.lower() in SUFFIXES:
         return read_picture(path, port, options)
     raise CommandError(f"{path} is no picture, .npy or .json file, which input '{port.oip_name}' would take")

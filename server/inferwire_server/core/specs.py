@@ -60,7 +60,7 @@ Shape: TypeAlias = tuple[Dimension, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class PortSpec:
-    """One input or output of a model."""
+    """One input or output of a model. Its layout is as OpenVINO writes it: "[N,C,H,W]", empty where nobody said."""
 
     names: frozenset[str]
     oip_name: str
@@ -68,6 +68,7 @@ class PortSpec:
     shape: Shape
     node_name: str
     node_type: str
+    layout: str = ""
 
     def admits(self, shape: Sequence[int]) -> bool:
         """Whether a tensor of this shape fits."""

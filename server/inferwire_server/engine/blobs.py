@@ -24,6 +24,9 @@ BLOB_SUFFIX = ".blob"
 """The ending of a compiled model."""
 
 _WEIGHTS_SUFFIX = {".xml": ".bin", ".pdmodel": ".pdiparams"}
+_MODEL = "model"
+_ONNX = ".onnx"
+_LONGEST_PATH = 255
 _VARIABLES = re.compile(r"variables/variables\.[A-Za-z0-9-]{1,64}")
 
 
@@ -75,16 +78,16 @@ class BlobStore:
         """Link blobs under the names a runtime looks for; give a folder to remove later, and the model in it.
 
         Raises:
-            ServingError: INVALID_INPUT for a suffix that is none, and for variables at a path that has none.
+            ServingError: INVALID_INPUT for a suffix that is none, and for variables at a path that may have none.
         """
         _check_names(suffix, variables)
         folder = Path(mkdtemp(dir=self._folder.name))
         if suffix == SAVED_MODEL:
-            path = folder / "model"
+            path = folder / _MODEL
             self._link({SAVED_MODEL: model, **variables}, path)
             return folder, path
-        path = folder / f"model{suffix}"
-        files = {path.name: model}
+        path = folder / f"{_MODEL}{suffix}"
+        files = {path.name: model, **variables}
         if weights is not None:
             files[path.with_suffix(_WEIGHTS_SUFFIX.get(suffix, ".bin")).name] = weights
         self._link(files, folder)
@@ -93,8 +96,12 @@ class BlobStore:
     def _link(self, files: Mapping[str, bytes], folder: Path) -> None:
         for name, digest in files.items():
             path = folder / name
-            path.parent.mkdir(exist_ok=True)
-            path.hardlink_to(self._path(digest))
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.hardlink_to(self._path(digest))
+            except (FileExistsError, NotADirectoryError) as error:
+                rmtree(folder)
+                raise invalid_input(f"'{name}' is taken by another of the model's files") from error
 
     def _path(self, digest: bytes) -> Path:
         return Path(self._folder.name) / digest.hex()
@@ -106,8 +113,16 @@ def _check_names(suffix: str, variables: Mapping[str, bytes]) -> None:
         known = " ".join(MODEL_SUFFIXES)
         raise invalid_input(f"the model file's ending is '{suffix}', expected one of {known}")
     for path in variables:
-        if suffix != SAVED_MODEL or not _VARIABLES.fullmatch(path):
+        is_known = _VARIABLES.fullmatch(path) if suffix == SAVED_MODEL else suffix == _ONNX and _is_beside(path)
+        if not is_known or path == f"{_MODEL}{_ONNX}":
             raise invalid_input(f"a model with the ending '{suffix}' has variables at '{path}', expected none there")
+
+
+def _is_beside(path: str) -> bool:
+    """Whether a path leads into the folder it begins in, or below, and to nowhere else."""
+    parts = path.split("/")
+    is_short = len(path.encode("utf-8", "replace")) <= _LONGEST_PATH
+    return is_short and path.isprintable() and not any(part in ("", ".", "..") for part in parts)
 
 
 async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:

@@ -14,6 +14,8 @@ T = TypeVar("T")
 OPENVINO_ERRORS = (RuntimeError, ValueError, TypeError)
 """What OpenVINO raises."""
 
+_NO_PYTHON_TYPE = "Unable to convert function return value to a Python type"
+
 
 def translate(code: Code, call: Callable[[], T]) -> T:
     """Make OpenVINO's errors the server's."""
@@ -28,4 +30,6 @@ def translated(code: Code, error: Exception) -> ServingError:
     text = str(error).strip()
     if code is Code.INFERENCE_FAILED and "was canceled" in text:
         return ServingError(Code.CANCELLED, "the inference was cancelled")
+    if isinstance(error, TypeError) and text.startswith(_NO_PYTHON_TYPE):
+        return ServingError(Code.UNSUPPORTED_TYPE, text)
     return ServingError(code, explained(text))

@@ -8,7 +8,7 @@ from typing import Any, cast
 import openvino as ov
 
 from inferwire_proto.element_types import BY_NAME, ElementType
-from inferwire_proto.properties import EnumValue, Properties, PropertyValue, Scalar
+from inferwire_proto.properties import DYNAMIC, EnumValue, Properties, PropertyValue, Scalar
 
 
 def readable_properties(compiled: ov.CompiledModel) -> Properties:
@@ -46,7 +46,7 @@ def _scalar(value: Any) -> Scalar:
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, ov.Type):
-        return BY_NAME.get(value.get_type_name(), value.get_type_name())
+        return BY_NAME.get(value.get_type_name(), DYNAMIC)
     kind = cast("type[Any]", type(value))
     if hasattr(kind, "__members__"):
         module = kind.__module__.rpartition("properties")[2]

@@ -78,6 +78,7 @@ def ports_of(ports: Sequence[Any], names: Sequence[set[str]], kind: str) -> tupl
             shape=_shape(port.get_partial_shape()),
             node_name=port.get_node().get_friendly_name(),
             node_type=port.get_node().get_type_name(),
+            layout=_layout(port),
         )
         for index, (port, name) in enumerate(zip(ports, smallest, strict=True))
     )
@@ -87,6 +88,11 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def _layout(port: Any) -> str:
+    layout = ov.layout_helpers.get_layout(port)
+    return "" if layout.empty else layout.to_string()
 
 
 def _element_type(port: Any, what: str) -> ElementType:

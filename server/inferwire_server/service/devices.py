@@ -40,7 +40,7 @@ class DeviceService:
         """Read a property of a device, or of the runtime where `device` is empty.
 
         Raises:
-            ServingError: INVALID_INPUT with the runtime's reason.
+            ServingError: INVALID_INPUT or UNSUPPORTED_TYPE with the runtime's reason.
         """
         return await asyncio.to_thread(self._engine.backend.device_property, device, name)
 

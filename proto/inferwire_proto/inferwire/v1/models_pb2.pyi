@@ -595,7 +595,9 @@ class ModelSource(_message.Message):
 
     @_builtins.property
     def variables_sha256(self) -> _containers.ScalarMap[_builtins.str, _builtins.bytes]:
-        """The variables of a SavedModel by their paths in its folder, as "variables/variables.index"."""
+        """The variables of a SavedModel by their paths in its folder, as "variables/variables.index"; the files in which an ONNX
+        model keeps tensors, by their paths beside it.
+        """
 
     def __init__(
         self,

@@ -184,6 +184,8 @@ class _ErrorCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorCode.V
     """The sequence is not under way: it never started, has ended, or was idle for too long. Start it anew."""
     ERROR_CODE_TENSOR_NOT_FOUND: _ErrorCode.ValueType  # 19
     """The session keeps no tensor of this name: it never did, it was released, or the session is another."""
+    ERROR_CODE_UNSUPPORTED_TYPE: _ErrorCode.ValueType  # 20
+    """What was asked for has a value, of a type that OpenVINO has in no language but C++: its Python raises a TypeError."""
 
 class ErrorCode(_ErrorCode, metaclass=_ErrorCodeEnumTypeWrapper):
     """What went wrong, as a program sees it. `inferwire_proto/errors.py` maps each to its statuses."""
@@ -228,6 +230,8 @@ ERROR_CODE_SEQUENCE_NOT_FOUND: ErrorCode.ValueType  # 18
 """The sequence is not under way: it never started, has ended, or was idle for too long. Start it anew."""
 ERROR_CODE_TENSOR_NOT_FOUND: ErrorCode.ValueType  # 19
 """The session keeps no tensor of this name: it never did, it was released, or the session is another."""
+ERROR_CODE_UNSUPPORTED_TYPE: ErrorCode.ValueType  # 20
+"""What was asked for has a value, of a type that OpenVINO has in no language but C++: its Python raises a TypeError."""
 Global___ErrorCode: _TypeAlias = ErrorCode  # noqa: Y015
 
 class _LayerStatus:
@@ -410,6 +414,7 @@ class Port(_message.Message):
     NODE_NAME_FIELD_NUMBER: _builtins.int
     NODE_TYPE_FIELD_NUMBER: _builtins.int
     OIP_NAME_FIELD_NUMBER: _builtins.int
+    LAYOUT_FIELD_NUMBER: _builtins.int
     element_type: Global___ElementType.ValueType
     """How its elements look in memory."""
     node_name: _builtins.str
@@ -418,6 +423,8 @@ class Port(_message.Message):
     """The type of the node behind it: "Parameter" or "Result" for compiled models."""
     oip_name: _builtins.str
     """The name the Open Inference Protocol knows it by: unique in the model, never empty."""
+    layout: _builtins.str
+    """Which dimension is what, as OpenVINO writes layouts: "[N,C,H,W]". Empty where the model does not say."""
     @_builtins.property
     def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The tensor names, in no order; may be empty."""
@@ -435,10 +442,11 @@ class Port(_message.Message):
         node_name: _builtins.str = ...,
         node_type: _builtins.str = ...,
         oip_name: _builtins.str = ...,
+        layout: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["partial_shape", b"partial_shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["element_type", b"element_type", "names", b"names", "node_name", b"node_name", "node_type", b"node_type", "oip_name", b"oip_name", "partial_shape", b"partial_shape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["element_type", b"element_type", "layout", b"layout", "names", b"names", "node_name", b"node_name", "node_type", b"node_type", "oip_name", b"oip_name", "partial_shape", b"partial_shape"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -522,7 +530,7 @@ class PropertyEnum(_message.Message):
     TYPE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     type: _builtins.str
-    """The enumeration, as "hint.PerformanceMode"."""
+    """The enumeration, as "hint.PerformanceMode"; "Type" of the element type "dynamic", which no tensor has."""
     name: _builtins.str
     """The member, as "THROUGHPUT"."""
     def __init__(

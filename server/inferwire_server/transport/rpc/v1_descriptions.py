@@ -107,6 +107,7 @@ def _encode_port(port: PortSpec) -> types_pb2.Port:
         node_name=port.node_name,
         node_type=port.node_type,
         oip_name=port.oip_name,
+        layout=port.layout,
     )
 
 

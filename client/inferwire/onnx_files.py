@@ -1,0 +1,87 @@
+"""What an ONNX file says of itself and of files beside it, read without protobuf's classes for it.
+
+Knows the few fields of ONNX's messages that lead there; what is no such file says nothing. Reads no other file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inferwire.transport.executions import WireBytes
+
+_METADATA, _GRAPH = 14, 7
+"""Fields of a model: pairs of strings, and its graph."""
+
+_NODE, _INITIALIZER = 1, 5
+"""Fields of a graph."""
+
+_ATTRIBUTE = 5
+"""The field of a node with what it was made with."""
+
+_TENSORS, _GRAPHS = (5, 10), (6, 11)
+"""Fields of an attribute: a tensor or several, a graph or several."""
+
+_EXTERNAL_DATA = 13
+"""The field of a tensor with pairs of strings, which say where its content is."""
+
+_LOCATION = b"location"
+
+
+def read_metadata(content: WireBytes) -> dict[str, str]:
+    """Give the texts that a model's author has put into its file, by name."""
+    return _pairs(memoryview(content), _METADATA)
+
+
+def external_files(content: bytes) -> list[str]:
+    """Name the files in which a model keeps tensors, by their paths in its folder."""
+    if _LOCATION not in content:  # as in most models, whose tensors are then not looked at one by one
+        return []
+    try:
+        tensors = [each for graph in _below(memoryview(content), _GRAPH) for each in _tensors(graph)]
+        found = [_pairs(tensor, _EXTERNAL_DATA).get(_LOCATION.decode()) for tensor in tensors]
+    except (IndexError, KeyError, UnicodeDecodeError):
+        return []  # what is wrong with the file is the runtime's to say
+    return sorted({location for location in found if location})
+
+
+def _tensors(graph: memoryview) -> Iterator[memoryview]:
+    """Give the tensors in a graph, those of its nodes and of graphs in them too."""
+    yield from _below(graph, _INITIALIZER)
+    for node in _below(graph, _NODE):
+        for attribute in _below(node, _ATTRIBUTE):
+            yield from _below(attribute, *_TENSORS)
+            for inner in _below(attribute, *_GRAPHS):
+                yield from _tensors(inner)
+
+
+def _pairs(message: memoryview, number: int) -> dict[str, str]:
+    """Read a field with pairs of strings, each of them a message of the fields 1 and 2."""
+    entries = [dict(_fields(entry)) for entry in _below(message, number)]
+    return {bytes(entry.get(1, b"")).decode(): bytes(entry.get(2, b"")).decode() for entry in entries}
+
+
+def _below(message: memoryview, *numbers: int) -> Iterator[memoryview]:
+    return (content for number, content in _fields(message) if number in numbers)
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Give number and content of a protobuf message's fields, of those that have a length."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        kind = tag & 7
+        size, start = _varint(message, at) if kind in (0, 2) else ({1: 8, 5: 4}[kind], at)
+        at = start if kind == 0 else start + size
+        if kind == 2:
+            yield tag >> 3, message[start:at]
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, at
