@@ -188,6 +188,8 @@ class AsyncInferQueue:
                 try:
                     return await pool.requests[at].infer_async(inputs, share_inputs)
                 except QueueFull as refusal:
+                    if not pool.waits_for_room:
+                        raise
                     await pool.room(refusal)
         finally:
             pool.give_back(at)

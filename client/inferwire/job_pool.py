@@ -39,10 +39,13 @@ class JobPool:
         userdata: What each was last given; None where nothing.
         callback: What is called after each job that succeeded.
         error_callback: What is called after each that failed; without one, whoever asks next hears of it.
+        waits_for_room: Whether what the server has no room for begins again later. Requests that keep states have taken
+            the room that one of them wants, and give it back to nobody.
     """
 
     def __init__(self, requests: Sequence[InferRequest]) -> None:
         self.requests = requests
+        self.waits_for_room = not any(request.query_state() for request in requests[:1])
         self.userdata: list[Any] = [None] * len(requests)
         self.callback: Callback | None = None
         self.error_callback: ErrorCallback | None = None
@@ -144,7 +147,7 @@ class JobPool:
         error = run.error
         if error is None:
             self.give_back(at)
-        elif isinstance(error, QueueFull):
+        elif self.waits_for_room and isinstance(error, QueueFull):
             start = partial(self._start_again, at, Run(run.callback, run.ended))
             self._await_room(partial(CALLBACK_THREADS.run, start), error)
         else:

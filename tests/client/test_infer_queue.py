@@ -237,6 +237,18 @@ def test_a_job_that_a_full_queue_refuses_begins_again_after_a_while(
     assert (seen, len(transport.executions)) == (["only"], 2)
 
 
+async def test_a_job_whose_states_have_no_room_has_failed(description: ModelDescription) -> None:
+    transport = FakeTransport(replace(description, states=("memory",)))
+    queue = ov.AsyncInferQueue(ov.Core(transport=transport).served_model("double"), 2)
+    transport.answer = lambda execution: execution.fail(ov.QueueFull("the states of 64 callers", retry_after_s=0.001))
+    with pytest.raises(ov.QueueFull, match="the states of 64 callers"):
+        await queue.infer_async(ONES)
+    queue.start_async(ONES)
+    with pytest.raises(ov.QueueFull, match="the states of 64 callers"):
+        queue.wait_all()
+    assert len(transport.executions) == 2
+
+
 def test_what_cannot_begin_again_has_failed(transport: FakeTransport, queue: ov.AsyncInferQueue) -> None:
     def refuse(execution: FakeExecution) -> None:
         transport.answer = gone
