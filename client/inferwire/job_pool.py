@@ -45,7 +45,7 @@ class JobPool:
 
     def __init__(self, requests: Sequence[InferRequest]) -> None:
         self.requests = requests
-        self.waits_for_room = not any(request.query_state() for request in requests[:1])
+        self.waits_for_room = not requests[0].query_state()
         self.userdata: list[Any] = [None] * len(requests)
         self.callback: Callback | None = None
         self.error_callback: ErrorCallback | None = None
