@@ -122,18 +122,22 @@ class SocketCarrier:
         """Send what there is room for and leave the rest to the writing thread; return whether all of it went."""
         try:
             with self._lock:
-                sent = 0 if self._is_writing or self._left else self._socket.send(data, socket.MSG_DONTWAIT)
+                sent = 0 if self._is_writing or self._left else self._send_at_once(data)
                 if sent == len(data):
                     return True
                 self._left.append(memoryview(data)[sent:])
-        except BlockingIOError:
-            with self._lock:
-                self._left.append(data)
         except OSError:
             self.cancel()
             return False
         self._wake()
         return False
+
+    def _send_at_once(self, data: bytes) -> int:
+        """Send what there is room for, and return how much that was."""
+        try:
+            return self._socket.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
 
     def _send(self, *pieces: WireBytes) -> None:
         """Send what other threads left and then these pieces, waiting for room. For the writing thread alone.
