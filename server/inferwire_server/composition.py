@@ -13,10 +13,12 @@ from time import monotonic, time
 
 from inferwire_proto.properties import Properties
 from inferwire_server import logs
+from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Sessions
 from inferwire_server.core.versions import parse_version_policy
+from inferwire_server.engine.api_key_file import read_api_keys
 from inferwire_server.engine.backend import Backend, ModelOptions
 from inferwire_server.engine.blobs import BlobStore
 from inferwire_server.engine.catalogue import Catalogue
@@ -28,6 +30,7 @@ from inferwire_server.engine.shared_segments import SharedSegments
 from inferwire_server.errors import invalid_input
 from inferwire_server.metrics import Metrics
 from inferwire_server.service import (
+    AccessService,
     DeviceService,
     HealthService,
     InferenceService,
@@ -103,7 +106,8 @@ async def compose(
             statistics = StatisticsService(catalogue, metrics.tallies, lambda at: time() - clock() + at)
             ledger: JobLedger[NamedJob] = JobLedger(new_own_id, settings.keep_jobs_s)
             identity = Identity(settings.server_name, version("inferwire"), new_own_id())
-            services = _services(settings, identity, engine, catalogue, models, uploads, statistics, ledger)
+            access = AccessService(await _api_keys(settings))
+            services = _services(settings, access, identity, engine, catalogue, models, uploads, statistics, ledger)
             metrics.watch_refusals(lambda: services.refusals.counts)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)
@@ -114,8 +118,14 @@ async def compose(
             blobs.close()
 
 
+async def _api_keys(settings: Settings) -> ApiKeys | None:
+    file = settings.api_key_file
+    return None if file is None else await asyncio.to_thread(read_api_keys, file)
+
+
 def _services(
     settings: Settings,
+    access: AccessService,
     identity: Identity,
     engine: Engine,
     catalogue: Catalogue,
@@ -129,6 +139,7 @@ def _services(
     segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None
     shared_memory = SharedMemoryService(segments)
     return Services(
+        access=access,
         health=HealthService(identity, catalogue, is_strict=settings.strict_readiness),
         inference=InferenceService(engine, models, sequences, tensors, shared_memory, ledger),
         models=models,

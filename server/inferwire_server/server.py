@@ -1,35 +1,22 @@
-"""The composition root: opens the server's sockets, runs it, and ends it in order."""
+"""The server from its start to its end: everything comes up in order, works until it is time, and goes in order."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import structlog
 
-from inferwire_proto.frames import UNIX_SUFFIX
 from inferwire_server.composition import Composition, compose, configured
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.watch import changes_in, changes_in_any, follow
-from inferwire_server.errors import invalid_input
-from inferwire_server.settings import MEBIBYTE, Settings
-from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.listening import require_free
-from inferwire_server.transport.relay.colleagues import Colleagues
-from inferwire_server.transport.relay.connections import give_to, taking_connections
-from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.transport.relay.front import CrewFront, front_of
-from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import HttpServer, http_server
-from inferwire_server.transport.rest.options import RestOptions
-from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
-from inferwire_server.transport.session.session_file import sessions_at
-from inferwire_server.transport.session.socket_sessions import SocketSessions
+from inferwire_server.renewals import renewals
+from inferwire_server.settings import Settings
+from inferwire_server.sockets import Sockets, listening, tls_of
+from inferwire_server.transport.tls import Tls
 from inferwire_server.workers.crews import Workers
 from inferwire_server.workers.followers import Followers, WorkerEnded
 
@@ -38,14 +25,6 @@ log = structlog.stdlib.get_logger()
 
 _FLUSH_S = 1.0
 """How long after the grace the sockets stay, so that what was cancelled at its end is still answered."""
-
-
-class _Sockets(NamedTuple):
-    """Where callers and the other workers find this one, and where it finds those."""
-
-    grpc: GrpcServer
-    http: HttpServer
-    colleagues: Colleagues
 
 
 async def serve(
@@ -67,11 +46,12 @@ async def serve(
         if not workers.crew.is_lead:
             # Callers find this worker on the ports only when it takes what they send.
             await _unless(stop, server.loader.sync())
-        async with _listening(settings, server, workers.crew) as sockets:
+        tls = tls_of(settings)
+        async with listening(settings, server, workers.crew, tls) as sockets:
             followers.begin(replace(settings, grpc_port=sockets.grpc.port, http_port=sockets.http.port))
             server.catalogue.subscribe(sockets.grpc.publish_readiness)
             if workers.crew.is_lead:
-                _greet(settings, sockets)
+                _greet(settings, sockets, tls)
 
             async def begin() -> None:
                 await server.loader.sync()
@@ -82,7 +62,9 @@ async def serve(
                     log.warning("nothing to serve", reason=_why_nothing(settings))
                 _take_work(server, sockets)
 
-            lost = await _until(stop, (*_watch(settings, server), begin()), followers)
+            lost = await _until(
+                stop, (*_watch(settings, server), *renewals(settings, server.services.access, tls), begin()), followers
+            )
             followers.stop()
             await _drain(server, sockets, followers, settings)
     if lost is not None:
@@ -127,7 +109,7 @@ async def _until(
     return lost
 
 
-async def _drain(server: Composition, sockets: _Sockets, followers: Followers, settings: Settings) -> None:
+async def _drain(server: Composition, sockets: Sockets, followers: Followers, settings: Settings) -> None:
     """Send work elsewhere, finish what runs, and only then close the ports: until then callers are told why."""
     server.services.health.end()
     sockets.grpc.publish_readiness()
@@ -143,81 +125,13 @@ async def _drain(server: Composition, sockets: _Sockets, followers: Followers, s
     log.info("stopped", cancelled=jobs.result())
 
 
-@asynccontextmanager
-async def _listening(settings: Settings, server: Composition, crew: Crew) -> AsyncGenerator[_Sockets, None]:
-    """Listen for callers, and where this is one worker of several, for the others.
-
-    Raises:
-        CannotListen: If a port cannot be opened.
-    """
-    if crew.is_lead and crew.count > 1:
-        _check_shareable(settings)
-    rest = RestOptions(settings.max_http_body_mb * MEBIBYTE)
-    app = create_app(server.services, rest, server.metrics.text)
-    rpc = GrpcOptions(
-        settings.host,
-        settings.grpc_port,
-        settings.max_grpc_message_mb * MEBIBYTE,
-        settings.grpc_socket if crew.is_lead else None,
-        shares_port=crew.count > 1,
-        address=crew.address,
-    )
-    async with _sessions(server, rpc.max_message_bytes, crew) as sessions, Colleagues(crew) as colleagues:
-        front = front_of(crew, app, colleagues, server.services, rest.max_body_bytes)
-        async with (
-            GrpcServer(server.services, rpc, front.around, front.calls, sessions) as grpc_server,
-            _http(settings, front, crew, sessions) as http,
-        ):
-            yield _Sockets(grpc_server, http, colleagues)
-
-
-@asynccontextmanager
-async def _sessions(server: Composition, max_message_bytes: int, crew: Crew) -> AsyncGenerator[SocketSessions, None]:
-    """Take sessions on plain sockets; where there are several workers, whichever their connections reach."""
-    with SocketSessions(server.services, Drain(), max_message_bytes, give_to=partial(give_to, crew)) as sessions:
-        async with taking_connections(crew, sessions.take_over) if crew.count > 1 else nullcontext():
-            yield sessions
-
-
-@asynccontextmanager
-async def _http(
-    settings: Settings, front: CrewFront, crew: Crew, sessions: SocketSessions
-) -> AsyncGenerator[HttpServer, None]:
-    """Open the HTTP port, for sessions on plain sockets as well, and their own socket beside gRPC's."""
-    async with AsyncExitStack() as opening:
-        if settings.grpc_socket is not None and crew.is_lead:
-            beside = settings.grpc_socket.with_name(settings.grpc_socket.name + UNIX_SUFFIX)
-            await opening.enter_async_context(sessions_at(beside, sessions.take_over))
-        http = await opening.enter_async_context(
-            http_server(
-                front.app,
-                settings.host,
-                settings.http_port,
-                shares_port=crew.count > 1,
-                take_over=sessions.take_over,
-            )
-        )
-        sessions.port = http.port
-        yield http
-
-
-def _check_shareable(settings: Settings) -> None:
-    """Refuse what several workers cannot serve by."""
-    if settings.max_http_body_mb >= settings.max_grpc_message_mb:
-        raise invalid_input(
-            f"--max-http-body-mb is {settings.max_http_body_mb}, expected less than --max-grpc-message-mb, which is "
-            f"{settings.max_grpc_message_mb}: with --workers a body may have to go from one worker to another"
-        )
-    require_free("gRPC", settings.host, settings.grpc_port)
-    require_free("HTTP", settings.host, settings.http_port)
-
-
-def _greet(settings: Settings, sockets: _Sockets) -> None:
+def _greet(settings: Settings, sockets: Sockets, tls: Tls | None) -> None:
+    scheme = "http" if tls is None else "https"
     log.info(
         "listening",
         http=f"{settings.host}:{sockets.http.port}",
         grpc=f"{settings.host}:{sockets.grpc.port}",
-        docs=f"http://{settings.host}:{sockets.http.port}/docs",
+        docs=f"{scheme}://{settings.host}:{sockets.http.port}/docs",
     )
 
 
@@ -230,13 +144,14 @@ def _why_nothing(settings: Settings) -> str:
 
 
 def _watch(settings: Settings, server: Composition) -> Iterator[Coroutine[None, None, None]]:
+    sync, failure = server.loader.sync, "the repository cannot be read"
     if settings.watch and settings.model_repository is not None:
-        yield follow(changes_in(settings.model_repository), server.loader)
+        yield follow(changes_in(settings.model_repository), sync, failure)
     if settings.watch and settings.config is not None:
-        yield follow(changes_in_any(configured(settings, settings.config).folders), server.loader)
+        yield follow(changes_in_any(configured(settings, settings.config).folders), sync, failure)
 
 
-def _take_work(server: Composition, sockets: _Sockets) -> None:
+def _take_work(server: Composition, sockets: Sockets) -> None:
     sockets.colleagues.have_come()
     server.services.health.begin()
     sockets.grpc.publish_readiness()

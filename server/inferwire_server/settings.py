@@ -129,6 +129,18 @@ class Settings:
             help="Unix socket that gRPC listens at besides its port, for callers of the same user or group.",
         ),
     ] = None
+    tls_certificate: Annotated[
+        Path | None,
+        Parameter(
+            group=_SOCKETS,
+            help="PEM file of the certificate that both ports show, with those between it and its root; they then "
+            "speak TLS alone. A file that is renewed is read again.",
+        ),
+    ] = None
+    tls_key: Annotated[
+        Path | None,
+        Parameter(group=_SOCKETS, help="PEM file of the certificate's key, not encrypted."),
+    ] = None
     max_http_body_mb: Annotated[
         int,
         WHOLE,
@@ -197,6 +209,14 @@ class Settings:
             "they are trusted not to cut it shorter while it is in use. May be repeated.",
         ),
     ] = ()
+    api_key_file: Annotated[
+        Path | None,
+        Parameter(
+            group=_CLIENTS,
+            help="File of the API keys, one in a line, of which callers have to show one (authorization: Bearer KEY); "
+            "probes of health need none. A file that changes is read again.",
+        ),
+    ] = None
     allow_uploads: Annotated[
         bool,
         Parameter(group=_CLIENTS, show_default=False, help="Let clients upload models and compile them here."),

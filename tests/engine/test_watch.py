@@ -31,7 +31,7 @@ async def following(root: Path, changes: AsyncIterator[object]) -> AsyncGenerato
             Loader(engine, catalogue, scan, ModelOptions("")) as loader,
             asyncio.TaskGroup() as tasks,
         ):
-            watch = tasks.create_task(follow(changes, loader))
+            watch = tasks.create_task(follow(changes, loader.sync, "the repository cannot be read"))
             await asyncio.sleep(0)  # the watch is on from its first step
             yield catalogue
             watch.cancel()

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.inferwire.v1 import devices_pb2 as pb
 from inferwire_server.errors import ServingError
+from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.methods import Guard, Service, generic_handler
@@ -37,12 +38,15 @@ class Calls:
         raise self._raised
 
 
+GUARD = Guard(Drain(), Refusals(), AccessService())
+
+
 @asynccontextmanager
 async def served(raised: Exception) -> AsyncGenerator[Callable[[str], Any], None]:
     """Serve calls that raise, and give what calls them."""
     server = grpc.aio.server()
     server.add_generic_rpc_handlers(
-        [generic_handler(Service(DESCRIPTOR, Calls(raised), unimplemented=UNIMPLEMENTED), Guard(Drain(), Refusals()))]
+        [generic_handler(Service(DESCRIPTOR, Calls(raised), unimplemented=UNIMPLEMENTED), GUARD)]
     )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -104,6 +108,4 @@ async def test_a_call_that_is_not_offered_says_so() -> None:
 )
 def test_a_call_is_answered_or_listed_as_unimplemented(unimplemented: dict[str, str]) -> None:
     with pytest.raises(AssertionError, match="either answered or listed as unimplemented; this is a bug"):
-        generic_handler(
-            Service(DESCRIPTOR, Calls(ValueError()), unimplemented=unimplemented), Guard(Drain(), Refusals())
-        )
+        generic_handler(Service(DESCRIPTOR, Calls(ValueError()), unimplemented=unimplemented), GUARD)

@@ -1,19 +1,17 @@
-"""Follows the repository's folder: what changes in it is loaded, reloaded or unloaded.
+"""Follows files that others write, as those of the repository.
 
-The library says that something has changed, and gathers what changes together; what it was, the loader sees itself.
+The library says that something has changed, and gathers what changes together; what it was, those who follow see.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from contextlib import aclosing
 from pathlib import Path
 
 import structlog
 import watchfiles
-
-from inferwire_server.engine.loader import Loader
 
 log = structlog.stdlib.get_logger()
 
@@ -24,6 +22,14 @@ _QUIET_MS = 400
 def changes_in(root: Path) -> AsyncIterator[object]:
     """Tell of changes in a repository, which may be one file; until cancelled."""
     return _changes([root if root.is_dir() else root.parent])
+
+
+def changes_of(files: Collection[Path]) -> AsyncIterator[object]:
+    """Tell of changes of files, also of those before the watch was on; until cancelled.
+
+    Their folders are watched: a file that is renewed is most often another one of its name.
+    """
+    return _changes_and_before({file.parent for file in files})
 
 
 async def changes_in_any(folders: Callable[[], Collection[Path]]) -> AsyncGenerator[object, None]:
@@ -60,10 +66,10 @@ def _changes(folders: Collection[Path]) -> AsyncGenerator[object, None]:
     return watchfiles.awatch(*folders, step=_QUIET_MS)  # pyright: ignore[reportUnknownMemberType]
 
 
-async def follow(changes: AsyncIterator[object], loader: Loader) -> None:
-    """Make the served models those of the repository after every change."""
+async def follow(changes: AsyncIterator[object], renew: Callable[[], Awaitable[object]], failure: str) -> None:
+    """Renew what is served after every change; if that fails, the log says so, and why."""
     async for _ in changes:
         try:
-            await loader.sync()
+            await renew()
         except Exception as error:  # noqa: BLE001 - what serves serves on, and the next change is followed again
-            log.error("the repository cannot be read", reason=str(error))
+            log.error(failure, reason=str(error))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inferwire_server.service.access import AccessService
 from inferwire_server.service.devices import DeviceService
 from inferwire_server.service.health import HealthService
 from inferwire_server.service.inference import InferenceService
@@ -24,6 +25,7 @@ from inferwire_server.service.uploads import UploadService
 class Services:
     """All that a transport may call."""
 
+    access: AccessService
     health: HealthService
     inference: InferenceService
     models: ModelService

@@ -95,8 +95,8 @@ class Stream(ABC):
 class GrpcStream(Stream):
     """One in a gRPC call."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self.call: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")()
+    def __init__(self, channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...] = ()) -> None:
+        self.call: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")(metadata=metadata)
 
     def hello(self, session_id: str = "") -> pb.SessionHello:
         """Make a hello, to whichever server it is."""

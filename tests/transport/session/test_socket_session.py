@@ -24,9 +24,10 @@ from inferwire_proto.frames import PREFACE, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
-from inferwire_server.server import Composition, _listening
+from inferwire_server.server import Composition
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
+from inferwire_server.sockets import listening
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.rest.http_server import http_server
@@ -140,7 +141,7 @@ async def test_a_server_without_sessions_on_sockets_refuses_them_as_http() -> No
 async def test_the_welcome_on_grpc_says_where(composition: Composition, settings: Settings, workers: int) -> None:
     settings = replace(settings, http_port=0, grpc_port=0)
     async with (
-        _listening(settings, composition, Crew.of(workers)) as servers,
+        listening(settings, composition, Crew.of(workers), None) as servers,
         grpc.aio.insecure_channel(f"127.0.0.1:{servers.grpc.port}") as channel,
     ):
         by_call = GrpcStream(channel)

@@ -602,7 +602,9 @@ class SessionHello(_message.Message):
     client: _builtins.str
     """The client and its version, for the server's log."""
     session_id: _builtins.str
-    """Resume this session while its lease lasts; empty to open a new one."""
+    """Resume this session while its lease lasts; empty to open a new one, which needs an API key where the server asks for
+    them: on a plain socket, where none can be shown, it then has to be named.
+    """
     server_epoch: _builtins.str
     """The epoch of the server that is meant: any other refuses. Empty for whichever it is; not on a plain socket."""
     def __init__(

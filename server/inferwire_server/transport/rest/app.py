@@ -20,8 +20,16 @@ from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.refusing import as_serving_error
-from inferwire_server.transport.rest.documentation import DESCRIPTION, SCHEMAS, TAGS, TITLE
+from inferwire_server.transport.rest.documentation import (
+    DESCRIPTION,
+    KEY_NEEDED,
+    KEY_SCHEMES,
+    SCHEMAS,
+    TAGS,
+    TITLE,
+)
 from inferwire_server.transport.rest.job_routes import JobRoutes
+from inferwire_server.transport.rest.key_check import is_keyless
 from inferwire_server.transport.rest.log_routes import LogRoutes
 from inferwire_server.transport.rest.model_server_routes import ModelServerRoutes
 from inferwire_server.transport.rest.oip_routes import OipRoutes
@@ -40,9 +48,10 @@ _PAGE = {"tryItOutEnabled": True, "persistAuthorization": True, "filter": True, 
 class Api(FastAPI):
     """FastAPI with the schemas that the raw routes refer to, and the routes that need to be quick before all of it."""
 
-    def __init__(self, quick: Sequence[routing.Route], refusals: Refusals, **settings: Any) -> None:
+    def __init__(self, quick: Sequence[routing.Route], refusals: Refusals, *, needs_key: bool, **settings: Any) -> None:
         super().__init__(**settings)
         self.refusals = refusals
+        self._needs_key = needs_key
         self._entry = QuickRoutes(quick, super().__call__)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,7 +61,15 @@ class Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Give the OpenAPI document."""
         document = super().openapi()
-        document.setdefault("components", {}).setdefault("schemas", {}).update(SCHEMAS)
+        components: dict[str, Any] = document.setdefault("components", {})
+        components.setdefault("schemas", {}).update(SCHEMAS)
+        if self._needs_key:
+            components["securitySchemes"] = KEY_SCHEMES
+            document["security"] = KEY_NEEDED
+            for path, operations in document["paths"].items():
+                if is_keyless(path):
+                    for operation in operations.values():
+                        operation["security"] = []
         return document
 
 
@@ -62,6 +79,7 @@ def create_app(services: Services, options: RestOptions, metrics_text: Callable[
     app = Api(
         quick=routes[0],
         refusals=services.refusals,
+        needs_key=services.access.needs_key,
         title=TITLE,
         description=DESCRIPTION,
         version=services.health.identity.version,

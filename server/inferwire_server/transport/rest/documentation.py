@@ -22,6 +22,12 @@ Every error is `{"error": "a sentence", "code": "NAME"}`. Programs branch on the
 Every answer carries `x-request-id`: the caller's own, or a new one.
 """
 
+KEY_SCHEMES: Fragment = {
+    "key": {"type": "http", "scheme": "bearer", "description": "One of the API keys in the operator's --api-key-file."}
+}
+KEY_NEEDED: list[Fragment] = [{"key": []}]
+"""Where the server asks for keys: what they are, and that each call needs one unless it says otherwise."""
+
 TAGS: list[Fragment] = [
     {"name": "Open Inference Protocol", "description": "What Triton, KServe and OpenVINO Model Server clients call."},
     {"name": "Asynchronous jobs", "description": "Inferences that are started now and collected later."},

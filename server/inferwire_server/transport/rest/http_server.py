@@ -18,6 +18,7 @@ from inferwire_server.transport.listening import NO_SUCH_NAME, CannotListen
 from inferwire_server.transport.rest.http_protocol import HttpProtocol
 from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.session.session_file import TakeOver
+from inferwire_server.transport.tls import Tls
 
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 75
@@ -60,18 +61,24 @@ class HttpServer:
 
 @asynccontextmanager
 async def http_server(
-    app: ASGIApp, host: str, port: int, *, shares_port: bool = False, take_over: TakeOver | None = None
+    app: ASGIApp,
+    host: str,
+    port: int,
+    *,
+    shares_port: bool = False,
+    take_over: TakeOver | None = None,
+    tls: Tls | None = None,
 ) -> AsyncGenerator[HttpServer, None]:
     """Serve an application until the block is left; port 0 takes a free one.
 
     Other processes may listen on a port that is shared: the system then spreads connections over them. Connections
-    that carry sessions are left to whoever takes them over, if anybody does.
+    that carry sessions are left to whoever takes them over, if anybody does. With `tls` the port speaks HTTPS alone.
 
     Raises:
         CannotListen: If the address cannot be bound.
     """
     listener = _listen(host, port, shares_port=shares_port)
-    server = LoopServer(_config(app, take_over))
+    server = LoopServer(_config(app, take_over, tls))
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(server.serve([listener]))
         await server.has_started.wait()
@@ -117,7 +124,7 @@ class LoopServer(Server):
                 continue
 
 
-def _config(app: ASGIApp, take_over: TakeOver | None) -> Config:
+def _config(app: ASGIApp, take_over: TakeOver | None, tls: Tls | None) -> Config:
     application: Any = app
     protocol: Any = partial(HttpProtocol, RequestIds(), take_over)
     return Config(
@@ -131,6 +138,7 @@ def _config(app: ASGIApp, take_over: TakeOver | None) -> Config:
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
         backlog=_BACKLOG,
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls.http,
     )
 
 

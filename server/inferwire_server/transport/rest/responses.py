@@ -47,7 +47,11 @@ def json_response(content: object, status: int = 200, headers: Mapping[str, str]
 
 def error_response(error: ServingError) -> Response:
     """Answer with why a call was not served."""
-    headers = None if error.retry_after_s is None else {"retry-after": str(max(1, ceil(error.retry_after_s)))}
+    headers: dict[str, str] = {}
+    if error.retry_after_s is not None:
+        headers["retry-after"] = str(max(1, ceil(error.retry_after_s)))
+    if error.code is Code.UNAUTHENTICATED:
+        headers["www-authenticate"] = "Bearer"
     return problem(error.code.http, error.code, error.message, headers)
 
 

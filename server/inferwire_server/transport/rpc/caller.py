@@ -1,4 +1,4 @@
-"""Who calls: the session that a call's metadata names, and whether it is on this host."""
+"""Who calls: the key and the session that a call's metadata names, and whether it is on this host."""
 
 from __future__ import annotations
 
@@ -11,8 +11,18 @@ from inferwire_server.transport.rpc.status import Context
 SESSION_METADATA = "inferwire-session"
 """The metadata entry that names the session a call belongs to."""
 
+_KEY_METADATA = "authorization"
+
 _SAME_HOST = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D", "ipv6:[::ffff:127.", "ipv6:%5B::ffff:127.")
 """What a peer on this host is called like, as gRPC writes it."""
+
+
+def shown_key(context: Context) -> str | None:
+    """Give what a call shows to be let in, as HTTP's header of this name has it; None for nothing."""
+    for key, value in context.invocation_metadata() or ():
+        if key == _KEY_METADATA:
+            return str(value)
+    return None
 
 
 def session_of(sessions: SessionService, context: Context) -> Session:

@@ -31,6 +31,7 @@ from inferwire_server.transport.rpc.oip_calls import OipCalls
 from inferwire_server.transport.rpc.state_calls import StateCalls
 from inferwire_server.transport.rpc.tensor_calls import TensorCalls
 from inferwire_server.transport.session.socket_sessions import SocketSessions
+from inferwire_server.transport.tls import Tls
 from inferwire_server.transport.unix_socket import socket_file
 
 _FLUSH_S = 1.0
@@ -50,6 +51,7 @@ class GrpcOptions:
     Attributes:
         shares_port: Whether other processes may listen there as well: the system then spreads connections over them.
         address: Where it listens besides, for processes that are told.
+        tls: What the port shows; None for a plain one.
     """
 
     host: str = "127.0.0.1"
@@ -58,6 +60,7 @@ class GrpcOptions:
     socket: Path | None = None
     shares_port: bool = False
     address: str | None = None
+    tls: Tls | None = None
 
 
 _NOTHING: Mapping[str, RawCall] = {}
@@ -146,9 +149,12 @@ class GrpcServer:
         await closing
 
     def _build(self) -> grpc.aio.Server:
-        services = [*self._offered, Service(_HEALTH, self._health, unimplemented=health_calls.UNIMPLEMENTED)]
+        health = Service(
+            _HEALTH, self._health, unimplemented=health_calls.UNIMPLEMENTED, keyless=frozenset(_HEALTH.methods_by_name)
+        )
+        services = [*self._offered, health]
         server = grpc.aio.server(options=_channel_options(self._options))
-        guard = Guard(self._drain, self._services.refusals)
+        guard = Guard(self._drain, self._services.refusals, self._services.access)
         handlers = [generic_handler(service, guard, self._around) for service in services]
         further = [raw_handler(method, call, guard) for method, call in self._further.items()]
         server.add_generic_rpc_handlers([*handlers, *further])
@@ -162,8 +168,9 @@ class GrpcServer:
             # gRPC would write lines of its own to the log of a server that cannot listen.
             require_free("gRPC", host, self._options.port)
         authority = f"[{host}]" if ":" in host else host
+        place, tls = f"{authority}:{self._options.port}", self._options.tls
         try:
-            port = server.add_insecure_port(f"{authority}:{self._options.port}")
+            port = server.add_insecure_port(place) if tls is None else server.add_secure_port(place, tls.grpc)
         except RuntimeError as error:
             raise self._cannot_listen() from error
         if port == 0:
@@ -186,6 +193,7 @@ def _offered(services: Services, sockets: SocketSessions, options: GrpcOptions) 
             grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"],
             oip,
             oip_calls.RAW_CALLS,
+            keyless=oip_calls.KEYLESS,
         ),
         Service(inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference, inference_calls.RAW_CALLS),
         Service(

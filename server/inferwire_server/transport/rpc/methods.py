@@ -19,9 +19,11 @@ from google.protobuf.message_factory import GetMessageClass
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, bug
+from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.refusing import as_serving_error
+from inferwire_server.transport.rpc.caller import shown_key
 from inferwire_server.transport.rpc.status import Context, abort
 
 Call: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
@@ -44,12 +46,14 @@ class Service:
         calls: Has a coroutine per call, named as the call is, in snake case (`import_`).
         raw: Calls that take and give messages' bytes, to keep tensors out of protobuf.
         unimplemented: Calls that are not offered, each with a sentence that says so.
+        keyless: Calls that anybody may make, where others need a key.
     """
 
     descriptor: ServiceDescriptor
     calls: object
     raw: frozenset[str] = frozenset()
     unimplemented: Mapping[str, str] = field(default_factory=dict[str, str])
+    keyless: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -59,14 +63,17 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What is kept of every call: that it runs, and that it was refused."""
+    """What is asked of every call, and kept of it: who makes it, that it runs, and that it was refused."""
 
     drain: Drain
     refusals: Refusals
+    access: AccessService
 
-    def around(self, call: Call) -> Call:
+    def around(self, call: Call, *, is_keyless: bool = False) -> Call:
         """Give what answers a call whatever it raises."""
         drain, refusals = self.drain, self.refusals
+        if self.access.needs_key and not is_keyless:
+            call = _for_those_with_key(self.access, call)
 
         async def guarded(request: Any, context: Context) -> Any:
             drain.enter()
@@ -93,10 +100,14 @@ def generic_handler(service: Service, guard: Guard, around: Around | None = None
 
 
 def raw_handler(method: str, call: RawCall, guard: Guard) -> grpc.GenericRpcHandler:
-    """Make what a gRPC server dispatches a single call to, by its full name, that no descriptor knows."""
+    """Make what a gRPC server dispatches a single call to, by its full name, that no descriptor knows.
+
+    It finds out itself who calls.
+    """
     service, _, name = method.rpartition(".")
     rpc: Any = grpc
-    return rpc.method_handlers_generic_handler(service, {name: rpc.unary_unary_rpc_method_handler(guard.around(call))})
+    guarded = guard.around(call, is_keyless=True)
+    return rpc.method_handlers_generic_handler(service, {name: rpc.unary_unary_rpc_method_handler(guarded)})
 
 
 def _handler(
@@ -111,7 +122,7 @@ def _handler(
         call, parse = _parsing(call, parse), None
     if around is not None and not method.client_streaming and not method.server_streaming:
         call, serialize = around(method.full_name, _serializing(call, serialize)), None
-    call = guard.around(call)
+    call = guard.around(call, is_keyless=method.name in service.keyless)
     match method.client_streaming, method.server_streaming:
         case False, False:
             return grpc.unary_unary_rpc_method_handler(call, parse, serialize)
@@ -129,6 +140,14 @@ def _call(service: Service, method: MethodDescriptor) -> Call:
     if (call is None) == (sentence is None):
         raise bug(f"call {method.full_name} has to be either answered or listed as unimplemented")
     return call or _refusing(sentence or "")
+
+
+def _for_those_with_key(access: AccessService, call: Call) -> Call:
+    async def checked(request: Any, context: Context) -> Any:
+        access.check(shown_key(context))
+        return await call(request, context)
+
+    return checked
 
 
 def _parsing(call: Call, parse: Callable[[bytes], Any]) -> Call:

@@ -34,6 +34,9 @@ from inferwire_server.transport.rpc.status import Context
 RAW_CALLS = frozenset({"ModelInfer", "ModelStreamInfer"})
 """The calls whose messages hold tensors."""
 
+KEYLESS = frozenset({"ServerLive", "ServerReady"})
+"""The calls that probes make."""
+
 
 class OipCalls:
     """Answers the calls of GRPCInferenceService."""

@@ -64,7 +64,8 @@ class SocketSessions:
 
     def take_over(self, transport: asyncio.Transport, data: bytes) -> None:
         """Serve a connection that has said the preface, and this behind it."""
-        terms = SessionTerms(self._max_message_bytes, self.port, must_name_server=True)
+        needs_key = self._around.services.access.needs_key
+        terms = SessionTerms(self._max_message_bytes, self.port, must_name_server=True, must_resume=needs_key)
         session = SocketSession(transport, self._around, terms, self._forget)
         self._open.add(session)
         self.drain.enter()

@@ -26,6 +26,11 @@ from inferwire_server.transport.v1_plans import Plans, Raw, count_sent
 
 _CANCELLED = "the client cancelled the execution"
 
+_NO_SESSION = (
+    "the hello has no session_id, expected that of a session which was opened over gRPC with an API key: "
+    "it goes on here without one"
+)
+
 _LONGEST_EPOCH = 64
 """How much of what a client takes for an epoch is said back to it."""
 
@@ -62,11 +67,13 @@ class SessionTerms:
         max_message_bytes: The largest message it carries.
         socket_port: Where a plain socket may carry the messages instead; 0 for nowhere.
         must_name_server: Whether the client has to say which server it means: it may have reached another.
+        must_resume: Whether the session has to be open already: what opened it has shown a key, and this shows none.
     """
 
     max_message_bytes: int
     socket_port: int = 0
     must_name_server: bool = False
+    must_resume: bool = False
 
 
 class SessionStream:
@@ -128,6 +135,8 @@ class SessionStream:
             raise invalid_input("the stream's first message has no hello")
         hello = message.hello
         self._check_server(hello.server_epoch)
+        if self._terms.must_resume and not hello.session_id:
+            raise ServingError(Code.UNAUTHENTICATED, _NO_SESSION)
         message.ClearField("hello")
         self._session = self._services.sessions.attach(hello.session_id, hello.client)
         self._plans = Plans(self._session)

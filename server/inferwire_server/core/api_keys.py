@@ -1,0 +1,63 @@
+"""API keys: which an operator's file names, and whether what a caller shows is one of them."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+from inferwire_server.errors import invalid_input
+
+SHORTEST_KEY = 16
+"""The fewest characters of a key: fewer could be guessed over a network."""
+
+_VISIBLE = re.compile(r"[!-~]+")
+"""What a header can carry as one word."""
+
+
+class ApiKeys:
+    """Keys, of which only digests are kept: to look one up takes as long whatever it has in common with another."""
+
+    def __init__(self, digests: frozenset[bytes]) -> None:
+        self._digests = digests
+
+    def __repr__(self) -> str:
+        return f"<ApiKeys: {len(self)}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ApiKeys) and other._digests == self._digests
+
+    def __hash__(self) -> int:
+        return hash(self._digests)
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    def __contains__(self, key: str) -> bool:
+        return _digest(key) in self._digests
+
+    @staticmethod
+    def parse(text: str) -> ApiKeys:
+        """Read a file of keys, one in a line; lines that are empty or begin with # say nothing.
+
+        Raises:
+            ServingError: INVALID_INPUT for a line that is no key, without its content; or if there is no key.
+        """
+        digests: set[bytes] = set()
+        for number, line in enumerate(text.splitlines(), start=1):
+            key = line.strip()
+            if not key or key.startswith("#"):
+                continue
+            if _VISIBLE.fullmatch(key) is None:
+                raise invalid_input(f"line {number} is no API key: it has blanks, or characters beyond ASCII, in it")
+            if len(key) < SHORTEST_KEY:
+                raise invalid_input(
+                    f"the API key in line {number} has {len(key)} characters, expected {SHORTEST_KEY} or more"
+                )
+            digests.add(_digest(key))
+        if not digests:
+            raise invalid_input("there is no API key in it, expected one in a line")
+        return ApiKeys(frozenset(digests))
+
+
+def _digest(key: str) -> bytes:
+    return sha256(key.encode("utf-8", "surrogatepass")).digest()

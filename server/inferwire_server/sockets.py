@@ -1,0 +1,126 @@
+"""The sockets: all that callers and the other workers find this one by, opened over the services."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from inferwire_proto.frames import UNIX_SUFFIX
+from inferwire_server.composition import Composition
+from inferwire_server.errors import invalid_input
+from inferwire_server.settings import MEBIBYTE, Settings
+from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.listening import require_free
+from inferwire_server.transport.relay.colleagues import Colleagues
+from inferwire_server.transport.relay.connections import give_to, taking_connections
+from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.relay.front import CrewFront, front_of
+from inferwire_server.transport.rest.app import create_app
+from inferwire_server.transport.rest.http_server import HttpServer, http_server
+from inferwire_server.transport.rest.key_check import asking_for_key
+from inferwire_server.transport.rest.options import RestOptions
+from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+from inferwire_server.transport.session.session_file import sessions_at
+from inferwire_server.transport.session.socket_sessions import SocketSessions
+from inferwire_server.transport.tls import Tls
+
+
+class Sockets(NamedTuple):
+    """Where callers and the other workers find this one, and where it finds those."""
+
+    grpc: GrpcServer
+    http: HttpServer
+    colleagues: Colleagues
+
+
+def tls_of(settings: Settings) -> Tls | None:
+    """Read the certificate that the ports show, if there is one.
+
+    Raises:
+        ServingError: INVALID_INPUT if it cannot be used.
+    """
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        missing = "--tls-certificate" if certificate is None else "--tls-key"
+        raise invalid_input(f"{missing} is not given, but the other is, expected both: a certificate and its key")
+    return Tls(certificate, key)
+
+
+@asynccontextmanager
+async def listening(
+    settings: Settings, server: Composition, crew: Crew, tls: Tls | None
+) -> AsyncGenerator[Sockets, None]:
+    """Listen for callers, and where this is one worker of several, for the others.
+
+    Raises:
+        CannotListen: If a port cannot be opened.
+    """
+    if crew.is_lead and crew.count > 1:
+        _check_shareable(settings)
+    rest = RestOptions(settings.max_http_body_mb * MEBIBYTE)
+    app = create_app(server.services, rest, server.metrics.text)
+    rpc = GrpcOptions(
+        settings.host,
+        settings.grpc_port,
+        settings.max_grpc_message_mb * MEBIBYTE,
+        settings.grpc_socket if crew.is_lead else None,
+        shares_port=crew.count > 1,
+        address=crew.address,
+        tls=tls,
+    )
+    async with _sessions(server, rpc.max_message_bytes, crew) as sessions, Colleagues(crew) as colleagues:
+        front = front_of(crew, app, colleagues, server.services, rest.max_body_bytes)
+        front = replace(front, app=asking_for_key(front.app, server.services))
+        async with (
+            GrpcServer(server.services, rpc, front.around, front.calls, sessions) as grpc_server,
+            _http(settings, front, crew, sessions, tls) as http,
+        ):
+            yield Sockets(grpc_server, http, colleagues)
+
+
+@asynccontextmanager
+async def _sessions(server: Composition, max_message_bytes: int, crew: Crew) -> AsyncGenerator[SocketSessions, None]:
+    """Take sessions on plain sockets; where there are several workers, whichever their connections reach."""
+    with SocketSessions(server.services, Drain(), max_message_bytes, give_to=partial(give_to, crew)) as sessions:
+        async with taking_connections(crew, sessions.take_over) if crew.count > 1 else nullcontext():
+            yield sessions
+
+
+@asynccontextmanager
+async def _http(
+    settings: Settings, front: CrewFront, crew: Crew, sessions: SocketSessions, tls: Tls | None
+) -> AsyncGenerator[HttpServer, None]:
+    """Open the HTTP port, for sessions on plain sockets as well if it is one, and their own socket beside gRPC's."""
+    async with AsyncExitStack() as opening:
+        if settings.grpc_socket is not None and crew.is_lead:
+            beside = settings.grpc_socket.with_name(settings.grpc_socket.name + UNIX_SUFFIX)
+            await opening.enter_async_context(sessions_at(beside, sessions.take_over))
+        http = await opening.enter_async_context(
+            http_server(
+                front.app,
+                settings.host,
+                settings.http_port,
+                shares_port=crew.count > 1,
+                take_over=sessions.take_over if tls is None else None,
+                tls=tls,
+            )
+        )
+        if tls is None:
+            sessions.port = http.port
+        yield http
+
+
+def _check_shareable(settings: Settings) -> None:
+    """Refuse what several workers cannot serve by."""
+    if settings.max_http_body_mb >= settings.max_grpc_message_mb:
+        raise invalid_input(
+            f"--max-http-body-mb is {settings.max_http_body_mb}, expected less than --max-grpc-message-mb, which is "
+            f"{settings.max_grpc_message_mb}: with --workers a body may have to go from one worker to another"
+        )
+    require_free("gRPC", settings.host, settings.grpc_port)
+    require_free("HTTP", settings.host, settings.http_port)

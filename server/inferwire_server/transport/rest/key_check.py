@@ -1,0 +1,55 @@
+"""Keys over HTTP: what is asked of each request before anything else looks at it."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from inferwire_server.errors import ServingError
+from inferwire_server.service import AccessService, Services
+from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.transport.rest.responses import error_response
+
+KEYLESS = frozenset({"/v2/health/live", "/v2/health/ready", "/", "/docs", "/openapi.json"})
+"""What anybody may ask for: probes have no key, and the page of the documentation is where one is given."""
+
+_PAGE = "/swagger/"
+"""What the page loads lies under this path."""
+
+_AUTHORIZATION = b"authorization"
+
+
+class KeyCheck:
+    """Answers whoever shows no key, and hands all else on."""
+
+    def __init__(self, app: ASGIApp, access: AccessService, refusals: Refusals) -> None:
+        self._app = app
+        self._access = access
+        self._refusals = refusals
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http" and not is_keyless(scope["path"]):
+            try:
+                self._access.check(_authorization(scope))
+            except ServingError as refusal:
+                self._refusals.count(Face.REST, refusal)
+                await error_response(refusal)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def asking_for_key(app: ASGIApp, services: Services) -> ASGIApp:
+    """Put the check before an application; nothing where no key is needed."""
+    return KeyCheck(app, services.access, services.refusals) if services.access.needs_key else app
+
+
+def is_keyless(path: str) -> bool:
+    """Whether a path is for everybody."""
+    return path in KEYLESS or path.startswith(_PAGE)
+
+
+def _authorization(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == _AUTHORIZATION:
+            return value.decode("latin-1")
+    return None

@@ -1,0 +1,197 @@
+"""The certificate that both ports show."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+import numpy as np
+import pytest
+import pytest_asyncio
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from tests.certificates import Authority, Issued
+from tests.transport.session.carriers import GrpcStream
+from tritonclient.grpc.aio import InferenceServerClient, InferInput
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
+from inferwire_server.server import Composition
+from inferwire_server.settings import Settings
+from inferwire_server.sockets import Sockets, listening, tls_of
+from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.tls import Tls
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """Who issued the certificate."""
+    return Authority(tmp_path / "tls")
+
+
+@pytest.fixture
+def issued(authority: Authority) -> Issued:
+    """The certificate's files."""
+    return authority.issue()
+
+
+@pytest.fixture
+def tls(issued: Issued) -> Tls:
+    """What the ports show."""
+    return Tls(issued.certificate, issued.key)
+
+
+@pytest_asyncio.fixture
+async def servers(composition: Composition, settings: Settings, tls: Tls) -> AsyncIterator[Sockets]:
+    """The ports, open."""
+    settings = replace(settings, http_port=0, grpc_port=0)
+    async with listening(settings, composition, Crew.of(1), tls) as opened:
+        yield opened
+
+
+def credentials(authority: Authority) -> grpc.ChannelCredentials:
+    return grpc.ssl_channel_credentials(authority.root.read_bytes())
+
+
+def https(servers: Sockets, authority: Authority) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=f"https://127.0.0.1:{servers.http.port}", verify=authority.trusting, timeout=20)
+
+
+async def is_ready(servers: Sockets, authority: Authority) -> bool:
+    """Ask over a new gRPC connection."""
+    opened: Any = InferenceServerClient(f"localhost:{servers.grpc.port}", creds=credentials(authority), ssl=True)
+    try:
+        return await opened.is_server_ready()
+    finally:
+        await opened.close()
+
+
+async def test_http_speaks_tls(servers: Sockets, authority: Authority) -> None:
+    big = np.zeros((20_000, 4), np.float32)
+    given = {"name": "x", "datatype": "FP32", "shape": [20_000, 4], "parameters": {"binary_data_size": big.nbytes}}
+    document = json.dumps({"inputs": [given], "parameters": {"binary_data_output": True}}).encode()
+    async with https(servers, authority) as client:
+        assert (await client.get("/v2/health/ready")).json()["ready"] is True
+        for _ in range(3):
+            answer = await client.post(
+                "/v2/models/echo/infer",
+                content=document + big.tobytes(),
+                headers={"Inference-Header-Content-Length": str(len(document))},
+            )
+            assert answer.status_code == 200
+            assert answer.content.endswith(big.tobytes())
+
+
+async def test_grpc_speaks_tls(servers: Sockets, authority: Authority) -> None:
+    client: Any = InferenceServerClient(f"localhost:{servers.grpc.port}", creds=credentials(authority), ssl=True)
+    given = InferInput("x", [1, 4], "FP32")
+    given.set_data_from_numpy(np.array([[1, 2, 3, 4]], np.float32))
+    found = (await client.infer("echo", [given])).as_numpy("y")
+    assert found.tolist() == [[1, 2, 3, 4]]
+    await client.close()
+
+
+async def test_nothing_is_said_without_tls(servers: Sockets) -> None:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{servers.http.port}") as client:
+        with pytest.raises(httpx.HTTPError):
+            await client.get("/v2/health/ready")
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{servers.grpc.port}") as channel:
+        call: Any = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call(b"", timeout=10)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_versions_that_are_broken_are_not_spoken(servers: Sockets, authority: Authority) -> None:
+    context = authority.trusting
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    async with httpx.AsyncClient(base_url=f"https://127.0.0.1:{servers.http.port}", verify=context) as client:
+        with pytest.raises(httpx.ConnectError):
+            await client.get("/v2/health/ready")
+
+
+async def test_a_session_stays_on_grpc(servers: Sockets, authority: Authority) -> None:
+    async with grpc.aio.secure_channel(f"localhost:{servers.grpc.port}", credentials(authority)) as channel:
+        stream = GrpcStream(channel)
+        assert (await stream.open()).socket_port == 0
+        stream.leave()
+
+
+async def test_new_connections_see_a_renewed_certificate(
+    servers: Sockets, authority: Authority, issued: Issued, tls: Tls, tmp_path: Path
+) -> None:
+    other = Authority(tmp_path / "other")
+    async with https(servers, authority) as before:
+        assert (await before.get("/v2/health/live")).status_code == 200
+        assert await is_ready(servers, authority)
+        other.issue(into=issued)
+        assert tls.renew()
+        assert not tls.renew()
+        # The connection that is open goes on.
+        assert (await before.get("/v2/health/live")).status_code == 200
+    async with https(servers, other) as after:
+        assert (await after.get("/v2/health/live")).status_code == 200
+    assert await is_ready(servers, other)
+    async with https(servers, authority) as client:
+        with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
+            await client.get("/v2/health/live")
+
+
+async def test_what_cannot_be_used_changes_nothing(
+    servers: Sockets, authority: Authority, issued: Issued, tls: Tls, tmp_path: Path
+) -> None:
+    other = Authority(tmp_path / "other").issue()
+    issued.certificate.write_bytes(other.certificate.read_bytes())
+    with pytest.raises(ServingError, match=r"TLS cannot be spoken with them: .*mismatch"):
+        tls.renew()
+    async with https(servers, authority) as client:
+        assert (await client.get("/v2/health/live")).status_code == 200
+    assert await is_ready(servers, authority)
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ServingError) as caught:
+        Tls(tmp_path / "server.pem", tmp_path / "server.key")
+    assert caught.value.code is Code.INVALID_INPUT
+    assert caught.value.message == (
+        f"--tls-certificate is '{tmp_path}/server.pem', --tls-key is '{tmp_path}/server.key', "
+        "and TLS cannot be spoken with them: No such file or directory"
+    )
+
+
+def test_files_that_are_no_pem_are_refused(issued: Issued) -> None:
+    with pytest.raises(ServingError, match="TLS cannot be spoken with them: "):
+        Tls(issued.key, issued.certificate)
+
+
+def test_a_key_with_a_password_is_refused_without_asking_for_it(issued: Issued) -> None:
+    key = load_pem_private_key(issued.key.read_bytes(), None)
+    locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    issued.key.write_bytes(locked)
+    with pytest.raises(ServingError, match="the key is encrypted, expected one that is not"):
+        Tls(issued.certificate, issued.key)
+
+
+@pytest.mark.parametrize(("given", "missing"), [("tls_certificate", "--tls-key"), ("tls_key", "--tls-certificate")])
+def test_one_file_without_the_other_is_refused(tmp_path: Path, given: str, missing: str) -> None:
+    with pytest.raises(ServingError, match=f"{missing} is not given, but the other is, expected both"):
+        tls_of(replace(Settings(), **{given: tmp_path / "file"}))
+
+
+def test_without_files_there_is_no_tls() -> None:
+    assert tls_of(Settings()) is None
+
+
+def test_the_repr_names_the_certificate(tls: Tls, issued: Issued) -> None:
+    assert repr(tls) == f"<Tls: {issued.certificate}>"
