@@ -12,6 +12,9 @@ from inferwire_server.settings import Settings
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _OFF = logging.CRITICAL + 1
 
+_TALKATIVE = ("uvicorn", "watchfiles")
+"""Libraries whose steps the server tells itself: when it starts and stops, and what has become of a change."""
+
 _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 """Tracebacks without the values of variables: callers' tensors are not for the log."""
 
@@ -43,7 +46,8 @@ def configure(settings: Settings) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the server says itself when it starts and stops
+    for library in _TALKATIVE:
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 def level() -> str:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from structlog.testing import capture_logs
 
@@ -16,7 +17,7 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Repository
-from inferwire_server.engine.watch import changes_in, changes_in_any, follow
+from inferwire_server.engine.watch import changes_in, changes_in_any, changes_of, follow
 from inferwire_server.metrics import Metrics
 
 
@@ -116,3 +117,61 @@ async def told_of(changes: AsyncIterator[object], touch: Callable[[], None]) -> 
     await asyncio.sleep(0)  # the watch is on from its first step
     touch()
     await waiting
+
+
+@asynccontextmanager
+async def telling(*files: Path) -> AsyncGenerator[Callable[[], Any], None]:
+    """Watch files, and give what waits for the next change of one."""
+    async with aclosing(changes_of(files)) as changes:
+        async with asyncio.timeout(20):
+            assert await anext(changes) == "watched"
+            yield lambda: anext(changes)
+
+
+async def test_a_file_that_is_written_or_replaced_has_changed(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("one")
+    async with telling(file) as next_change:
+        file.write_text("two two")
+        await next_change()
+        (tmp_path / "new").write_text("three")
+        (tmp_path / "new").rename(file)
+        await next_change()
+        file.unlink()
+        await next_change()
+        file.write_text("four")
+        await next_change()
+
+
+async def test_a_file_behind_a_link_that_is_moved_has_changed(tmp_path: Path) -> None:
+    for version in ("1", "2"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "keys").write_text(version)
+    (tmp_path / "now").symlink_to("1")
+    (tmp_path / "keys").symlink_to("now/keys")
+    async with telling(tmp_path / "keys") as next_change:
+        (tmp_path / "next").symlink_to("2")
+        (tmp_path / "next").rename(tmp_path / "now")
+        await next_change()
+        assert (tmp_path / "keys").read_text() == "2"
+
+
+async def test_what_else_is_in_the_folder_is_passed_over(tmp_path: Path) -> None:
+    file, log = tmp_path / "keys", tmp_path / "log"
+    file.write_text("one")
+    told: list[object] = []
+    async with aclosing(changes_of((file,))) as changes, telling(log) as log_has_changed:
+
+        async def listen() -> None:
+            async for change in changes:
+                told.append(change)
+                if file.read_text() != "one":
+                    return
+
+        listening = asyncio.ensure_future(listen())
+        for line in range(3):
+            log.write_text("x" * line)
+            await log_has_changed()
+        file.write_text("two two")
+        await listening
+    assert len(told) == 2

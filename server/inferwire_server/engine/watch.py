@@ -24,12 +24,19 @@ def changes_in(root: Path) -> AsyncIterator[object]:
     return _changes([root if root.is_dir() else root.parent])
 
 
-def changes_of(files: Collection[Path]) -> AsyncIterator[object]:
+async def changes_of(files: Collection[Path]) -> AsyncGenerator[object, None]:
     """Tell of changes of files, also of those before the watch was on; until cancelled.
 
-    Their folders are watched: a file that is renewed is most often another one of its name.
+    Their folders are watched: a file that is renewed is most often another one of its name, or is found by a link. What
+    else happens there, as in a log, is passed over.
     """
-    return _changes_and_before({file.parent for file in files})
+    seen: list[object] = []
+    async with aclosing(_changes_and_before({file.parent for file in files})) as changes:
+        async for change in changes:
+            found = list(map(_state, files))
+            if found != seen:
+                seen = found
+                yield change
 
 
 async def changes_in_any(folders: Callable[[], Collection[Path]]) -> AsyncGenerator[object, None]:
@@ -59,6 +66,15 @@ async def _changes_and_before(folders: Collection[Path]) -> AsyncGenerator[objec
             await asyncio.wait([first])
         async for change in changes:
             yield change
+
+
+def _state(file: Path) -> object:
+    """Give what is another where a file's content may be."""
+    try:
+        found = file.stat()
+    except OSError as error:
+        return error.errno
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _changes(folders: Collection[Path]) -> AsyncGenerator[object, None]:

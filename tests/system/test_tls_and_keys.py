@@ -1,0 +1,156 @@
+"""Servers that speak TLS and ask for keys, as processes, met by the clients that people have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+import numpy as np
+import pytest
+import tritonclient.grpc
+import tritonclient.http
+from tests.certificates import Authority, Issued
+from tests.system.servers import log_line, started, wait_for_line
+
+from inferwire_cli.server_process import ServerProcess, has_ended_within, tail
+
+DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
+KEY, NEXT_KEY = "the-key-of-the-tests", "the-key-that-follows"
+# Triton's client adds to the dictionary that it is given.
+SHOWN = {"authorization": f"Bearer {KEY}"}
+ROW = np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 64)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def issued(authority: Authority) -> Issued:
+    return authority.issue()
+
+
+@pytest.fixture(scope="module")
+def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("keys") / "api-keys"
+    file.write_text(f"{KEY}\n")
+    return file
+
+
+@pytest.fixture(scope="module", params=["1", "2"], ids=["one worker", "two workers"])
+def server(issued: Issued, key_file: Path, request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
+    tls = ("--tls-certificate", str(issued.certificate), "--tls-key", str(issued.key))
+    keys = ("--api-key-file", str(key_file), "--workers", request.param, "--allow-model-control")
+    with started("--model-repository", str(DIGITS), *tls, *keys) as (running, log):
+        wait_for_line(running, log, '"ready"')
+        yield running
+        running.process.terminate()
+        assert has_ended_within(running, 30)
+        assert running.process.returncode == 0, tail(log)
+
+
+def https(server: ServerProcess, authority: Authority, key: str = KEY) -> httpx.Client:
+    return httpx.Client(
+        base_url=f"https://localhost:{server.http_port}",
+        verify=authority.trusting,
+        headers={"authorization": f"Bearer {key}"},
+        timeout=30,
+    )
+
+
+def test_tritons_client_over_grpc(server: ServerProcess, authority: Authority) -> None:
+    address = f"localhost:{server.grpc_port}"
+    client: Any = tritonclient.grpc.InferenceServerClient(address, ssl=True, root_certificates=str(authority.root))
+    assert client.is_server_ready()
+    given = tritonclient.grpc.InferInput("pixels", [1, 64], "FP32")
+    given.set_data_from_numpy(ROW)
+    found = client.infer("digits_mlp", [given], headers=dict(SHOWN)).as_numpy("probabilities")
+    assert found.shape == (1, 10)
+    with pytest.raises(tritonclient.grpc.InferenceServerException, match=r"UNAUTHENTICATED.*no API key was given"):
+        client.infer("digits_mlp", [given])
+    client.close()
+
+
+def test_tritons_client_over_http(server: ServerProcess, authority: Authority) -> None:
+    client: Any = tritonclient.http.InferenceServerClient(
+        f"localhost:{server.http_port}", ssl=True, ssl_options={"ca_certs": str(authority.root)}
+    )
+    given = tritonclient.http.InferInput("pixels", [1, 64], "FP32")
+    given.set_data_from_numpy(ROW)
+    found = client.infer("digits_mlp", [given], headers=dict(SHOWN)).as_numpy("probabilities")
+    assert found.shape == (1, 10)
+    with pytest.raises(tritonclient.http.InferenceServerException, match="no API key was given"):
+        client.infer("digits_mlp", [given])
+    client.close()
+
+
+def test_calls_that_concern_every_worker_take_the_key_along(server: ServerProcess, authority: Authority) -> None:
+    with https(server, authority) as client:
+        assert client.post("/v2/repository/models/digits_mlp/load").status_code == 200
+        assert "inferwire_jobs_total" in client.get("/metrics").text
+        job = client.post(
+            "/inferwire/v1/models/digits_mlp/jobs",
+            json={"inputs": [{"name": "pixels", "datatype": "FP32", "shape": [1, 64], "data": ROW.tolist()}]},
+        ).json()["id"]
+    # Each a connection of its own, which may be another worker's.
+    for _ in range(8):
+        with https(server, authority) as client:
+            assert client.get(f"/inferwire/v1/jobs/{job}").status_code == 200
+            assert client.get(f"/inferwire/v1/jobs/{job}", headers={"authorization": ""}).status_code == 401
+    channel = grpc.secure_channel(
+        f"localhost:{server.grpc_port}", grpc.ssl_channel_credentials(authority.root.read_bytes())
+    )
+    call: Any = channel.unary_unary("/inference.GRPCInferenceService/ModelStatistics")
+    assert call(b"", metadata=tuple(SHOWN.items()), timeout=30)
+    channel.close()
+
+
+def test_what_is_renewed_on_disk_counts_from_then_on(tmp_path: Path) -> None:
+    first, second = Authority(tmp_path / "first"), Authority(tmp_path / "second")
+    issued = first.issue()
+    keys = tmp_path / "keys" / "api-keys"
+    keys.parent.mkdir()
+    keys.write_text(KEY)
+    tls = ("--tls-certificate", str(issued.certificate), "--tls-key", str(issued.key))
+    with started("--model-repository", str(DIGITS), *tls, "--api-key-file", str(keys)) as (server, log):
+        wait_for_line(server, log, '"ready"')
+        with https(server, first) as before:
+            assert before.get("/metrics").status_code == 200
+            keys.write_text("short")
+            wait_for_line(server, log, "the API keys stay as they were")
+            assert before.get("/metrics").status_code == 200
+            replacing = keys.with_name("next")
+            replacing.write_text(f"{NEXT_KEY}\n")
+            replacing.replace(keys)
+            wait_for_line(server, log, "API keys renewed")
+            assert before.get("/metrics").status_code == 401
+            second.issue(into=issued)
+            wait_for_line(server, log, "certificate renewed")
+            # The connection is open still.
+            assert before.get("/metrics", headers={"authorization": f"Bearer {NEXT_KEY}"}).status_code == 200
+        with https(server, second, NEXT_KEY) as after:
+            assert after.get("/metrics").status_code == 200
+        with https(server, first, NEXT_KEY) as distrusting, pytest.raises(httpx.ConnectError, match="verify failed"):
+            distrusting.get("/metrics")
+        assert log_line(log, "listening")["docs"].startswith("https://")
+        assert KEY not in tail(log)
+        assert NEXT_KEY not in tail(log)
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (("--tls-key", "server.key"), "--tls-certificate is not given, but the other is"),
+        (("--tls-key", "none.key", "--tls-certificate", "none.pem"), "TLS cannot be spoken with them: No such file"),
+        (("--api-key-file", "none"), "--api-key-file is 'none', which cannot be read: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_used_ends_the_server_at_its_start(tmp_path: Path, flags: tuple[str, ...], reason: str) -> None:
+    with started("--allow-uploads", *flags, folder=tmp_path) as (server, log):
+        assert has_ended_within(server, 60)
+        assert server.process.returncode == 1
+        assert reason in log_line(log, "cannot serve")["reason"]
