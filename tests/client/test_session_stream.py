@@ -13,7 +13,7 @@ from inferwire.transport.carriers import Pieces
 from inferwire.transport.executions import Outcome, WireBytes
 from inferwire.transport.session_stream import SessionStream
 from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
-from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello, SessionResponse, SessionWelcome
+from inferwire_proto.inferwire.v1.inference_pb2 import ExecutionResult, SessionHello, SessionResponse, SessionWelcome
 
 TIMEOUT_S = 10
 WELCOME = SessionResponse(welcome=SessionWelcome(session_id="s")).SerializeToString()
@@ -100,6 +100,27 @@ def test_one_that_does_not_take_the_streams_end_keeps_it_from_nobody(
     assert [str(outcomes.get(timeout=TIMEOUT_S).error) for _ in range(2)] == ["gone", "gone"]
     stream.close(TIMEOUT_S)
     assert "could not be told" in caplog.text
+
+
+def test_an_answer_that_one_execution_cannot_take_leaves_the_others_of_its_message_theirs(
+    carrier: FakeCarrier, stream: SessionStream
+) -> None:
+    bad, good = SimpleQueue[Outcome](), SimpleQueue[Outcome]()
+
+    def taking_errors_alone(outcome: Outcome) -> None:
+        if outcome.error is None:
+            raise MemoryError("no room")
+        bad.put(outcome)
+
+    first, *others = [StreamExecution((), deliver) for deliver in (taking_errors_alone, good.put, good.put)]
+    for execution in (first, *others):
+        stream.submit(execution, EncodedHeader(b""), 0)
+    beside_it, behind_it = others
+    results = [ExecutionResult(ids=[first.id, beside_it.id]), ExecutionResult(ids=[behind_it.id])]
+    carrier.incoming.put(SessionResponse(results=results).SerializeToString())
+    assert str(bad.get(timeout=TIMEOUT_S).error) == "the answer came and could not be taken: MemoryError('no room')"
+    assert [good.get(timeout=TIMEOUT_S).error for _ in others] == [None, None]
+    assert stream.is_open
 
 
 def test_whoever_is_interrupted_while_it_sends_ends_the_stream_and_takes_its_own_back() -> None:

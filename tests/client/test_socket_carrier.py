@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -25,7 +26,13 @@ END = None
 
 
 class Peer:
-    """A carrier, what it is to send, and a server's end of its socket."""
+    """A carrier, what it is to send, and a server's end of its socket.
+
+    Attributes:
+        is_idle: Whether the writing thread has sent the preface and come for messages.
+        is_woken: Whether it was told that another thread left something to it.
+        may_write: Whether it gets messages.
+    """
 
     def __init__(self, listener: socket.socket, keepalive_s: float, answer_s: float) -> None:
         self.outgoing: SimpleQueue[Pieces | None] = SimpleQueue()
@@ -35,17 +42,41 @@ class Peer:
         self.socket.settimeout(TIMEOUT_S)
         self.reader = FrameReader(frames.scratch(), 1 << 30)
         self.frames: list[Frame] = []
-        self.carrier.start(iter(self.outgoing.get, END), lambda: self.outgoing.put(()))
+        self.is_idle, self.is_woken, self.may_write = (threading.Event() for _ in range(3))
+        self.may_write.set()
+        self.carrier.start(self._messages(), self._wake)
         assert self.socket.recv(len(frames.PREFACE), socket.MSG_WAITALL) == frames.PREFACE
+
+    def _messages(self) -> Iterator[Pieces]:
+        self.is_idle.set()
+        for message in iter(self.outgoing.get, END):
+            self.may_write.wait(TIMEOUT_S)
+            yield message
+
+    def _wake(self) -> None:
+        self.is_woken.set()
+        self.outgoing.put(())
 
     def next(self) -> tuple[Kind, bytes]:
         """Wait for a frame."""
         while not self.frames:
-            count = self.socket.recv_into(self.reader.room())
-            assert count, "the carrier ended without a word"
-            self.frames += self.reader.received(count)
+            self.read_some()
         kind, content = self.frames.pop(0)
         return kind, bytes(content)
+
+    def make_room(self) -> None:
+        """Read all that has come."""
+        self.socket.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                self.read_some()
+        self.socket.settimeout(TIMEOUT_S)
+
+    def read_some(self) -> None:
+        """Wait for bytes, and read some of those that come."""
+        count = self.socket.recv_into(self.reader.room()[: frames.SCRATCH_BYTES])
+        assert count, "the carrier ended without a word"
+        self.frames += self.reader.received(count)
 
     def say(self, kind: Kind, content: bytes = b"") -> None:
         """Send a frame."""
@@ -142,6 +173,47 @@ def test_a_thread_that_sends_waits_for_no_room_and_what_is_left_goes_before_all_
     assert [peer.next()[1] for _ in range(3)] == [large, b"the next", b"the writing thread's"]
     peer.carrier.send((b"and with room again",))
     assert peer.next() == (Kind.MESSAGE, b"and with room again")
+
+
+def test_a_message_for_which_there_is_room_again_goes_behind_what_is_left(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    assert peer.is_idle.wait(TIMEOUT_S)
+    peer.may_write.clear()
+    large = bytes(range(256)) * (64 << 12)
+    peer.carrier.send((large,))
+    peer.make_room()
+    peer.carrier.send((b"the next",))
+    peer.may_write.set()
+
+    assert [peer.next()[1] for _ in range(2)] == [large, b"the next"]
+
+
+def test_what_another_thread_sends_goes_behind_what_the_writing_thread_is_sending(
+    open_peer: Callable[..., Peer],
+) -> None:
+    peer = open_peer()
+    large = bytes(range(256)) * (16 << 12)
+    for at in range(24):
+        peer.outgoing.put((large,))
+        # Once some of it is read there may be room for what is small, of which the writing thread is not told yet.
+        for _ in range(1 + at % 3):
+            peer.read_some()
+        peer.carrier.send((b"small",))
+
+        assert [peer.next()[1], peer.next()[1]] == [large, b"small"]
+
+
+def test_a_message_that_finds_no_room_at_all_waits_for_it(open_peer: Callable[..., Peer]) -> None:
+    """A Unix socket takes all of a small one or nothing."""
+    peer = open_peer()
+    assert peer.is_idle.wait(TIMEOUT_S)
+    sent: list[bytes] = []
+    while not peer.is_woken.is_set() and len(sent) < 1 << 16:
+        sent.append(b"%4096d" % len(sent))
+        peer.carrier.send((sent[-1],))
+
+    assert peer.is_woken.is_set(), "it is sent or lost"
+    assert [peer.next()[1] for _ in sent] == sent
 
 
 def test_what_comes_is_given_until_the_server_ends_it(open_peer: Callable[..., Peer]) -> None:

@@ -61,6 +61,15 @@ def with_constant(location: str) -> bytes:
     return model_of((1, message((2, "w"), (4, "Constant"), (5, value))))
 
 
+def with_branches(location: str) -> bytes:
+    """Take w from the branches of an If."""
+    same = message((1, "w"), (2, "v"), (4, "Identity"))
+    branch = message((1, same), (2, "b"), (5, tensor_in(location)), (12, row_named("v")))
+    branches = [(5, message((1, name), (6, branch), (20, 5))) for name in ("then_branch", "else_branch")]
+    choice = message((1, "is_so"), (2, "w"), (4, "If"), *branches)
+    return model_of((1, choice), (5, message((2, 9), (8, "is_so"), (9, b"\1"))))
+
+
 def save(folder: Path, content: bytes) -> Path:
     path = folder / "model.onnx"
     path.write_bytes(content)
@@ -68,7 +77,7 @@ def save(folder: Path, content: bytes) -> Path:
 
 
 @pytest.mark.parametrize("location", LOCATIONS)
-@pytest.mark.parametrize("write", [with_initializer, with_constant])
+@pytest.mark.parametrize("write", [with_initializer, with_constant, with_branches])
 def test_tensors_are_read_from_files_beside_the_model(runtime: Any, tmp_path: Path, write: Any, location: str) -> None:
     file = tmp_path / location
     file.parent.mkdir(parents=True, exist_ok=True)

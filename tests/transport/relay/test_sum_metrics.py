@@ -147,7 +147,7 @@ def test_each_kind_of_number_has_its_own_sum() -> None:
 def test_a_model_is_ready_where_it_is_in_all_workers_and_has_failed_where_it_has_in_any() -> None:
     texts = [
         scrape_of(gauge("inferwire_model_ready", ready), gauge("inferwire_model_load_failed", failed))
-        for ready, failed in ((1, 0), (0, 1), (1, 0))
+        for ready, failed in ((1, 0), (0, 1), (1, 1))
     ]
     found = read(sum_metrics(texts))
     assert found == {series("inferwire_model_ready"): 0, series("inferwire_model_load_failed"): 1}
