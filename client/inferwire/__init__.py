@@ -47,6 +47,7 @@ from inferwire.profiling import ProfilingInfo
 from inferwire.readable_model import Output
 from inferwire.remote_context import RemoteContext
 from inferwire.remote_tensor import RemoteTensor
+from inferwire.scheduling import Scheduling
 from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor import Tensor
 from inferwire.tensor_vector import TensorVector
@@ -86,6 +87,7 @@ __all__ = [
     "QueueFull",
     "RemoteContext",
     "RemoteTensor",
+    "Scheduling",
     "ServerUnavailable",
     "SessionExpired",
     "SessionLost",

@@ -23,6 +23,7 @@ from inferwire.request_results import results_of
 from inferwire.request_runs import RequestRuns
 from inferwire.request_state import Run
 from inferwire.request_states import RequestStates
+from inferwire.scheduling import Scheduling, as_scheduling
 from inferwire.tensor_access import TensorAccess
 from inferwire.transport.executions import Timings
 from inferwire.variable_state import VariableState
@@ -319,6 +320,21 @@ class InferRequest(TensorAccess):
     @postpone_outputs.setter
     def postpone_outputs(self, postpone: bool) -> None:
         self._tensors.postpones = postpone
+
+    @property
+    def scheduling(self) -> Scheduling:
+        """How urgent the next inferences of this request are, and how long each may take; not in openvino.
+
+        Raises:
+            TypeError: On setting what is no `inferwire.Scheduling`.
+            RuntimeError: On setting it while the request is busy.
+        """
+        return self._runs.scheduling
+
+    @scheduling.setter
+    def scheduling(self, scheduling: Scheduling) -> None:
+        with self._state.idle():
+            self._runs.schedule(as_scheduling(scheduling))
 
     def start_in_pool(self, inputs: Any, share_inputs: bool, run: Run) -> None:
         """Start an execution that a pool has prepared; for the SDK's own use, not in openvino."""

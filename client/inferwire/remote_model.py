@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from inferwire.model_ports import ModelPorts
 from inferwire.request_tensors import Freight
+from inferwire.scheduling import NORMAL, Scheduling
 from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import ExecutionHeader, LayerTime, SequenceMark, StoredBox, Target, TensorSpec
 from inferwire.transport.protocol import Transport
@@ -21,7 +22,7 @@ Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 Boxes: TypeAlias = tuple[tuple[int, StoredBox], ...]
 Keeps: TypeAlias = tuple[tuple[int, int], ...]
 
-_HeaderKey: TypeAlias = tuple[Shapes, SequenceMark | None, Boxes, Keeps]
+_HeaderKey: TypeAlias = tuple[Shapes, SequenceMark | None, Boxes, Keeps, Scheduling]
 
 MOST_STACKED = 64
 """How many executions of equal shapes travel as one where the server runs each by itself all the same."""
@@ -65,11 +66,13 @@ class RemoteModel:
             self._layers = self.transport.layers(self.target)
         return self._layers
 
-    def header(self, freight: Freight, sequence: SequenceMark | None = None) -> ExecutionHeader:
+    def header(
+        self, freight: Freight, sequence: SequenceMark | None = None, scheduling: Scheduling = NORMAL
+    ) -> ExecutionHeader:
         """Give the header of executions that take this along, and belong to this sequence if they do to one."""
         boxes = tuple([(at, part.box) for at, part in freight.reads.items()])
         keeps = tuple([(at, name.id) for at, name in freight.keeps.items()])
-        key = (freight.shapes, sequence, boxes, keeps)
+        key = (freight.shapes, sequence, boxes, keeps, scheduling)
         header = self._headers.get(key)
         if header is None:
             if len(self._headers) >= _MOST_HEADERS:
@@ -78,7 +81,7 @@ class RemoteModel:
         return header
 
     def _make_header(
-        self, shapes: Shapes, sequence: SequenceMark | None, boxes: Boxes, keeps: Keeps
+        self, shapes: Shapes, sequence: SequenceMark | None, boxes: Boxes, keeps: Keeps, scheduling: Scheduling
     ) -> ExecutionHeader:
         stored = dict(boxes)
         inputs = tuple(
@@ -87,7 +90,7 @@ class RemoteModel:
         )
         is_alone = sequence is not None or self.is_profiled or boxes or keeps
         most_stacked = 1 if is_alone else self._most_stacked(shapes)
-        return ExecutionHeader(self.target, inputs, sequence, self.is_profiled, keeps, most_stacked)
+        return ExecutionHeader(self.target, inputs, sequence, self.is_profiled, keeps, most_stacked, scheduling)
 
     def _most_stacked(self, shapes: Shapes) -> int:
         """How many executions with these shapes may travel as one: no more than the server runs as one, if it does."""

@@ -20,6 +20,7 @@ from inferwire.remote_model import RemoteModel
 from inferwire.request_state import Phase, RequestState, Run
 from inferwire.request_states import RequestStates
 from inferwire.request_tensors import RequestTensors
+from inferwire.scheduling import NORMAL, Scheduling
 from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, Timings
 
 
@@ -31,6 +32,7 @@ class RequestRuns:
         timings: Where the time of the last execution went, as the server saw it.
         elapsed_ms: How long the last one took, as the client saw it.
         profile: What each layer took in the last one that was profiled.
+        scheduling: How the next ones are scheduled.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class RequestRuns:
         self.timings = Timings()
         self.elapsed_ms = 0.0
         self.profile: Sequence[LayerTime] = ()
+        self.scheduling = NORMAL
         self._model = model
         self._state = state
         self._tensors = tensors
@@ -53,6 +56,11 @@ class RequestRuns:
         run = self._state.current if hasattr(self, "_state") else None
         if run is not None and run.phase is Phase.RUNNING and run.execution is not None:
             run.execution.cancel()
+
+    def schedule(self, scheduling: Scheduling) -> None:
+        """Have the next executions scheduled like this."""
+        self.scheduling = scheduling
+        self._tensors.forget_freight()
 
     def prepare(
         self, inputs: Any, share_inputs: bool, run: Run, brought_in: Callable[[], object] | None = None
@@ -71,7 +79,7 @@ class RequestRuns:
             header = freight.header
             if header is None:
                 mark = None if self.states is None else self.states.mark()
-                header = self._model.header(freight, mark)
+                header = self._model.header(freight, mark, self.scheduling)
                 if mark is None:
                     freight.header = header
         except BaseException:

@@ -118,7 +118,7 @@ class RequestTensors:
             RuntimeError: If its type or shape does not fit.
         """
         tensor = as_row_of_one(port, tensor)
-        self._forget()
+        self.forget_freight()
         if port.is_input:
             check_input(port, tensor)
             tensor.memory.feed()
@@ -141,7 +141,7 @@ class RequestTensors:
             self.set(port, tensors[0])
         else:
             self._sources[port.index] = Batch(port, tensors)
-            self._forget()
+            self.forget_freight()
 
     def tensor_at(self, key: int | str | ConstOutput | None) -> Tensor:
         """Give the tensor that the inputs of a call name by `key`; without one, the only input's."""
@@ -174,7 +174,7 @@ class RequestTensors:
     @postpones.setter
     def postpones(self, postpones: bool) -> None:
         self._postpones = postpones
-        self._forget()
+        self.forget_freight()
 
     def freight(self, transport: Transport) -> Freight:
         """Give what the next execution takes along; the same one again as long as no tensor has changed but in values.
@@ -211,7 +211,7 @@ class RequestTensors:
 
     def _keep(self, freight: Freight) -> None:
         """Keep what was made until a tensor changes, as it also does when the server keeps an output of it."""
-        self._forget()
+        self.forget_freight()
         versions: list[tuple[Memory, int]] = []
         for memory in (*self._sources, *self._targets):
             if isinstance(memory, Batch) or memory.version is None:
@@ -219,7 +219,8 @@ class RequestTensors:
             versions.append((memory, memory.version))
         self._freight, self._versions = freight, versions
 
-    def _forget(self) -> None:
+    def forget_freight(self) -> None:
+        """Have what the next execution takes along made anew, with a header of its own."""
         self._freight, self._versions = None, []
 
     def store(self, forms: Sequence[OutputForm], data: Sequence[WireBytes | None], freight: Freight | None) -> None:

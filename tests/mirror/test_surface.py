@@ -50,7 +50,9 @@ MORE: Mapping[str, frozenset[str]] = {
     "CompiledModel": frozenset({"max_batch_rows", "optimal_number_of_infer_requests"}),
     "ConstOutput": frozenset({"description"}),
     "Core": frozenset({"close", "served_model"}),
-    "InferRequest": frozenset({"infer_async", "inputs", "outputs", "postpone_outputs", "start_in_pool", "timings"}),
+    "InferRequest": frozenset(
+        {"infer_async", "inputs", "outputs", "postpone_outputs", "scheduling", "start_in_pool", "timings"}
+    ),
     "Model": frozenset({"blobs", "build_in", "of", "source"}),
     "Node": frozenset({"follow", "get_layout", "layout", "set_layout"}),
     "ProfilingInfo": frozenset({"of"}),

@@ -13,6 +13,7 @@ from inferwire.dimensions import Dimension
 from inferwire.errors import InferwireError, error_of
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import PortDescription
+from inferwire.scheduling import NORMAL
 from inferwire.transport.descriptions import (
     ModelDescription,
     ModelSource,
@@ -53,6 +54,9 @@ def encode_header(header: ExecutionHeader) -> bytes:
         profile=header.is_profiled,
         keeps=[inference_pb2.Keep(output=output, tensor_id=tensor_id) for output, tensor_id in header.keeps],
     )
+    if header.scheduling != NORMAL:
+        execution.scheduling.priority = header.scheduling.priority
+        execution.scheduling.timeout_us = header.scheduling.time_limit_us
     if header.sequence is not None:
         execution.sequence.CopyFrom(encode_sequence(header.sequence))
     return execution.SerializeToString()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 from inferwire.errors import InferwireError
+from inferwire.scheduling import NORMAL, Scheduling
 from inferwire_proto.element_types import ElementType
 
 WireBytes: TypeAlias = memoryview | bytes
@@ -85,6 +86,7 @@ class ExecutionHeader:
         is_profiled: Whether the time of each layer is wanted.
         keeps: The outputs that the server is to keep instead of sending them: positions, and the tensors' ids.
         most_stacked: How many executions of this header may travel as one; 1 for each by itself.
+        scheduling: How urgent it is, and how long it may take.
     """
 
     target: Target
@@ -93,6 +95,7 @@ class ExecutionHeader:
     is_profiled: bool = False
     keeps: tuple[tuple[int, int], ...] = ()
     most_stacked: int = 1
+    scheduling: Scheduling = NORMAL
 
     @property
     def is_retryable(self) -> bool:

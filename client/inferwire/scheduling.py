@@ -1,0 +1,70 @@
+"""How a server schedules the executions of a request: `Scheduling`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+
+from inferwire.arguments import as_integer, incompatible
+
+_PRIORITIES = range(-(2**31), 2**31)
+_LONGEST_MS = 2.0**53
+_SIGNATURE = "Scheduling(priority: int = 0, time_limit_ms: float | None = None)"
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """How urgent an inference is, and how long it may take; not in openvino.
+
+    Example:
+        >>> request.scheduling = Scheduling(priority=1, time_limit_ms=200)
+
+    Args:
+        priority: Of the jobs that wait on a device the most urgent runs next. Larger is more urgent; 0 is normal, or
+            what the model's operator has set.
+        time_limit_ms: How long one may take from its admission by the server to its end, in milliseconds; None for no
+            limit. One that waits for longer never runs, one that runs for longer is cancelled, and both raise
+            `inferwire.DeadlineExceeded`. The way there and back does not count.
+
+    Raises:
+        TypeError: For what are no numbers.
+        ValueError: For a priority of more than 32 bits, or a limit that is not above 0.
+    """
+
+    priority: int = 0
+    time_limit_ms: float | None = None
+
+    def __post_init__(self) -> None:
+        priority, limit = as_integer(self.priority), _as_number(self.time_limit_ms)
+        if priority is None or (limit is None and self.time_limit_ms is not None):
+            raise incompatible("__init__", _SIGNATURE, invoked=(self.priority, self.time_limit_ms))
+        if priority not in _PRIORITIES:
+            raise ValueError(f"the priority is {priority}, expected from -2147483648 to 2147483647")
+        if limit is not None and not 0 < limit <= _LONGEST_MS:
+            raise ValueError(f"the time limit is {limit:g} ms, expected more than 0, or None for none")
+        object.__setattr__(self, "priority", priority)
+        object.__setattr__(self, "time_limit_ms", limit)
+
+    @property
+    def time_limit_us(self) -> int:
+        """The limit in whole microseconds, one at least; 0 for none."""
+        return 0 if self.time_limit_ms is None else max(1, round(self.time_limit_ms * 1000))
+
+
+def as_scheduling(value: object) -> Scheduling:
+    """Give what is one.
+
+    Raises:
+        TypeError: For anything else.
+    """
+    if not isinstance(value, Scheduling):
+        raise TypeError(f"the scheduling is {value!r}, expected an inferwire.Scheduling")
+    return value
+
+
+def _as_number(value: object) -> float | None:
+    return float(value) if isinstance(value, Real) else None
+
+
+NORMAL = Scheduling()
+"""As whoever says nothing is scheduled."""
