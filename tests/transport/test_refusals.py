@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
 
 from inferwire_proto import framing
 from inferwire_proto.errors import Code
@@ -287,3 +289,17 @@ async def test_a_stream_that_says_what_is_none_is_one_refused_call(channel: grpc
     await stream.write(inference_pb2.SessionRequest().SerializeToString())
     assert await stream.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert await counts.new() == {("grpc", "INVALID_INPUT"): 1}
+
+
+async def test_at_the_level_debug_the_log_says_why(way: tuple[Infer, str], caplog: pytest.LogCaptureFixture) -> None:
+    infer, face = way
+    name = "inferwire_server.service.refusals"
+    with capture_logs() as at_info:
+        await infer("nobody")
+    with caplog.at_level(logging.DEBUG, name), capture_logs() as at_debug:
+        await infer("nobody")
+        await infer("echo")
+    assert at_info == []
+    told = [(line["event"], line["log_level"], line["face"], line["code"]) for line in at_debug]
+    assert told == [("answered with an error", "debug", face, "MODEL_NOT_FOUND")]
+    assert "'nobody'" in at_debug[0]["reason"]

@@ -1,12 +1,20 @@
-"""Requests that were answered with an error which is no job's: counted where errors become answers."""
+"""Requests that were answered with an error: counted where errors become answers, unless it is a job's, and told."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 
+import structlog
+
 from inferwire_server.errors import ServingError
+
+log = structlog.stdlib.get_logger(__name__)
+
+# structlog would make all of an event before it asks whether anybody wants it.
+_LEVEL = logging.getLogger(__name__)
 
 
 class Face(Enum):
@@ -32,6 +40,11 @@ class Refusals:
         return self._counts
 
     def count(self, face: Face, error: ServingError) -> None:
-        """Count a request that is answered with an error, unless a job has ended in it: jobs are counted as such."""
+        """Count a request that is answered with an error, unless a job has ended in it: jobs are counted as such.
+
+        The log has each of them, and why, at the level debug.
+        """
+        if _LEVEL.isEnabledFor(logging.DEBUG):
+            log.debug("answered with an error", face=face.value, code=error.code.name, reason=error.message)
         if not error.is_of_job:
             self._counts[face.value, error.code.name] += 1
