@@ -164,6 +164,16 @@ def error_of(code: Code | None, message: str, retry_after_s: float | None = None
     return kind(message, retry_after_s)
 
 
+def unauthenticated(message: str) -> Unauthenticated:
+    """Say how a key is given, where the server has not."""
+    is_said = "INFERWIRE_API_KEY" in message or "api_key" in message
+    return Unauthenticated(
+        message
+        if is_said
+        else f"{message}; give one of the server's keys as api_key to Core(), or in INFERWIRE_API_KEY"
+    )
+
+
 def lost_under_way(error: ServerUnavailable) -> ServerUnavailable:
     """Say of an inference that was sent that nobody knows what became of it."""
     return ServerUnavailable(f"the connection was lost while the inference was under way, which may have run: {error}")
