@@ -119,7 +119,7 @@ class Cancelled(InferwireError):
 
 
 class Unauthenticated(InferwireError):
-    """The server wants a key and got none that it knows."""
+    """The server wants a key and got none that it knows; `api_key` of `Core`, or INFERWIRE_API_KEY, gives one."""
 
     code = Code.UNAUTHENTICATED
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -219,3 +222,30 @@ def test_what_may_not_be_done_without_a_code_is_told_as_such() -> None:
             ov.Core(f"127.0.0.1:{server.port}").served_model("m")
     finally:
         server.stop()
+
+
+def drop_in(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of openvino's, and what stands before it."""
+    command = [sys.executable, "-m", "inferwire", *words]
+    return subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_a_program_of_openvinos_shows_the_key_of_the_environment(server: ScriptedServer, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import openvino; print(openvino.Core().available_devices)")
+    server.unary["ListDevices"] = empty
+    done = drop_in("--address", str(address_of(server)), str(tmp_path / "program.py"), INFERWIRE_API_KEY="s3cret")
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
+    assert metadata_of(server, "ListDevices")["authorization"] == SHOWN
+
+
+def test_what_the_environment_has_that_cannot_be_used_is_named_before_the_program_runs() -> None:
+    words = ("--address", "grpcs://box", "program.py")
+    for done, name in (
+        (drop_in(*words, INFERWIRE_API_KEY="s3 cret"), "INFERWIRE_API_KEY"),
+        (drop_in(*words, INFERWIRE_ROOT_CERTIFICATES="/nowhere.pem"), "INFERWIRE_ROOT_CERTIFICATES"),
+    ):
+        assert done.returncode == 2
+        assert f"error: {name} " in done.stderr
+        assert "s3 cret" not in done.stderr
