@@ -25,6 +25,7 @@ from inferwire.property_values import from_contract, map_to_contract
 from inferwire.remote_context import RemoteContext, context_of
 from inferwire.remote_model import RemoteModel
 from inferwire.transport.address import parse_address
+from inferwire.transport.credentials import credentials_for
 from inferwire.transport.descriptions import CompiledDescription
 from inferwire.transport.executions import Target
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -90,16 +91,32 @@ class Core(PartlyMirrored):
     Args:
         address: "host:port", "grpcs://host:port" for TLS, "grpc://host:port" for gRPC alone, or "unix:path"; without
             one, that in the environment's INFERWIRE_ADDRESS, else "localhost:8001".
+        api_key: What a server asks for that was started with keys; without one, that in the environment's
+            INFERWIRE_API_KEY. Every call shows it, and nothing prints it. Without TLS it travels as it is.
+        root_certificates: The path of a PEM file with the certificates by which a "grpcs://" server is trusted: of a
+            private authority, or the server's own where it has signed that itself; without one, that in the
+            environment's INFERWIRE_ROOT_CERTIFICATES, else what this machine trusts.
         transport: What calls the server, instead of gRPC; for tests.
 
     Raises:
         TypeError: For what is no text.
-        ValueError: For an address that is none of these.
+        ValueError: For an address that is none of these, a key that no header can carry, a file that has no
+            certificates, and certificates for an address without TLS.
     """
 
-    def __init__(self, address: str | os.PathLike[str] | None = None, *, transport: Transport | None = None) -> None:
+    def __init__(
+        self,
+        address: str | os.PathLike[str] | None = None,
+        *,
+        api_key: str | None = None,
+        root_certificates: str | os.PathLike[str] | None = None,
+        transport: Transport | None = None,
+    ) -> None:
         _check_address(address)
-        self._transport = transport or GrpcTransport(parse_address(address))
+        if transport is None:
+            place = parse_address(address)
+            transport = GrpcTransport(place, credentials=credentials_for(place, api_key, root_certificates))
+        self._transport = transport
         self._properties = CoreProperties(self._transport.check_properties)
 
     def __repr__(self) -> str:

@@ -119,7 +119,7 @@ class Cancelled(InferwireError):
 
 
 class Unauthenticated(InferwireError):
-    """The server wants a key and got none that it knows."""
+    """The server wants a key and got none that it knows; `api_key` of `Core`, or INFERWIRE_API_KEY, gives one."""
 
     code = Code.UNAUTHENTICATED
 
@@ -162,6 +162,16 @@ def error_of(code: Code | None, message: str, retry_after_s: float | None = None
     """Make the exception of a code."""
     kind = InferwireError if code is None else _BY_CODE[code]
     return kind(message, retry_after_s)
+
+
+def unauthenticated(message: str) -> Unauthenticated:
+    """Say how a key is given, where the server has not."""
+    is_said = "INFERWIRE_API_KEY" in message or "api_key" in message
+    return Unauthenticated(
+        message
+        if is_said
+        else f"{message}; give one of the server's keys as api_key to Core(), or in INFERWIRE_API_KEY"
+    )
 
 
 def lost_under_way(error: ServerUnavailable) -> ServerUnavailable:

@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
-from http.client import BadStatusLine, HTTPException
+from dataclasses import dataclass
 
-from inferwire.errors import ServerUnavailable
 from inferwire.transport.address import DEFAULT_PORT, Address
 from inferwire_cli.terminal import MisuseError
 
 DEFAULT_HTTP_PORT = 8000
+_TLS_SCHEME, _PLAIN_SCHEME = "https://", "http://"
 
 
-def http_address(given: str | None, grpc: Address) -> tuple[str, int]:
+@dataclass(frozen=True, slots=True)
+class HttpAddress:
+    """A host, a port, and whether TLS is spoken there."""
+
+    host: str
+    port: int
+    is_secure: bool = False
+
+    def __str__(self) -> str:
+        return f"{_TLS_SCHEME if self.is_secure else ''}{self.host}:{self.port}"
+
+    @property
+    def other(self) -> str:
+        """The same place with TLS, or without, as an option takes it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{_PLAIN_SCHEME if self.is_secure else _TLS_SCHEME}{host}:{self.port}"
+
+
+def http_address(given: str | None, grpc: Address) -> HttpAddress:
     """Read --http-address; without one, port 8000 of the host whose gRPC is at its usual port.
 
-    A server at another port is likely to have another for HTTP, too, and at 8000 there may be another server.
+    Unless it says which, it is HTTPS where gRPC has TLS: a server has it for both or for neither, and a key that was
+    meant for TLS alone must not travel without. A server at another port is likely to have another for HTTP, too, and
+    at 8000 there may be another server.
 
     Raises:
         MisuseError: If it is none, or it cannot be told from where gRPC is.
     """
     if given:
-        host, colon, port = given.removeprefix("http://").rstrip("/").rpartition(":")
+        is_secure = given.startswith(_TLS_SCHEME) or (grpc.is_secure and not given.startswith(_PLAIN_SCHEME))
+        place = given.removeprefix(_TLS_SCHEME).removeprefix(_PLAIN_SCHEME).rstrip("/")
+        host, colon, port = place.rpartition(":")
         if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-            raise MisuseError(f"--http-address is '{given}', expected host:port")
-        return host.strip("[]"), int(port)
+            raise MisuseError(f"--http-address is '{given}', expected host:port or https://host:port")
+        return HttpAddress(host.strip("[]"), int(port), is_secure)
     if grpc.target.startswith("unix:"):
         raise MisuseError(f"a server at {grpc} is reached over HTTP too: give --http-address host:port")
     host, _, port = grpc.target.rpartition(":")
@@ -32,13 +54,4 @@ def http_address(given: str | None, grpc: Address) -> tuple[str, int]:
             f"a server whose gRPC is at {grpc} may have its HTTP at any port: give --http-address {host}:PORT, "
             "which its log says as it begins to listen"
         )
-    return host.strip("[]"), DEFAULT_HTTP_PORT
-
-
-def no_http(host: str, port: int, error: OSError | HTTPException) -> ServerUnavailable:
-    """Say that nobody speaks HTTP at an address, and what to do."""
-    if isinstance(error, BadStatusLine) and not isinstance(error, OSError):
-        return ServerUnavailable(f"what answers at {host}:{port} speaks no HTTP: give the server's HTTP port")
-    return ServerUnavailable(
-        f"no HTTP server answers at {host}:{port}; give --http-address, or start one with `inferwire serve` ({error})"
-    )
+    return HttpAddress(host.strip("[]"), DEFAULT_HTTP_PORT, grpc.is_secure)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token
 
-SERVER = Group("Server", sort_key=9)
+SERVER = Group(
+    "Server",
+    help="A server that asks for a key is shown the one in INFERWIRE_API_KEY. There is no flag for it: others on this "
+    "machine see command lines.",
+    sort_key=9,
+)
 
 AddressOption = Annotated[
     str | None,
@@ -18,13 +25,32 @@ AddressOption = Annotated[
     ),
 ]
 
+
+def _of_flag_alone(_: Any, tokens: Sequence[Token]) -> Path | None:
+    """Read a file that the flag names. What the environment names is left to the client, who knows where it counts."""
+    (token,) = tokens
+    return Path(token.value) if token.source == "cli" else None
+
+
+RootCertificatesOption = Annotated[
+    Path | None,
+    Parameter(
+        name="--root-certificates",
+        group=SERVER,
+        converter=_of_flag_alone,
+        help="A PEM file of certificates by which a server with TLS is trusted: that of a private authority, or the "
+        "server's own where it has signed that itself. Else INFERWIRE_ROOT_CERTIFICATES, else what this machine "
+        "trusts.",
+    ),
+]
+
 HttpAddressOption = Annotated[
     str | None,
     Parameter(
         name="--http-address",
         group=SERVER,
-        help="The server's HTTP, as host:port. Else INFERWIRE_HTTP_ADDRESS, else port 8000 of --address's host, whose "
-        "port has to be 8001 then.",
+        help="The server's HTTP, as host:port, or https://host:port for TLS, which grpcs:// in --address implies. Else "
+        "INFERWIRE_HTTP_ADDRESS, else port 8000 of --address's host, whose port has to be 8001 then.",
     ),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -20,6 +21,9 @@ START_LIMIT_S = 120.0
 STOP_LIMIT_S = 40.0
 LOG_TAIL_BYTES = 4000
 
+NOT_INHERITED = ("INFERWIRE_API_KEY_FILE", "INFERWIRE_TLS_CERTIFICATE", "INFERWIRE_TLS_KEY")
+"""What the environment may say of another server's callers: this one's has to be let in."""
+
 
 class ServerProcessError(Exception):
     """The server did not start, or did not end as it should; the message carries the end of its log."""
@@ -33,16 +37,17 @@ class ServerProcess:
     grpc_port: int
     http_port: int
     host: str = HOST
+    is_secure: bool = False
 
     @property
     def grpc_address(self) -> str:
         """Where `Core` connects to."""
-        return f"{self.host}:{self.grpc_port}"
+        return f"{'grpcs://' if self.is_secure else ''}{self.host}:{self.grpc_port}"
 
     @property
     def http_address(self) -> str:
         """Where its HTTP listens."""
-        return f"{self.host}:{self.http_port}"
+        return f"{'https://' if self.is_secure else ''}{self.host}:{self.http_port}"
 
 
 @contextmanager
@@ -71,10 +76,11 @@ def start(model_repository: Path | None, flags: Sequence[str], log: IO[bytes]) -
     where = ["--host", HOST, "--grpc-port", str(grpc_port), "--http-port", str(http_port)]
     what = [*([] if model_repository is None else ["--model-repository", str(model_repository)]), *flags]
     command = [sys.executable, "-m", "inferwire_cli", "serve", *where, *what]
+    environment = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
     process = subprocess.Popen(  # noqa: S603
-        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
     )
-    return ServerProcess(process, grpc_port, http_port)
+    return ServerProcess(process, grpc_port, http_port, is_secure="--tls-certificate" in flags)
 
 
 def free_ports(count: int) -> list[int]:
@@ -87,7 +93,7 @@ def free_ports(count: int) -> list[int]:
 def wait_until_ready(server: ServerProcess, log: IO[bytes]) -> None:
     """Ask the health endpoint until it says ready; a server that ends meanwhile is an error."""
     give_up = monotonic() + START_LIMIT_S
-    while not is_ready(server.host, server.http_port):
+    while not is_ready(server.host, server.http_port, is_secure=server.is_secure):
         if has_ended_within(server, 0.05):
             code = server.process.returncode
             raise ServerProcessError(f"the server ended with exit code {code} before it was ready\n{tail(log)}")

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from rich.console import Console
 
 from inferwire.errors import InferwireError
-from inferwire.transport.address import Address, parse_address
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
 
 _PLACES = re.compile(r"Exception from \S+:\d+:\s*")
@@ -65,15 +64,3 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
 def in_short(text: str) -> str:
     """Say what a server said in one line, without the places in OpenVINO's sources that it came through."""
     return _LINE_ENDS.sub(" ", _PLACES.sub("", text))
-
-
-def server_address(given: str | None) -> Address:
-    """Read --address; without one, the environment's, else the default.
-
-    Raises:
-        MisuseError: If it is none.
-    """
-    try:
-        return parse_address(given)
-    except ValueError as error:
-        raise MisuseError(str(error)) from error

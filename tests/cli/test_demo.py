@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -34,9 +35,20 @@ def is_closed(port: int) -> bool:
     return False
 
 
+ANOTHER_SERVERS = {
+    "INFERWIRE_API_KEY": "no key at all",
+    "INFERWIRE_API_KEY_FILE": "/nowhere/keys",
+    "INFERWIRE_ROOT_CERTIFICATES": "/nowhere/roots.pem",
+    "INFERWIRE_TLS_CERTIFICATE": "/nowhere/certificate.pem",
+    "INFERWIRE_TLS_KEY": "/nowhere/key.pem",
+}
+"""What the environment says of who may call which server, none of which is the demo's."""
+
+
 @pytest.fixture(scope="module")
 def finished() -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(), capture_output=True, text=True, check=False)
+    environment = os.environ | ANOTHER_SERVERS
+    return subprocess.run(command(), env=environment, capture_output=True, text=True, check=False)
 
 
 def test_it_succeeds(finished: subprocess.CompletedProcess[str]) -> None:

@@ -12,12 +12,13 @@ import pytest
 import inferwire as ov
 from inferwire.errors import QueueFull, ServerUnavailable
 from inferwire.ports import PortDescription
+from inferwire.transport.address import parse_address
 from inferwire_cli.bench.figures import Bar, histogram, spreads
 from inferwire_cli.bench.inputs import complete
 from inferwire_cli.bench.load import Budget, Call, Sample, Samples, Tally, in_threads
 from inferwire_cli.bench.report import bar_lines
-from inferwire_cli.http_address import http_address
-from inferwire_cli.terminal import MisuseError, server_address
+from inferwire_cli.http_address import HttpAddress, http_address
+from inferwire_cli.terminal import MisuseError
 
 
 class Clock:
@@ -156,20 +157,24 @@ def test_bars_are_as_long_as_they_are_high() -> None:
 @pytest.mark.parametrize(
     ("given", "grpc", "expected"),
     [
-        (None, "box:8001", ("box", 8000)),
-        (None, "[::1]", ("::1", 8000)),
-        (None, "grpcs://box:8001", ("box", 8000)),
-        ("box:80", "other:8001", ("box", 80)),
-        ("http://[::1]:81/", "other:8001", ("::1", 81)),
+        (None, "box:8001", HttpAddress("box", 8000)),
+        (None, "[::1]", HttpAddress("::1", 8000)),
+        (None, "grpcs://box:8001", HttpAddress("box", 8000, is_secure=True)),
+        ("box:80", "other:8001", HttpAddress("box", 80)),
+        ("http://[::1]:81/", "other:8001", HttpAddress("::1", 81)),
+        ("https://box:81/", "other:8001", HttpAddress("box", 81, is_secure=True)),
+        ("box:81", "grpcs://other:1", HttpAddress("box", 81, is_secure=True)),
+        ("http://box:81", "grpcs://other:1", HttpAddress("box", 81)),
     ],
 )
-def test_http_is_beside_grpc_unless_it_is_said(given: str | None, grpc: str, expected: tuple[str, int]) -> None:
-    assert http_address(given, server_address(grpc)) == expected
+def test_http_is_beside_grpc_unless_it_is_said(given: str | None, grpc: str, expected: HttpAddress) -> None:
+    assert http_address(given, parse_address(grpc)) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "grpc"), [("box", "a:1"), ("box:x", "a:1"), (":80", "a:1"), (None, "unix:/a"), (None, "a:9001")]
+    ("given", "grpc"),
+    [("box", "a:1"), ("https://box", "a:1"), ("box:x", "a:1"), (":80", "a:1"), (None, "unix:/a"), (None, "a:9001")],
 )
 def test_where_http_is_cannot_be_told(given: str | None, grpc: str) -> None:
     with pytest.raises(MisuseError, match="--http-address"):
-        http_address(given, server_address(grpc))
+        http_address(given, parse_address(grpc))

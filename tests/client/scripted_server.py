@@ -35,9 +35,11 @@ class ScriptedServer(grpc.GenericRpcHandler):
         ended: Which sessions' streams their clients have ended.
         left: Which gRPC streams were left for a socket.
         socket_port: What the welcome offers.
+        calls: The name of each call's method, and its metadata.
     """
 
-    def __init__(self, *, on_socket: bool = False) -> None:
+    def __init__(self, *, on_socket: bool = False, certificate: grpc.ServerCredentials | None = None) -> None:
+        self.calls: SimpleQueue[tuple[str, dict[str, str]]] = SimpleQueue()
         self.received: SimpleQueue[pb.SessionRequest] = SimpleQueue()
         self.hellos: list[pb.SessionHello] = []
         self.answers: SimpleQueue[pb.SessionResponse | None] = SimpleQueue()
@@ -52,11 +54,16 @@ class ScriptedServer(grpc.GenericRpcHandler):
             threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
         self.server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.max_receive_message_length", -1)])
         self.server.add_generic_rpc_handlers((self,))
-        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.port = (
+            self.server.add_insecure_port("127.0.0.1:0")
+            if certificate is None
+            else self.server.add_secure_port("127.0.0.1:0", certificate)
+        )
         self.server.start()
 
     def service(self, handler_call_details: Any) -> Any:
         method = handler_call_details.method.rpartition("/")[2]
+        self.calls.put((method, dict(handler_call_details.invocation_metadata)))
         if method == "Session":
             return grpc.stream_stream_rpc_method_handler(self._session)
         if method == "Upload":

@@ -286,5 +286,5 @@ def test_a_python_that_would_not_find_the_mirror_is_refused(option: str) -> None
 
 def test_help_teaches() -> None:
     out = drop_in("--help")
-    for word in ("--address", "INFERWIRE_ADDRESS", "-m MODULE", "--allow-uploads", "PROGRAM"):
+    for word in ("--address", "INFERWIRE_ADDRESS", "INFERWIRE_API_KEY", "-m MODULE", "--allow-uploads", "PROGRAM"):
         assert word in out

@@ -418,7 +418,7 @@ def fail_if_called(outcome: Outcome) -> None:
 
 def test_what_is_submitted_to_a_stream_that_has_ended_fails_as_the_stream_did(server: ScriptedServer) -> None:
     with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
-        stream = SessionStream(GrpcCarrier(channel, "server"), "server", pb.SessionHello(), TIMEOUT_S)
+        stream = SessionStream(GrpcCarrier(channel, "server", ()), "server", pb.SessionHello(), TIMEOUT_S)
         stream.close(TIMEOUT_S)
         assert not stream.is_open
         outcomes: SimpleQueue[Outcome] = SimpleQueue()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from inferwire.transport.address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE, parse_address
+from inferwire.transport.credentials import API_KEY_VARIABLE, ROOT_CERTIFICATES_VARIABLE, credentials_for
 
 SITE = Path(__file__).parent / "site"
 """The folder whose `sitecustomize` every Python runs that finds it on its path."""
@@ -29,6 +30,9 @@ examples:
   python -m inferwire classify.py cat.png                       a program, on {DEFAULT_ADDRESS}
   python -m inferwire --address gpu-box:8001 classify.py cat.png
   python -m inferwire --address gpu-box:8001 -m package.tool    a module, as `python -m` runs it
+
+A server that asks for a key is shown the one in {API_KEY_VARIABLE}; one with TLS is trusted by the
+certificates in the file that {ROOT_CERTIFICATES_VARIABLE} names, else by those of this machine.
 
 Options of Python stand before -m inferwire, as in `python -X dev -m inferwire classify.py`.
 Processes that the program starts use the mirror as well. What openvino has and inferwire does not is
@@ -53,7 +57,7 @@ def main(arguments: Sequence[str], command: Sequence[str]) -> NoReturn:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH")]))
     if options.address:
         os.environ[ENVIRONMENT_VARIABLE] = options.address
-    _check_address(parser)
+    _check_environment(parser)
     flags = python_options(command, len(arguments))
     os.execv(sys.executable, [sys.executable, *flags, *program])  # noqa: S606 - the very Python that runs this
 
@@ -89,8 +93,9 @@ def _parser() -> ArgumentParser:
     return parser
 
 
-def _check_address(parser: ArgumentParser) -> None:
+def _check_environment(parser: ArgumentParser) -> None:
+    """Refuse here what `Core()` would refuse in the program."""
     try:
-        parse_address()
+        credentials_for(parse_address())
     except ValueError as error:
         parser.error(str(error))

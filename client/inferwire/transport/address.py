@@ -11,7 +11,8 @@ from inferwire_proto.frames import UNIX_SUFFIX
 ENVIRONMENT_VARIABLE = "INFERWIRE_ADDRESS"
 DEFAULT_ADDRESS = "localhost:8001"
 DEFAULT_PORT = 8001
-_TLS_SCHEME, _PLAIN_SCHEME, _UNIX_SCHEME = "grpcs://", "grpc://", "unix:"
+TLS_SCHEME = "grpcs://"
+_PLAIN_SCHEME, _UNIX_SCHEME = "grpc://", "unix:"
 
 
 SocketPlace: TypeAlias = tuple[str, int] | str
@@ -47,7 +48,7 @@ class Address:
         return self.target.rpartition(":")[0].removeprefix("[").removesuffix("]"), port
 
     def __str__(self) -> str:
-        return _TLS_SCHEME + self.target if self.is_secure else self.target
+        return TLS_SCHEME + self.target if self.is_secure else self.target
 
 
 def parse_address(given: str | os.PathLike[str] | None = None) -> Address:
@@ -65,8 +66,8 @@ def parse_address(given: str | os.PathLike[str] | None = None) -> Address:
         if text == _UNIX_SCHEME:
             raise ValueError(f"address {text!r} has no path, expected unix:path")
         return Address(text)
-    if text.startswith(_TLS_SCHEME):
-        return Address(_host_and_port(text, text.removeprefix(_TLS_SCHEME)), is_secure=True)
+    if text.startswith(TLS_SCHEME):
+        return Address(_host_and_port(text, text.removeprefix(TLS_SCHEME)), is_secure=True)
     is_grpc_alone = text.startswith(_PLAIN_SCHEME)
     return Address(_host_and_port(text, text.removeprefix(_PLAIN_SCHEME)), is_grpc_alone=is_grpc_alone)
 

@@ -54,9 +54,10 @@ class GrpcCarrier:
 
     send = None
 
-    def __init__(self, channel: grpc.Channel, address: str) -> None:
+    def __init__(self, channel: grpc.Channel, address: str, metadata: rpc.Metadata) -> None:
         self._channel = channel
         self._address = address
+        self._metadata = metadata
         self._call: rpc.ResponseStream | None = None
 
     def __repr__(self) -> str:
@@ -65,7 +66,8 @@ class GrpcCarrier:
     def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
         """Open the call."""
         del wake
-        self._call = rpc.open_stream(self._channel, "InferenceService.Session", map(b"".join, messages))
+        joined = map(b"".join, messages)
+        self._call = rpc.open_stream(self._channel, "InferenceService.Session", joined, self._metadata)
 
     def receive(self) -> Iterator[WireBytes]:
         """Give the call's answers."""

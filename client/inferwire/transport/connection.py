@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import grpc
 
@@ -16,6 +16,7 @@ from inferwire.process import THIS
 from inferwire.transport import rpc
 from inferwire.transport.address import Address
 from inferwire.transport.carriers import GrpcCarrier
+from inferwire.transport.credentials import Credentials
 from inferwire.transport.session_stream import SessionStream
 from inferwire.transport.socket_carrier import IS_OFFERED, SocketCarrier, place_text
 from inferwire.version import CLIENT
@@ -69,11 +70,16 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Link:
-    """An open channel, the session's stream on it or beside it, and the process that opened them."""
+    """An open channel, the session's stream on it or beside it, and the process that opened them.
+
+    Attributes:
+        caller: The metadata by which the server knows who calls.
+    """
 
     channel: grpc.Channel
     stream: SessionStream
     pid: int
+    caller: rpc.Metadata = field(repr=False)
 
     @property
     def is_usable(self) -> bool:
@@ -87,8 +93,8 @@ class Link:
 
     @property
     def metadata(self) -> rpc.Metadata:
-        """What names the session in unary calls."""
-        return ((SESSION_METADATA, self.session_id),)
+        """What names the caller and the session in unary calls."""
+        return (*self.caller, (SESSION_METADATA, self.session_id))
 
     def close(self) -> None:
         """End the stream and the channel."""
@@ -99,9 +105,10 @@ class Link:
 class Connection:
     """The way to one server. Threads share it; a forked child opens a link of its own."""
 
-    def __init__(self, address: Address, patience: Patience) -> None:
+    def __init__(self, address: Address, patience: Patience, credentials: Credentials) -> None:
         self._address = address
         self._patience = patience
+        self._credentials = credentials
         self._lock = threading.Lock()
         self._pid = THIS.pid
         self._link: Link | None = None
@@ -176,12 +183,13 @@ class Connection:
 
     def _greet(self, session_id: str) -> Link:
         """Open a channel and a stream that resumes a session, or opens a new one."""
-        channel = open_channel(self._address, self._patience)
+        channel = open_channel(self._address, self._patience, self._credentials)
+        caller = self._credentials.metadata
         try:
             greeting = SessionHello(client=CLIENT, session_id=session_id)
-            carrier = GrpcCarrier(channel, str(self._address))
+            carrier = GrpcCarrier(channel, str(self._address), caller)
             stream = SessionStream(carrier, str(self._address), greeting, self._patience.connect_s)
-            return Link(channel, self._beside(stream), THIS.pid)
+            return Link(channel, self._beside(stream), THIS.pid, caller)
         except BaseException:
             channel.close()
             raise
@@ -205,12 +213,13 @@ class Connection:
         return on_socket
 
 
-def open_channel(address: Address, patience: Patience) -> grpc.Channel:
+def open_channel(address: Address, patience: Patience, credentials: Credentials) -> grpc.Channel:
     """Open a channel; it connects with its first call."""
     options = (*_OPTIONS, *patience.options)
     if address.is_local:
         # gRPC would take even this machine's own servers through the environment's proxy.
         options = (*options, ("grpc.enable_http_proxy", 0))
     if address.is_secure:
-        return grpc.secure_channel(address.target, grpc.ssl_channel_credentials(), options)
+        trusting = grpc.ssl_channel_credentials(root_certificates=credentials.root_certificates)
+        return grpc.secure_channel(address.target, trusting, options)
     return grpc.insecure_channel(address.target, options)

@@ -20,6 +20,7 @@ from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Connection, Link, Patience
+from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import (
     Blobs,
     CompiledDescription,
@@ -58,9 +59,14 @@ _LOG = logging.getLogger(__name__)
 class GrpcTransport:
     """The calls of one server. Connects with the first of them."""
 
-    def __init__(self, address: Address, patience: Patience = Patience()) -> None:  # noqa: B008 - immutable
+    def __init__(
+        self,
+        address: Address,
+        patience: Patience = Patience(),  # noqa: B008 - immutable
+        credentials: Credentials = Credentials(),  # noqa: B008 - immutable
+    ) -> None:
         self._address = str(address)
-        self._connection = Connection(address, patience)
+        self._connection = Connection(address, patience, credentials)
         self._sequence_ids = itertools.count(1)
         self._caller = Caller(self._connection, self._address)
         self._compiled = CompiledModels(self._address)

@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.connection import Patience, open_channel
+from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import Execution, ExecutionHeader, Outcome, WireBytes
 from inferwire.transport.large_execution import LargeExecution
@@ -55,9 +56,15 @@ class OperatorCalls:
     Every method raises `InferwireError` for what the server or the network says.
     """
 
-    def __init__(self, address: Address, patience: Patience = Patience()) -> None:  # noqa: B008 - immutable
+    def __init__(
+        self,
+        address: Address,
+        patience: Patience = Patience(),  # noqa: B008 - immutable
+        credentials: Credentials = Credentials(),  # noqa: B008 - immutable
+    ) -> None:
         self._address = str(address)
-        self._channel = open_channel(address, patience)
+        self._metadata = credentials.metadata
+        self._channel = open_channel(address, patience, credentials)
 
     def __enter__(self) -> OperatorCalls:
         return self
@@ -96,13 +103,13 @@ class OperatorCalls:
         self, header: ExecutionHeader, inputs: Sequence[WireBytes], deliver: Callable[[Outcome], None]
     ) -> Execution:
         """Start an inference as a call of its own. `deliver` is called once, on a thread of gRPC's."""
-        execution = LargeExecution(self._channel, self._address, (), deliver)
+        execution = LargeExecution(self._channel, self._address, self._metadata, deliver)
         execution.start(codec.encode_header(header), inputs)
         return execution
 
     def _call(self, method: str, request: Message, response_type: type[R]) -> R:
         try:
-            return rpc.call(self._channel, method, request, response_type)
+            return rpc.call(self._channel, method, request, response_type, self._metadata)
         except grpc.RpcError as error:
             raise rpc.error_from(error, self._address) from None
 

@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeVar, cast
 import grpc
 from google.protobuf.message import Message
 
-from inferwire.errors import DeadlineExceeded, InferwireError, ServerUnavailable, TooLarge, error_of
+from inferwire.errors import DeadlineExceeded, InferwireError, ServerUnavailable, TooLarge, error_of, unauthenticated
+from inferwire.transport.unreachable import why_unreachable
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
 
@@ -57,7 +58,7 @@ def call(
     method: str,
     request: Message,
     response_type: type[R],
-    metadata: Metadata = (),
+    metadata: Metadata,
 ) -> R:
     """Make a call of one request and one answer; `method` is as "ModelService.Compile"."""
     multicallable = channel.unary_unary(
@@ -78,7 +79,7 @@ def call_with_stream(
     method: str,
     requests: Iterable[Message],
     response_type: type[R],
-    metadata: Metadata = (),
+    metadata: Metadata,
 ) -> R:
     """Make a call of many requests and one answer."""
     multicallable = channel.stream_unary(
@@ -92,7 +93,7 @@ def call_for_stream(
     method: str,
     request: Message,
     response_type: type[R],
-    metadata: Metadata = (),
+    metadata: Metadata,
 ) -> Iterator[R]:
     """Make a call of one request and many answers."""
     multicallable = channel.unary_stream(
@@ -107,9 +108,9 @@ def start_unary(channel: grpc.Channel, method: str, request: bytes, metadata: Me
     return cast("UnaryFuture", multicallable.future(request, metadata=metadata))
 
 
-def open_stream(channel: grpc.Channel, method: str, requests: Iterator[bytes]) -> ResponseStream:
+def open_stream(channel: grpc.Channel, method: str, requests: Iterator[bytes], metadata: Metadata) -> ResponseStream:
     """Open a call that streams messages' bytes both ways."""
-    return cast("ResponseStream", channel.stream_stream(path_of(method))(requests))
+    return cast("ResponseStream", channel.stream_stream(path_of(method))(requests, metadata=metadata))
 
 
 def path_of(method: str) -> str:
@@ -124,6 +125,8 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
     status = cast("grpc.StatusCode", cast("Any", error).code())
     details = str(cast("Any", error).details() or status.name)
     code = _code_in(cast("Any", error).trailing_metadata() or ())
+    if status is grpc.StatusCode.UNAUTHENTICATED:
+        return unauthenticated(f"the server at {address} refuses the call: {details}")
     if code is not None:
         return error_of(code, details)
     match status:
@@ -135,6 +138,8 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
             return TooLarge(f"the message is over a limit on the way to {address}: {details}")
         case grpc.StatusCode.UNIMPLEMENTED:
             return error_of(Code.UNIMPLEMENTED, f"the server at {address} does not offer this: {details}")
+        case grpc.StatusCode.PERMISSION_DENIED:
+            return error_of(Code.PERMISSION_DENIED, f"the server at {address} does not allow this: {details}")
         case grpc.StatusCode.CANCELLED:
             return error_of(Code.CANCELLED, details)
         case _:
@@ -142,16 +147,8 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
 
 
 def unavailable(address: str, details: str) -> ServerUnavailable:
-    """Say that no server answers, and how to start one; or that it is the wrong port, where gRPC has seen that."""
-    if "http1.x" in details:
-        return ServerUnavailable(
-            f"what answers at {address} speaks HTTP/1.1 and not gRPC: it may be an inferwire server's HTTP port; "
-            f"give Core() the gRPC port, 8001 unless the server was told otherwise ({details})"
-        )
-    return ServerUnavailable(
-        f"no inferwire server answers at {address}; start one with `inferwire serve` "
-        f"or give its address to Core() or in INFERWIRE_ADDRESS ({details})"
-    )
+    """Say that no server answers, and how to start one; or what else keeps it from being reached."""
+    return ServerUnavailable(f"{why_unreachable(address, details)} ({details})")
 
 
 def _serialize(message: Message) -> bytes:

@@ -9,7 +9,7 @@ from cyclopts import Parameter, validators
 
 from inferwire_cli.extras import needs_extra
 from inferwire_cli.infer import BgrOption, InputOption, MeanOption, ScaleOption
-from inferwire_cli.options import AddressOption, HttpAddressOption, JsonOption, VersionOption
+from inferwire_cli.options import AddressOption, HttpAddressOption, JsonOption, RootCertificatesOption, VersionOption
 from inferwire_server.flags import WHOLE
 
 _POSITIVE = validators.Number(gt=0)
@@ -65,6 +65,7 @@ def bench(
     model_version: VersionOption = "",
     address: AddressOption = None,
     http_address: HttpAddressOption = None,
+    root_certificates: RootCertificatesOption = None,
 ) -> int:
     """Keep a server busy with one model, and say how fast it answers and where the time goes.
 
@@ -101,4 +102,4 @@ def bench(
         plot=plot,
         as_json=json,
     )
-    return show(plan, address, http_address)
+    return show(plan, address, http_address, root_certificates)

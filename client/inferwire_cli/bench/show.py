@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from inferwire.transport.address import Address
 from inferwire.transport.operator_calls import OperatorCalls
 from inferwire_cli.asked_for import model_asked_for
 from inferwire_cli.bench import ways
@@ -17,10 +16,10 @@ from inferwire_cli.bench.plot import check_plot, save_plot
 from inferwire_cli.bench.report import Measured, as_document, as_text
 from inferwire_cli.bench.ways import Work
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED
-from inferwire_cli.http_address import http_address
 from inferwire_cli.infer.pictures import PixelOptions
 from inferwire_cli.infer.values import read_inputs
-from inferwire_cli.terminal import ending_in_a_code, new_console, server_address
+from inferwire_cli.named_server import NamedServer, named_server
+from inferwire_cli.terminal import ending_in_a_code, new_console
 
 LEAST_CONCURRENCY = 8
 
@@ -47,17 +46,17 @@ class Plan:
         return Budget(self.number, None if self.number is not None else self.seconds)
 
 
-def show(plan: Plan, address: str | None, http: str | None) -> int:
+def show(plan: Plan, address: str | None, http: str | None, root_certificates: Path | None) -> int:
     """Measure, print and draw; give the exit code."""
-    return ending_in_a_code(lambda: _show(plan, server_address(address), http))
+    return ending_in_a_code(lambda: _show(plan, named_server(address, root_certificates), http))
 
 
-def _show(plan: Plan, address: Address, http: str | None) -> int:
+def _show(plan: Plan, server: NamedServer, http: str | None) -> int:
     if plan.plot is not None:
         check_plot(plan.plot)
-    with OperatorCalls(address) as calls:
+    with server.calls() as calls:
         work = _work(plan, calls)
-        way = _way(plan, work, calls, address, http)
+        way = _way(plan, work, calls, server, http)
         warm_up(way, work.concurrency)
         spending, is_interrupted = measure(way, plan.budget(), plan.name)
     measured = _measured(work, plan.path, spending)
@@ -79,14 +78,14 @@ def _work(plan: Plan, calls: OperatorCalls) -> Work:
     return Work(plan.name, plan.version, model, inputs, plan.concurrency or max(2 * model.slots, LEAST_CONCURRENCY))
 
 
-def _way(plan: Plan, work: Work, calls: OperatorCalls, address: Address, http: str | None) -> Way:
+def _way(plan: Plan, work: Work, calls: OperatorCalls, server: NamedServer, http: str | None) -> Way:
     match plan.path:
         case "rest":
-            return ways.rest(http_address(http, address), work)
+            return ways.rest(server.http(http), work)
         case "grpc":
             return ways.grpc(calls, work)
         case _:
-            return ways.sdk(address, work)
+            return ways.sdk(server, work)
 
 
 def _measured(work: Work, path: str, spending: Spending) -> Measured:

@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from inferwire.core import Core
 from inferwire.errors import InferwireError, ServerUnavailable
 from inferwire.infer_queue import AsyncInferQueue
 from inferwire.infer_request import InferRequest
 from inferwire.ports import PortDescription
-from inferwire.transport.address import Address
 from inferwire.transport.executions import ExecutionHeader, Outcome, Target, TensorSpec, Timings, WireBytes
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire_cli.bench.load import Budget, Call, Sample, Tally, Way, in_threads
-from inferwire_cli.http_address import no_http
+from inferwire_cli.http_server import HttpServer
 from inferwire_cli.infer.elements import Array, as_input
+from inferwire_cli.named_server import NamedServer
 from inferwire_cli.terminal import CommandError
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, BY_OIP
@@ -48,11 +47,11 @@ class Work:
         return self.model.description.inputs
 
 
-def sdk(address: Address, work: Work) -> Way:
+def sdk(server: NamedServer, work: Work) -> Way:
     """The way of the SDK: an AsyncInferQueue over one stream."""
 
     def spend(budget: Budget, tally: Tally) -> None:
-        core = Core(str(address))
+        core = server.core()
         try:
             queue = AsyncInferQueue(core.served_model(work.name, work.version or None), work.concurrency)
             queue.set_callback(lambda request, _: tally.answer(_sample(request.timings)))
@@ -126,19 +125,18 @@ def _unary(calls: OperatorCalls, header: ExecutionHeader, raw: Sequence[WireByte
     return Sample(total_ms, outcome.timings.queue_ms, outcome.timings.inference_ms)
 
 
-def rest(where: tuple[str, int], work: Work) -> Way:
+def rest(http: HttpServer, work: Work) -> Way:
     """The way of the Open Inference Protocol over HTTP, tensors as bytes; a connection for each in flight."""
     header, body = rest_request(work)
     version = f"/versions/{work.version}" if work.version else ""
     path = f"/v2/models/{work.name}{version}/infer"
-    headers = {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(len(header))}
-    host, port = where
+    headers = {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(len(header)), **http.headers}
 
     @contextmanager
     def open_call() -> Generator[Call]:
-        connection = HTTPConnection(host, port, timeout=HTTP_TIMEOUT_S)
+        connection = http.connect(HTTP_TIMEOUT_S)
         try:
-            yield lambda: _post(connection, path, header + body, headers)
+            yield lambda: _post(http, connection, path, header + body, headers)
         finally:
             connection.close()
 
@@ -166,26 +164,19 @@ def rest_request(work: Work) -> tuple[bytes, bytes]:
     return json.dumps(document).encode(), b"".join(parts)
 
 
-def _post(connection: HTTPConnection, path: str, body: bytes, headers: Mapping[str, str]) -> Sample:
+def _post(http: HttpServer, connection: HTTPConnection, path: str, body: bytes, headers: Mapping[str, str]) -> Sample:
     begun = perf_counter()
     try:
         connection.request("POST", path, body, dict(headers))
         response = connection.getresponse()
         content = response.read()
     except (OSError, HTTPException) as error:
-        raise no_http(connection.host, connection.port, error) from error
+        raise http.unavailable(error) from error
     total_ms = (perf_counter() - begun) * 1000
     if response.status != 200:
-        raise InferwireError(_sentence(response.status, content))
+        raise http.refusal(response.status, content)
     queue_us, inference_us = (int(response.headers[f"inferwire-{part}-us"]) for part in ("queue", "inference"))
     return Sample(total_ms, queue_us / 1000, inference_us / 1000)
-
-
-def _sentence(status: int, content: bytes) -> str:
-    try:
-        return str(json.loads(content)["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP answered {status}, expected 200"
 
 
 def wire_bytes(array: Array) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Generator, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from types import FrameType
 
+from inferwire.transport.credentials import API_KEY_VARIABLE
 from inferwire_cli.demo.four_ways import MODEL, QUEUE_JOBS, Answer, four_ways
 from inferwire_cli.demo.photos import Guess, Photo, best_guesses, load_photo
 from inferwire_cli.demo.report import Report
@@ -49,6 +51,8 @@ def run(models: Path, photo_folder: Path, report: Report) -> None:
     photos = read_photos(photo_folder)
     report.begin(f"starting a server on {models}")
     begun = perf_counter()
+    # The demo's server wants no key, and one in the environment is for another.
+    os.environ.pop(API_KEY_VARIABLE, None)
     with running_server(models) as server:
         report.done(f"ready after {perf_counter() - begun:.1f} s at {server.grpc_address}")
         report.latencies(classify(server, photos, labels, report), AT_ONCE)

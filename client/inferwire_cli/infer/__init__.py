@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter, validators
 
 from inferwire_cli.extras import needs_extra
-from inferwire_cli.options import AddressOption, JsonOption, VersionOption
+from inferwire_cli.options import AddressOption, JsonOption, RootCertificatesOption, VersionOption
 from inferwire_server.flags import WHOLE
 
 PICTURES = Group("Pictures", sort_key=1)
@@ -52,6 +52,7 @@ def infer(
     bgr: BgrOption = False,
     model_version: VersionOption = "",
     address: AddressOption = None,
+    root_certificates: RootCertificatesOption = None,
 ) -> int:
     """Run one inference and print what came out, the classes by name where there are labels.
 
@@ -76,4 +77,4 @@ def infer(
         from inferwire_cli.infer.pictures import PixelOptions
         from inferwire_cli.infer.show import Wanted, show
     wanted = Wanted(name, model_version, input, PixelOptions(mean, scale, is_bgr=bgr), top, labels, save, as_json=json)
-    return show(wanted, address)
+    return show(wanted, address, root_certificates)

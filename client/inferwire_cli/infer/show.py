@@ -9,16 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from inferwire.core import Core
-from inferwire.transport.address import Address
 from inferwire.transport.executions import Timings
-from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
+from inferwire.transport.operator_calls import ModelDetails
 from inferwire_cli.asked_for import model_asked_for
 from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, numbers_of
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.infer.pictures import PixelOptions
 from inferwire_cli.infer.values import read_inputs, require_all
-from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, new_console, server_address
+from inferwire_cli.named_server import NamedServer, named_server
+from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, new_console
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +34,24 @@ class Wanted:
     as_json: bool
 
 
-def show(wanted: Wanted, address: str | None) -> int:
+def show(wanted: Wanted, address: str | None, root_certificates: Path | None) -> int:
     """Run the inference, print and save what came out; give the exit code."""
-    return ending_in_a_code(lambda: _show(wanted, server_address(address)))
+    return ending_in_a_code(lambda: _show(wanted, named_server(address, root_certificates)))
 
 
-def _show(wanted: Wanted, address: Address) -> None:
+def _show(wanted: Wanted, server: NamedServer) -> None:
     if wanted.save and wanted.save.suffix != ".npz":
         raise MisuseError(
             f"--save is '{wanted.save}', expected a file that ends in .npz: it holds every output by name"
         )
-    with OperatorCalls(address) as calls:
+    with server.calls() as calls:
         model = model_asked_for(calls, wanted.name, wanted.version)
         served_labels = () if wanted.labels else calls.labels(wanted.name, wanted.version)
     labels = read_labels(wanted.labels) if wanted.labels else served_labels
     ports = model.description.inputs
     values = read_inputs(wanted.inputs, ports, wanted.pixels)
     require_all(values, ports, wanted.name)
-    answers, timings = _infer(wanted, address, model, values)
+    answers, timings = _infer(wanted, server, model, values)
     if wanted.labels and not any(guesses(answer, labels, 1) for answer in answers):
         outputs = ", ".join(answer.heading for answer in answers)
         raise CommandError(f"{wanted.labels} has {len(labels)} labels, and no output counts so many classes: {outputs}")
@@ -65,9 +64,9 @@ def _show(wanted: Wanted, address: Address) -> None:
 
 
 def _infer(
-    wanted: Wanted, address: Address, model: ModelDetails, values: Mapping[int, Array]
+    wanted: Wanted, server: NamedServer, model: ModelDetails, values: Mapping[int, Array]
 ) -> tuple[list[Answer], Timings]:
-    core = Core(str(address))
+    core = server.core()
     try:
         request = core.served_model(wanted.name, wanted.version or None).create_infer_request()
         outputs = request.infer({at: as_input(value) for at, value in values.items()})

@@ -6,10 +6,12 @@ Importing it needs cyclopts alone; `table` and `control` do the work.
 from __future__ import annotations
 
 from inferwire_cli.extras import needs_extra
-from inferwire_cli.options import AddressOption, JsonOption
+from inferwire_cli.options import AddressOption, JsonOption, RootCertificatesOption
 
 
-def models(*, json: JsonOption = False, address: AddressOption = None) -> int:
+def models(
+    *, json: JsonOption = False, address: AddressOption = None, root_certificates: RootCertificatesOption = None
+) -> int:
     """List what a server serves: every version, its state, where it runs, what it takes and gives.
 
     Slots are the inferences of it that run at once, in each process of a server that has several.
@@ -19,14 +21,15 @@ def models(*, json: JsonOption = False, address: AddressOption = None) -> int:
     ```
     inferwire models
     inferwire models --address gpu-box:8001 --json
+    inferwire models --address grpcs://gpu-box:8001 --root-certificates ca.pem
     ```
     """
     with needs_extra("cli", "inferwire models"):
         from inferwire_cli.models.table import show
-    return show(address, as_json=json)
+    return show(address, root_certificates, as_json=json)
 
 
-def load(name: str, /, *, address: AddressOption = None) -> int:
+def load(name: str, /, *, address: AddressOption = None, root_certificates: RootCertificatesOption = None) -> int:
     """Load a model of the server's repository, or load it anew, and wait until it is ready.
 
     What is loaded anew serves on meanwhile, and loses no request; if the new one fails, it stays. The server has to be
@@ -45,10 +48,10 @@ def load(name: str, /, *, address: AddressOption = None) -> int:
     """
     with needs_extra("cli", "inferwire load"):
         from inferwire_cli.models.control import load_model
-    return load_model(name, address)
+    return load_model(name, address, root_certificates)
 
 
-def unload(name: str, /, *, address: AddressOption = None) -> int:
+def unload(name: str, /, *, address: AddressOption = None, root_certificates: RootCertificatesOption = None) -> int:
     """Take no more inferences for a model, and wait until those it has have ended.
 
     The server has to be started with --allow-model-control.
@@ -66,4 +69,4 @@ def unload(name: str, /, *, address: AddressOption = None) -> int:
     """
     with needs_extra("cli", "inferwire unload"):
         from inferwire_cli.models.control import unload_model
-    return unload_model(name, address)
+    return unload_model(name, address, root_certificates)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from time import perf_counter
 
 from inferwire.errors import ModelNotFound
-from inferwire.transport.operator_calls import OperatorCalls
-from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console, server_address
+from inferwire_cli.named_server import named_server
+from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console
 
 
-def load_model(name: str, address: str | None) -> int:
+def load_model(name: str, address: str | None, root_certificates: Path | None) -> int:
     """Load a model and say what is ready then; give the exit code."""
 
     def work() -> None:
         begun = perf_counter()
-        with OperatorCalls(server_address(address)) as calls:
+        with named_server(address, root_certificates).calls() as calls:
             with new_console(stderr=True).status(f"loading {name}"):
                 try:
                     calls.load(name)
@@ -28,11 +29,11 @@ def load_model(name: str, address: str | None) -> int:
     return ending_in_a_code(work)
 
 
-def unload_model(name: str, address: str | None) -> int:
+def unload_model(name: str, address: str | None, root_certificates: Path | None) -> int:
     """Unload a model; give the exit code."""
 
     def work() -> None:
-        with OperatorCalls(server_address(address)) as calls:
+        with named_server(address, root_certificates).calls() as calls:
             # For the server an unknown model is an unloaded one; for a person it is a slip of the finger.
             known = sorted({each.name for each in calls.models()})
             if name not in known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -13,7 +14,8 @@ from rich.text import Text
 from inferwire.errors import InferwireError
 from inferwire.ports import PortDescription
 from inferwire.transport.operator_calls import ModelDetails, ModelStatus, OperatorCalls
-from inferwire_cli.terminal import ending_in_a_code, in_short, new_console, server_address
+from inferwire_cli.named_server import named_server
+from inferwire_cli.terminal import ending_in_a_code, in_short, new_console
 
 STATE_STYLES = {"ready": "green", "failed": "bold red", "loading": "yellow", "warming": "yellow", "draining": "yellow"}
 
@@ -26,11 +28,11 @@ class Row:
     details: ModelDetails | None
 
 
-def show(address: str | None, *, as_json: bool) -> int:
+def show(address: str | None, root_certificates: Path | None, *, as_json: bool) -> int:
     """Ask a server and print what it says; give the exit code."""
 
     def work() -> None:
-        with OperatorCalls(server_address(address)) as calls:
+        with named_server(address, root_certificates).calls() as calls:
             rows = [Row(status, _details(calls, status)) for status in calls.models()]
         if as_json:
             print(json.dumps([as_document(row) for row in rows], indent=2))  # noqa: T201 - what the command is for

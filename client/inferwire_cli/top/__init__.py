@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from inferwire_cli.extras import needs_extra
-from inferwire_cli.options import AddressOption, HttpAddressOption
+from inferwire_cli.options import AddressOption, HttpAddressOption, RootCertificatesOption
 
 
 def top(
@@ -18,6 +18,7 @@ def top(
     once: Annotated[bool, Parameter(show_default=False, help="Print what is so now, and end.")] = False,
     address: AddressOption = None,
     http_address: HttpAddressOption = None,
+    root_certificates: RootCertificatesOption = None,
 ) -> int:
     """Watch a server's devices, queues and models; q or Ctrl-C ends it.
 
@@ -36,4 +37,4 @@ def top(
     """
     with needs_extra("cli", "inferwire top"):
         from inferwire_cli.top.show import show
-    return show(interval, address, http_address, once=once)
+    return show(interval, address, http_address, root_certificates, once=once)

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from inferwire.errors import InferwireError
-from inferwire_cli.http_address import no_http
+from inferwire_cli.http_server import UNAUTHENTICATED, HttpServer
 from inferwire_cli.top.metrics_text import Metrics
 
 TIMEOUT_S = 5.0
@@ -49,20 +49,22 @@ class Look:
     metrics: Metrics
 
 
-def look(host: str, port: int) -> Look:
+def look(server: HttpServer) -> Look:
     """Ask the server.
 
     Raises:
         ServerUnavailable: If nobody answers.
+        Unauthenticated: If it wants another key.
         InferwireError: If it is no inferwire server that does.
     """
-    with closing(HTTPConnection(host, port, timeout=TIMEOUT_S)) as connection:
+    with closing(server.connect(TIMEOUT_S)) as connection:
         try:
             identity, devices, models, metrics = (
-                _get(connection, path) for path in ("/", "/inferwire/v1/devices", "/inferwire/v1/models", "/metrics")
+                _get(server, connection, path)
+                for path in ("/", "/inferwire/v1/devices", "/inferwire/v1/models", "/metrics")
             )
         except (OSError, HTTPException) as error:
-            raise no_http(host, port, error) from error
+            raise server.unavailable(error) from error
     try:
         named = json.loads(identity)
         return Look(
@@ -73,18 +75,18 @@ def look(host: str, port: int) -> Look:
             metrics=Metrics(metrics),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise InferwireError(f"what answers at {host}:{port} is no inferwire server") from error
+        raise InferwireError(f"what answers at {server.address} is no inferwire server") from error
 
 
-def _get(connection: HTTPConnection, path: str) -> str:
-    connection.request("GET", path)
+def _get(server: HttpServer, connection: HTTPConnection, path: str) -> str:
+    connection.request("GET", path, headers=server.headers)
     response = connection.getresponse()
-    content = response.read().decode(errors="replace")
+    content = response.read()
+    if response.status == UNAUTHENTICATED:
+        raise server.refusal(response.status, content)
     if response.status != 200:
-        raise InferwireError(
-            f"what answers at {connection.host}:{connection.port} is no inferwire server: {path} gave {response.status}"
-        )
-    return content
+        raise InferwireError(f"what answers at {server.address} is no inferwire server: {path} gave {response.status}")
+    return content.decode(errors="replace")
 
 
 def _device(said: dict[str, Any]) -> DeviceNow:

@@ -1,0 +1,64 @@
+"""Why a server cannot be reached, and what to do about it, told by the words that gRPC has for it."""
+
+from __future__ import annotations
+
+from inferwire.transport.address import TLS_SCHEME
+
+_OTHER_PROTOCOL = ("http1.x", "missing selected ALPN property")
+"""What gRPC says of a server that speaks HTTP/1.1, without TLS and with it."""
+
+_CLOSED = ("Socket closed", "Connection reset by peer")
+"""What gRPC says where a connection ended before anything was said on it, if it "failed to connect" too."""
+
+_OUT_OF_TIME = ("certificate has expired", "certificate is not yet valid")
+
+
+def why_unreachable(address: str, details: str) -> str:
+    """Say that no server answers, and how to start one; or what is wrong on the way to it, where gRPC has seen that."""
+    if any(words in details for words in _OTHER_PROTOCOL):
+        return (
+            f"what answers at {address} speaks HTTP/1.1 and not gRPC: it may be an inferwire server's HTTP port; "
+            "give Core() the gRPC port, 8001 unless the server was told otherwise"
+        )
+    if address.startswith(TLS_SCHEME):
+        return _why_no_tls(address, details) or _nobody_at(address)
+    is_closed = "failed to connect" in details and any(words in details for words in _CLOSED)
+    if is_closed and not address.startswith("unix:"):
+        return (
+            f"what listens at {address} closed the connection at once, as a server with TLS does to a client without; "
+            f"if it is one, its address is {TLS_SCHEME}{address}"
+        )
+    return _nobody_at(address)
+
+
+def _nobody_at(address: str) -> str:
+    return (
+        f"no inferwire server answers at {address}; start one with `inferwire serve` "
+        "or give its address to Core() or in INFERWIRE_ADDRESS"
+    )
+
+
+def _why_no_tls(address: str, details: str) -> str | None:
+    """Say what keeps TLS from being spoken; None where it is something else."""
+    if any(words in details for words in _OUT_OF_TIME):
+        return (
+            f"the certificate of the server at {address} is not valid at this time; the server needs a new one, unless "
+            "the clock of this machine is wrong"
+        )
+    if "CERTIFICATE_VERIFY_FAILED" in details:
+        return (
+            f"the certificate of the server at {address} is not trusted; give Core() as root_certificates, or in "
+            "INFERWIRE_ROOT_CERTIFICATES, a file with that of the authority which has signed it, or with the server's "
+            "own where it has signed that itself"
+        )
+    if "Hostname Verification Check failed" in details:
+        return (
+            f"the certificate of the server at {address} is for other names; connect to a name that it has, or give "
+            "the server one that has this name"
+        )
+    if "WRONG_VERSION_NUMBER" in details:
+        return (
+            f"what answers at {address} speaks no TLS; if it is an inferwire server without, its address is "
+            f"{address.removeprefix(TLS_SCHEME)}"
+        )
+    return None

@@ -1,0 +1,75 @@
+"""A server's HTTP: how it is connected to, and what is said where that, or a call, does not go well."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPSConnection
+
+from inferwire.errors import InferwireError, ServerUnavailable, unauthenticated
+from inferwire.transport.credentials import Credentials
+from inferwire_cli.http_address import HttpAddress
+
+UNAUTHENTICATED = 401
+_OF_OTHER_ROOTS = frozenset({2, 18, 19, 20, 21})
+"""OpenSSL's codes for certificates that the right roots would have verified."""
+
+
+class HttpServer:
+    """The HTTP of one server. Threads share it.
+
+    Attributes:
+        headers: What every request carries.
+    """
+
+    def __init__(self, address: HttpAddress, credentials: Credentials) -> None:
+        self.address = address
+        self.headers = credentials.headers
+        self._context = credentials.tls_context() if address.is_secure else None
+
+    def __repr__(self) -> str:
+        return f"<HttpServer {self.address}>"
+
+    def connect(self, timeout_s: float) -> HTTPConnection:
+        """Make a connection, which is opened with its first request."""
+        host, port = self.address.host, self.address.port
+        if self._context is None:
+            return HTTPConnection(host, port, timeout=timeout_s)
+        return HTTPSConnection(host, port, timeout=timeout_s, context=self._context)
+
+    def unavailable(self, error: OSError | HTTPException) -> ServerUnavailable:
+        """Say why nobody here speaks HTTP, and what to do."""
+        if isinstance(error, ssl.SSLError):
+            return ServerUnavailable(self._why_no_tls(error))
+        if isinstance(error, BadStatusLine) and not isinstance(error, OSError):
+            return ServerUnavailable(f"what answers at {self.address} speaks no HTTP: give the server's HTTP port")
+        advice = "give --http-address, or start one with `inferwire serve`"
+        if isinstance(error, ConnectionResetError) and not self.address.is_secure:
+            advice = f"if it is one with TLS, which closes other connections, give --http-address {self.address.other}"
+        return ServerUnavailable(f"no HTTP server answers at {self.address}; {advice} ({error})")
+
+    def refusal(self, status: int, content: bytes) -> InferwireError:
+        """Make the exception of an answer that is none."""
+        try:
+            sentence = str(json.loads(content)["error"])
+        except (ValueError, KeyError, TypeError):
+            sentence = f"HTTP answered {status}, expected 200"
+        if status == UNAUTHENTICATED:
+            return unauthenticated(f"the server at {self.address} refuses the call: {sentence}")
+        return InferwireError(sentence)
+
+    def _why_no_tls(self, error: ssl.SSLError) -> str:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            why = f"the certificate of the server at {self.address} is not trusted: {error.verify_message.rstrip('.')}"
+            if error.verify_code not in _OF_OTHER_ROOTS:
+                return why
+            return (
+                f"{why}; give --root-certificates a file with that of the authority which has signed it, or with the "
+                "server's own where it has signed that itself"
+            )
+        if error.reason == "WRONG_VERSION_NUMBER":
+            return (
+                f"what answers at {self.address} speaks no TLS; if it is an inferwire server without, give "
+                f"--http-address {self.address.other} ({error})"
+            )
+        return f"no HTTP server answers at {self.address}: TLS cannot be spoken with what does ({error})"

@@ -1,0 +1,131 @@
+"""A server with TLS and a certificate that no public authority has signed, and what may be wrong with the way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+import pytest
+import trustme
+from tests.client.scripted_server import DATA, TIMEOUT_S, ScriptedServer, content, result, sent, submit
+
+import inferwire as ov
+from inferwire.transport.address import parse_address
+from inferwire.transport.connection import Patience
+from inferwire.transport.credentials import ROOT_CERTIFICATES_VARIABLE, credentials_for
+from inferwire.transport.executions import Outcome
+from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.unreachable import why_unreachable
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def roots(tmp_path: Path, authority: trustme.CA) -> Path:
+    authority.cert_pem.write_to_path(tmp_path / "roots.pem")
+    return tmp_path / "roots.pem"
+
+
+@contextmanager
+def serving(certificate: trustme.LeafCert | None, **options: Any) -> Generator[ScriptedServer]:
+    if certificate is not None:
+        chain = b"".join(each.bytes() for each in certificate.cert_chain_pems)
+        options["certificate"] = grpc.ssl_server_credentials([(certificate.private_key_pem.bytes(), chain)])
+    server = ScriptedServer(**options)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def server(authority: trustme.CA) -> Iterator[ScriptedServer]:
+    with serving(authority.issue_cert("127.0.0.1")) as running:
+        yield running
+
+
+def why(address: str, **arguments: Any) -> str:
+    """Give what is said where a server cannot be reached."""
+    with pytest.raises(ov.ServerUnavailable) as caught:
+        ov.Core(address, **arguments).served_model("m")
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_session_over_tls_stays_on_grpc(server: ScriptedServer, roots: Path) -> None:
+    server.socket_port = 1
+    address = parse_address(f"grpcs://127.0.0.1:{server.port}")
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    found = credentials_for(address, "s3cret", roots)
+    with closing(GrpcTransport(address, Patience(TIMEOUT_S), found)) as transport:
+        submit(transport, outcomes)
+        server.answers.put(result(*sent(server)))
+        assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
+    assert server.calls.get(timeout=TIMEOUT_S)[1]["authorization"] == "Bearer s3cret"
+
+
+def test_the_environment_may_name_the_certificates(
+    server: ScriptedServer, roots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ROOT_CERTIFICATES_VARIABLE, str(roots))
+    server.unary["ListDevices"] = lambda data, context: b""
+    with closing(ov.Core(f"grpcs://127.0.0.1:{server.port}")) as core:
+        assert core.available_devices == []
+
+
+def test_a_certificate_that_is_not_trusted(server: ScriptedServer, tmp_path: Path) -> None:
+    address = f"grpcs://127.0.0.1:{server.port}"
+    trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
+    for arguments in ({}, {"root_certificates": tmp_path / "other.pem"}):
+        said = why(address, **arguments)
+        assert said.startswith(f"the certificate of the server at {address} is not trusted; give Core() as root_cert")
+        assert "INFERWIRE_ROOT_CERTIFICATES" in said
+
+
+def test_a_certificate_for_other_names(authority: trustme.CA, roots: Path) -> None:
+    with serving(authority.issue_cert("elsewhere.example")) as server:
+        said = why(f"grpcs://127.0.0.1:{server.port}", root_certificates=roots)
+    assert "is for other names; connect to a name that it has" in said
+
+
+def test_a_certificate_whose_time_is_over(authority: trustme.CA, roots: Path) -> None:
+    over = authority.issue_cert("127.0.0.1", not_after=datetime.now(UTC) - timedelta(days=1))
+    with serving(over) as server:
+        said = why(f"grpcs://127.0.0.1:{server.port}", root_certificates=roots)
+    assert "is not valid at this time; the server needs a new one" in said
+
+
+def test_a_server_without_tls() -> None:
+    with serving(None) as server:
+        said = why(f"grpcs://127.0.0.1:{server.port}")
+    assert f"speaks no TLS; if it is an inferwire server without, its address is 127.0.0.1:{server.port} (" in said
+
+
+@pytest.mark.parametrize("scheme", ["", "grpc://"])
+def test_a_client_without_tls(server: ScriptedServer, scheme: str) -> None:
+    said = why(f"{scheme}127.0.0.1:{server.port}")
+    assert said.startswith(f"what listens at 127.0.0.1:{server.port} closed the connection at once, as a server with T")
+    assert f"its address is grpcs://127.0.0.1:{server.port} (" in said
+
+
+@pytest.mark.parametrize(
+    ("address", "details", "said"),
+    [
+        ("host:1", "failed to connect to all addresses: Connection refused", "no inferwire server answers at host:1;"),
+        ("host:1", "Socket closed", "no inferwire server answers at host:1;"),
+        ("unix:/s", "failed to connect to all addresses: Socket closed", "no inferwire server answers at unix:/s;"),
+        ("grpcs://host:1", "failed to connect: Connection reset by peer", "no inferwire server answers at grpcs://hos"),
+        ("grpcs://host:1", "Cannot check peer: missing selected ALPN property.", "what answers at grpcs://host:1 spe"),
+        ("host:1", "Trying to connect an http1.x server", "what answers at host:1 speaks HTTP/1.1 and not gRPC"),
+    ],
+)
+def test_what_gets_which_sentence(address: str, details: str, said: str) -> None:
+    assert why_unreachable(address, details).startswith(said)
