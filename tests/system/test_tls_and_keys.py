@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ import tritonclient.http
 from tests.certificates import Authority, Issued
 from tests.system.servers import log_line, started, wait_for_line
 
+import inferwire as ov
 from inferwire_cli.server_process import ServerProcess, has_ended_within, tail
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
@@ -109,6 +114,50 @@ def test_calls_that_concern_every_worker_take_the_key_along(server: ServerProces
     channel.close()
 
 
+def test_the_sdk(server: ServerProcess, authority: Authority) -> None:
+    address = f"grpcs://localhost:{server.grpc_port}"
+    core = ov.Core(address, api_key=KEY, root_certificates=authority.root)
+    queue = ov.AsyncInferQueue(core.served_model("digits_mlp"), 4)
+    seen: list[tuple[int, ...]] = []
+    queue.set_callback(lambda request, _: seen.append(request.results[0].shape))
+    for _ in range(20):
+        queue.start_async(ROW)
+    queue.wait_all()
+    assert seen == [(1, 10)] * 20
+    with pytest.raises(ov.Unauthenticated, match=r"no API key was given.*INFERWIRE_API_KEY"):
+        ov.Core(address, root_certificates=authority.root).served_model("digits_mlp")
+    with pytest.raises(ov.Unauthenticated, match="the API key is not one of this server's"):
+        ov.Core(address, api_key=NEXT_KEY, root_certificates=authority.root).served_model("digits_mlp")
+    with pytest.raises(ov.ServerUnavailable, match="is not trusted"):
+        ov.Core(address, api_key=KEY).served_model("digits_mlp")
+    with pytest.raises(ov.ServerUnavailable, match=f"its address is grpcs://localhost:{server.grpc_port}"):
+        ov.Core(f"localhost:{server.grpc_port}", api_key=KEY).served_model("digits_mlp")
+
+
+def test_the_command(server: ServerProcess, authority: Authority) -> None:
+    address = ("--address", f"grpcs://localhost:{server.grpc_port}", "--root-certificates", str(authority.root))
+    with_key = os.environ | {"INFERWIRE_API_KEY": KEY}
+    command = (sys.executable, "-m", "inferwire_cli", "models", "--json", *address)
+    assert "digits_mlp" in subprocess.run(command, env=with_key, capture_output=True, text=True, check=True).stdout
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "INFERWIRE_API_KEY" in refused.stderr
+    own = os.environ | {"INFERWIRE_HTTP_PORT": str(server.http_port), "INFERWIRE_TLS_CERTIFICATE": "server.pem"}
+    assert subprocess.run((sys.executable, "-m", "inferwire_cli.health"), env=own, check=False).returncode == 0
+
+
+def test_with_keys_alone_a_session_goes_on_at_the_http_port(key_file: Path) -> None:
+    with started("--model-repository", str(DIGITS), "--api-key-file", str(key_file)) as (server, log):
+        wait_for_line(server, log, '"ready"')
+        before = set(threading.enumerate())
+        request = ov.Core(server.grpc_address, api_key=KEY).served_model("digits_mlp").create_infer_request()
+        assert request.infer(ROW)[0].shape == (1, 10)
+        # What writes to a socket beside gRPC.
+        assert "inferwire-writer" in [thread.name for thread in set(threading.enumerate()) - before]
+        with httpx.Client(base_url=f"http://{server.http_address}", headers=SHOWN) as client:
+            assert 'face="session"' not in client.get("/metrics").text
+
+
 def test_what_is_renewed_on_disk_counts_from_then_on(tmp_path: Path) -> None:
     first, second = Authority(tmp_path / "first"), Authority(tmp_path / "second")
     issued = first.issue()
@@ -118,6 +167,9 @@ def test_what_is_renewed_on_disk_counts_from_then_on(tmp_path: Path) -> None:
     tls = ("--tls-certificate", str(issued.certificate), "--tls-key", str(issued.key))
     with started("--model-repository", str(DIGITS), *tls, "--api-key-file", str(keys)) as (server, log):
         wait_for_line(server, log, '"ready"')
+        core = ov.Core(f"grpcs://localhost:{server.grpc_port}", api_key=KEY, root_certificates=first.root)
+        request = core.served_model("digits_mlp").create_infer_request()
+        assert request.infer(ROW)[0].shape == (1, 10)
         with https(server, first) as before:
             assert before.get("/metrics").status_code == 200
             keys.write_text("short")
@@ -128,6 +180,10 @@ def test_what_is_renewed_on_disk_counts_from_then_on(tmp_path: Path) -> None:
             replacing.replace(keys)
             wait_for_line(server, log, "API keys renewed")
             assert before.get("/metrics").status_code == 401
+            # So does a session, which shows its key as it begins.
+            assert request.infer(ROW)[0].shape == (1, 10)
+            with pytest.raises(ov.Unauthenticated):
+                core.served_model("digits_mlp")
             second.issue(into=issued)
             wait_for_line(server, log, "certificate renewed")
             # The connection is open still.
