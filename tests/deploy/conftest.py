@@ -1,0 +1,48 @@
+"""A server to hold the files of `deploy/` against: its answers and its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
+from inferwire_server.server import compose
+from inferwire_server.settings import Settings
+from inferwire_server.transport.rest.app import create_app
+from inferwire_server.transport.rest.http_server import http_server
+from inferwire_server.transport.rest.key_check import asking_for_key
+from inferwire_server.transport.rest.options import RestOptions
+
+KEY = "the-key-of-the-tests"
+
+
+@pytest.fixture
+async def http(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient, None]:
+    """A client that shows no key, of a server that asks for one and has a model loaded."""
+    (tmp_path / "models/echo/1").mkdir(parents=True)
+    (tmp_path / "models/echo/1/model.onnx").touch()
+    (tmp_path / "keys").write_text(KEY)
+    settings = Settings(model_repository=tmp_path / "models", api_key_file=tmp_path / "keys")
+    async with compose(settings, FakeBackend({"echo": FakeModel(echo_spec("echo"))})) as composition:
+        await composition.loader.sync()
+        composition.services.health.begin()
+        api = create_app(composition.services, RestOptions(), composition.metrics.text)
+        async with (
+            http_server(asking_for_key(api, composition.services), "127.0.0.1", 0) as server,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=20) as client,
+        ):
+            yield client
+
+
+@pytest.fixture
+async def metrics(http: httpx.AsyncClient) -> str:
+    """What /metrics says after one call without a key, and one job."""
+    shown = {"authorization": f"Bearer {KEY}"}
+    assert (await http.get("/metrics")).status_code == 401
+    given = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1.0, 2.0, 3.0, 4.0]}
+    answered = await http.post("/v2/models/echo/infer", json={"inputs": [given]}, headers=shown)
+    assert answered.status_code == 200, answered.text
+    return (await http.get("/metrics", headers=shown)).text

@@ -1,0 +1,145 @@
+"""What runs the image says nothing that the server does not know, and its times fit together."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import httpx
+import pytest
+from cyclopts import App
+from tests.deploy.manifests import DEPLOY, kubernetes, read
+
+from inferwire_server.flags import ENV_PREFIX, environment
+from inferwire_server.settings import Settings
+
+DEFAULTS = Settings()
+IMAGE_VARIABLES = re.findall(rf"\b({ENV_PREFIX}\w+)=", (DEPLOY.parent / "Dockerfile").read_text())
+PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+UNIT_S = {"s": 1, "m": 60}
+
+
+def app() -> App:
+    """Read flags and variables as `inferwire serve` does, and give the settings."""
+    made = App(config=environment(), result_action="return_value")
+
+    @made.default
+    def serve(*, settings: Settings = DEFAULTS) -> Settings:
+        return settings
+
+    return made
+
+
+def settings_of(flags: list[str], variables: dict[str, str]) -> Settings:
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in variables.items():
+            patched.setenv(name, value)
+        return app()(flags, exit_on_error=False)
+
+
+VARIABLES = {
+    ENV_PREFIX + name.removeprefix("--").replace("-", "_").upper()
+    for argument in app().assemble_argument_collection()
+    for name in argument.names
+}
+
+
+@pytest.fixture(params=[False, True], ids=["as it is", "with TLS and keys"])
+def deployment(request: pytest.FixtureRequest) -> Any:
+    return kubernetes("Deployment", optional=request.param)
+
+
+@pytest.fixture
+def pod(deployment: Any) -> Any:
+    return deployment["spec"]["template"]["spec"]
+
+
+@pytest.fixture
+def container(pod: Any) -> Any:
+    (only,) = pod["containers"]
+    return only
+
+
+@pytest.fixture
+def compose() -> Any:
+    (document,) = read("compose.yaml")
+    return document["services"]["inferwire"]
+
+
+def variables_of(container: Any) -> dict[str, str]:
+    return {each["name"]: each.get("value", "") for each in container["env"]}
+
+
+def seconds(duration: str) -> int:
+    return int(duration[:-1]) * UNIT_S[duration[-1]]
+
+
+def test_every_flag_of_the_pod_is_one_of_the_server(container: Any) -> None:
+    settings = settings_of(container["args"], {})
+    assert settings.cache_dir is not None
+    assert (settings.tls_certificate is None) == (settings.api_key_file is None)
+
+
+def test_every_variable_is_one_that_the_server_reads(container: Any, compose: Any) -> None:
+    named = {*IMAGE_VARIABLES, *variables_of(container), *compose["environment"]}
+    assert {name for name in named if name.startswith(ENV_PREFIX)} <= VARIABLES
+
+
+def test_what_flags_take_from_variables_is_there(container: Any) -> None:
+    assert set(re.findall(r"\$\((\w+)\)", " ".join(container["args"]))) == set(variables_of(container))
+
+
+async def test_probes_are_answered_without_a_key(container: Any, http: httpx.AsyncClient) -> None:
+    asked = {probe: container[probe]["httpGet"] for probe in PROBES}
+    for probe, request in asked.items():
+        assert (await http.get(request["path"])).status_code == 200, probe
+        assert request["port"] in {port["name"] for port in container["ports"]}
+    assert asked["livenessProbe"]["path"] != asked["readinessProbe"]["path"]
+
+
+def test_probes_speak_tls_where_the_server_does(container: Any) -> None:
+    speaks_tls = settings_of(container["args"], {}).tls_certificate is not None
+    for probe in PROBES:
+        assert container[probe]["httpGet"].get("scheme", "HTTP") == ("HTTPS" if speaks_tls else "HTTP"), probe
+
+
+def test_a_pod_has_the_time_that_the_server_takes_to_end(pod: Any, container: Any) -> None:
+    settings = settings_of(container["args"], {})
+    probe = container["readinessProbe"]
+    assert settings.drain_delay_s == 2 * probe["periodSeconds"] * probe["failureThreshold"]
+    assert pod["terminationGracePeriodSeconds"] == settings.drain_delay_s + settings.grace_s + 10
+
+
+def test_compose_waits_for_longer_than_the_server_takes_to_end(compose: Any) -> None:
+    settings = settings_of([], compose["environment"])
+    assert seconds(compose["stop_grace_period"]) == settings.drain_delay_s + settings.grace_s + 10
+
+
+def test_every_mounted_file_is_on_a_volume(pod: Any, container: Any) -> None:
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert set(mounted) == {volume["name"] for volume in pod["volumes"]}
+    settings = settings_of(container["args"], {})
+    for file in (settings.cache_dir, settings.tls_certificate, settings.tls_key, settings.api_key_file):
+        assert file is None or any(file.is_relative_to(folder) for folder in mounted.values()), file
+    assert {"/models", "/tmp"} <= set(mounted.values())  # what the image itself says
+
+
+def test_ports_are_those_that_the_server_listens_at(container: Any) -> None:
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"http": DEFAULTS.http_port, "grpc": DEFAULTS.grpc_port}
+    service = kubernetes("Service")["spec"]
+    assert {port["targetPort"]: port["port"] for port in service["ports"]} == ports
+
+
+def test_the_service_and_the_budget_are_of_the_deployments_pods(deployment: Any) -> None:
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert deployment["spec"]["selector"]["matchLabels"] == labels
+    assert kubernetes("Service")["spec"]["selector"] == labels
+    assert kubernetes("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == labels
+
+
+def test_the_pod_has_whole_cpus_of_its_own(container: Any) -> None:
+    resources = container["resources"]
+    assert resources["requests"] == resources["limits"]
+    assert isinstance(resources["limits"]["cpu"], int), json.dumps(resources)
