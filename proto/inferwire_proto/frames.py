@@ -2,11 +2,12 @@
 
 A connection begins with the preface, at the port that otherwise speaks HTTP. What follows are frames, both ways: a
 header, and as many bytes as it says. The client's first is a message with a hello, the server's first one the welcome
-or the end.
+or the end. What has the hello is small, and may be followed by other messages before the welcome has come.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
@@ -21,6 +22,9 @@ UNIX_SUFFIX = ".session"
 
 _HEADER = Struct("<II")
 """The kind of a frame, and how many bytes follow."""
+
+HELLO_BYTES = 1 << 15
+"""How many bytes a frame may have up to the hello: whoever sends it is not known yet."""
 
 SCRATCH_BYTES = 1 << 16
 """How much is received at once where no frame has begun that has more."""
@@ -82,7 +86,7 @@ class FrameReader:
 
     Args:
         room: Where to receive what is not the rest of a frame that has begun; see `scratch`.
-        most_bytes: How many bytes a frame may have.
+        most_bytes: How many bytes a frame may have; may be changed between two of them.
     """
 
     __slots__ = ("_body", "_filled", "_head", "_kind", "_scratch", "most_bytes")
@@ -106,8 +110,10 @@ class FrameReader:
         self._scratch[:begun] = self._head
         return self._scratch[begun:]
 
-    def received(self, count: int) -> list[Frame]:
+    def received(self, count: int) -> Iterable[Frame]:
         """Take so many bytes that were received in the room, and give the frames that are complete.
+
+        Each is cut when it is asked for, and all have to be before more is received.
 
         Raises:
             MalformedFrame: If they are no frame.
@@ -116,9 +122,9 @@ class FrameReader:
         if self._body is not None:
             self._filled += count
             if self._filled < len(self._body):
-                return []
+                return ()
             content, self._body, self._filled = self._body, None, 0
-            return [Frame(self._kind, content)]
+            return (Frame(self._kind, content),)
         return self._cut(len(self._head) + count)
 
     def unfinished(self) -> bytes:
@@ -127,9 +133,8 @@ class FrameReader:
             return self._head
         return header(self._kind, len(self._body)) + self._body[: self._filled]
 
-    def _cut(self, end: int) -> list[Frame]:
+    def _cut(self, end: int) -> Iterator[Frame]:
         """Cut the first bytes of the scratch into frames, and keep what one that is not complete has of them."""
-        frames: list[Frame] = []
         received, at = self._scratch, 0
         while end - at >= _HEADER.size:
             kind, byte_size = self._read_header(at)
@@ -138,10 +143,9 @@ class FrameReader:
                 self._begin(kind, byte_size, received[at:end])
                 at = end
             else:
-                frames.append(Frame(kind, bytes(received[at : at + byte_size])))
+                yield Frame(kind, bytes(received[at : at + byte_size]))
                 at += byte_size
         self._head = bytes(received[at:end])
-        return frames
 
     def _read_header(self, at: int) -> tuple[Kind, int]:
         number, byte_size = _HEADER.unpack_from(self._scratch, at)

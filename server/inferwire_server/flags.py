@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cyclopts import Parameter, Token
+from cyclopts import CycloptsError, Parameter, Token
 from cyclopts.config import Env
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ WHOLE = Parameter(converter=_whole_number)
 """What makes a flag of whole numbers refuse others."""
 
 
+_CLOSING = {"--api-key-file", "--tls-certificate", "--tls-key"}
+"""Flags that keep callers out: a variable of theirs that is empty is a mistake, which would let all of them in."""
+
+
 class Environment(Env):
     """The environment, whose variables stand behind flags: an empty one is as one that is not set."""
 
@@ -41,6 +45,9 @@ class Environment(Env):
         super().__call__(app, commands, arguments)
         flagged = {each.name for each in arguments if any(token.source != self.source for token in each.tokens)}
         for argument in arguments:
+            if argument.name in _CLOSING - flagged and any(not token.value for token in argument.tokens):
+                variable = ENV_PREFIX + argument.name.removeprefix("--").replace("-", "_").upper()
+                raise CycloptsError(msg=f"{variable} is empty, expected a file: without one, do not set it")
             is_decided = any(argument.name in names and flagged & names for names in _EITHER)
             argument.tokens[:] = [
                 token for token in argument.tokens if token.source != self.source or (token.value and not is_decided)

@@ -14,6 +14,7 @@ from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.watch import changes_in, changes_in_any, follow
 from inferwire_server.renewals import renewals
+from inferwire_server.service import AccessService
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
 from inferwire_server.transport.tls import Tls
@@ -51,7 +52,7 @@ async def serve(
             followers.begin(replace(settings, grpc_port=sockets.grpc.port, http_port=sockets.http.port))
             server.catalogue.subscribe(sockets.grpc.publish_readiness)
             if workers.crew.is_lead:
-                _greet(settings, sockets, tls)
+                _greet(settings, sockets, tls, server.services.access)
 
             async def begin() -> None:
                 await server.loader.sync()
@@ -125,13 +126,15 @@ async def _drain(server: Composition, sockets: Sockets, followers: Followers, se
     log.info("stopped", cancelled=jobs.result())
 
 
-def _greet(settings: Settings, sockets: Sockets, tls: Tls | None) -> None:
+def _greet(settings: Settings, sockets: Sockets, tls: Tls | None, access: AccessService) -> None:
     scheme = "http" if tls is None else "https"
     log.info(
         "listening",
         http=f"{settings.host}:{sockets.http.port}",
         grpc=f"{settings.host}:{sockets.grpc.port}",
         docs=f"{scheme}://{settings.host}:{sockets.http.port}/docs",
+        tls=tls is not None,
+        keys=access.needs_key,
     )
 
 

@@ -38,6 +38,14 @@ def test_an_empty_variable_is_as_none(name: str) -> None:
     assert parsed(**{f"INFERWIRE_{name}": ""}) == DEFAULTS
 
 
+@pytest.mark.parametrize("name", ["API_KEY_FILE", "TLS_CERTIFICATE", "TLS_KEY"])
+def test_an_empty_variable_that_would_let_everybody_in_is_a_mistake(name: str) -> None:
+    with pytest.raises(CycloptsError, match=f"INFERWIRE_{name} is empty, expected a file: without one, do not set it"):
+        parsed(**{f"INFERWIRE_{name}": ""})
+    flag = "--" + name.lower().replace("_", "-")
+    assert parsed(f"{flag} file", **{f"INFERWIRE_{name}": ""}) == parsed(f"{flag} file")
+
+
 def test_what_a_flag_says_is_to_be_served_wins_over_what_the_environment_says() -> None:
     by_config = parsed("--config c.json", INFERWIRE_MODEL_REPOSITORY="/models")
     assert (by_config.config, by_config.model_repository) == (Path("c.json"), None)

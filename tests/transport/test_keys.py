@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -196,3 +197,38 @@ async def test_keys_that_are_renewed_are_asked_for_at_once(http: httpx.AsyncClie
     composition.services.access.renew(ApiKeys.parse("the-next-key-of-them"))
     assert (await http.get("/metrics", headers=SHOWN)).status_code == 401
     assert (await http.get("/metrics", headers={"authorization": "bearer the-next-key-of-them"})).status_code == 200
+
+
+async def test_a_session_whose_key_is_none_any_more_goes_on_nowhere_else(
+    channel: grpc.aio.Channel, servers: Sockets, composition: Composition
+) -> None:
+    by_call = GrpcStream(channel, METADATA)
+    welcome = await by_call.open()
+    by_socket = await SocketStream.connect(servers.http.port, welcome.server_epoch)
+    await by_socket.open(welcome.session_id)
+    composition.services.access.renew(ApiKeys.parse("the-next-key-of-them"))
+    late = await SocketStream.connect(servers.http.port, welcome.server_epoch)
+    await late.send(inference_pb2.SessionRequest(hello=late.hello(welcome.session_id)))
+    assert await late.ended() == Ended("UNAUTHENTICATED", "the API key is not one of this server's")
+    # Resumed with a key that is one, it is that key's.
+    again = GrpcStream(channel, (("authorization", "Bearer the-next-key-of-them"),))
+    await again.open(welcome.session_id)
+    later = await SocketStream.connect(servers.http.port, welcome.server_epoch)
+    assert (await later.open(welcome.session_id)).session_id == welcome.session_id
+    # What was open before went on all the time.
+    await by_socket.send(inference_pb2.SessionRequest(cancels=[1]))
+    for stream in (by_call, by_socket, again, later):
+        stream.leave()
+
+
+async def test_nothing_of_a_message_is_waited_for_before_the_key(channel: grpc.aio.Channel) -> None:
+    async def never() -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+    for method in methods():
+        if method.full_name not in KEYLESS_CALLS:
+            service, _, name = method.full_name.rpartition(".")
+            make: Any = channel.stream_stream if method.server_streaming else channel.stream_unary
+            call = make(f"/{service}/{name}")(never(), timeout=20)
+            assert await call.code() is grpc.StatusCode.UNAUTHENTICATED, method.full_name

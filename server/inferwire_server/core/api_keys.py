@@ -33,7 +33,11 @@ class ApiKeys:
         return len(self._digests)
 
     def __contains__(self, key: str) -> bool:
-        return _digest(key) in self._digests
+        return self.have(digest_of(key))
+
+    def have(self, digest: bytes) -> bool:
+        """Tell whether what was a key is one still."""
+        return digest in self._digests
 
     @staticmethod
     def parse(text: str) -> ApiKeys:
@@ -53,11 +57,12 @@ class ApiKeys:
                 raise invalid_input(
                     f"the API key in line {number} has {len(key)} characters, expected {SHORTEST_KEY} or more"
                 )
-            digests.add(_digest(key))
+            digests.add(digest_of(key))
         if not digests:
             raise invalid_input("there is no API key in it, expected one in a line")
         return ApiKeys(frozenset(digests))
 
 
-def _digest(key: str) -> bytes:
+def digest_of(key: str) -> bytes:
+    """Give what a key is known by here."""
     return sha256(key.encode("utf-8", "surrogatepass")).digest()

@@ -15,13 +15,14 @@ from inferwire_server.errors import ServingError
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """A client's lease, and the names of what it owns."""
+    """A client's lease, and the names of what it owns; and what the key is known by that it was last opened with."""
 
     id: str
     client: str
     streams: int = 0
     expires_at: float | None = None
     has_ended: bool = False
+    key: bytes | None = None
     compiled: set[str] = field(default_factory=set[str])
     blobs: set[bytes] = field(default_factory=set[bytes])
 

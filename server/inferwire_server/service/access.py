@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.api_keys import ApiKeys
+from inferwire_server.core.api_keys import ApiKeys, digest_of
 from inferwire_server.errors import ServingError
 
 _SCHEME = "bearer"
@@ -29,18 +29,30 @@ class AccessService:
         self._keys = keys
         return are_others
 
-    def check(self, authorization: str | None) -> None:
-        """Refuse a caller that does not show a key; `authorization` is the header of this name.
+    def check(self, authorization: str | None) -> bytes | None:
+        """Refuse a caller that does not show a key, and give what that is known by; None where none is needed.
+
+        `authorization` is the header of this name.
 
         Raises:
             ServingError: UNAUTHENTICATED.
         """
         if self._keys is None:
-            return
+            return None
         scheme, _, key = (authorization or "").partition(" ")
         if scheme.lower() != _SCHEME or not key:
             raise _unauthenticated("no API key was given, expected one in 'authorization: Bearer KEY'")
-        if key.strip() not in self._keys:
+        digest = digest_of(key.strip())
+        self.check_still(digest)
+        return digest
+
+    def check_still(self, digest: bytes | None) -> None:
+        """Refuse who has shown a key that is none any more.
+
+        Raises:
+            ServingError: UNAUTHENTICATED.
+        """
+        if self._keys is not None and (digest is None or not self._keys.have(digest)):
             raise _unauthenticated("the API key is not one of this server's")
 
 

@@ -171,7 +171,7 @@ class SocketStream(Stream):
         head = await self._exactly(8)
         cut = FrameReader(frames.scratch(), 1 << 30)
         cut.room()[:8] = head
-        if complete := cut.received(8):
+        if complete := list(cut.received(8)):
             return complete[0]
         rest = cut.room()
         rest[:] = await self._exactly(len(rest))

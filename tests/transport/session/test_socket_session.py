@@ -95,12 +95,24 @@ async def test_the_preface_may_come_in_pieces(connect: Connect, services: Servic
 
 async def test_what_follows_the_preface_may_come_with_it(connect: Connect) -> None:
     stream = await connect(preface=b"")
-    hello = pb.SessionRequest(hello=stream.hello(), executions=[execution(1, rows=10_000)])
-    message = joined(hello, [row(3, 10_000)])
+    hello = joined(pb.SessionRequest(hello=stream.hello(), executions=[execution(1)]), [row(2)])
+    message = joined(pb.SessionRequest(executions=[execution(2, rows=10_000)]), [row(3, 10_000)])
     assert len(message) > 2 * frames.SCRATCH_BYTES
-    stream.writer.write(PREFACE + frames.header(Kind.MESSAGE, len(message)) + message)
+    framed = [frames.header(Kind.MESSAGE, len(each)) + each for each in (hello, message)]
+    stream.writer.write(PREFACE + b"".join(framed))
     assert pb.SessionResponse.FromString(await stream.message()).HasField("welcome")
-    assert (await stream.results(1))[1][1] == [row(3, 10_000)]
+    results = await stream.results(2)
+    assert (results[1][1], results[2][1]) == ([row(2)], [row(3, 10_000)])
+
+
+async def test_nobody_has_room_kept_for_much_who_has_not_said_hello(connect: Connect) -> None:
+    stream = await connect()
+    stream.writer.write(frames.header(Kind.MESSAGE, frames.HELLO_BYTES + 1))
+    assert await stream.ended() == Ended(
+        "INVALID_INPUT",
+        f"the connection begins with a frame of {frames.HELLO_BYTES + 1} bytes, expected a hello with at most "
+        f"{frames.HELLO_BYTES}, and large messages behind it",
+    )
 
 
 async def test_http_at_the_same_port_is_http(connect: Connect, socket_port: int) -> None:

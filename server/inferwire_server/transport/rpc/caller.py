@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from inferwire_proto.errors import Code
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
@@ -17,9 +19,9 @@ _SAME_HOST = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D", "ipv6:[::fff
 """What a peer on this host is called like, as gRPC writes it."""
 
 
-def shown_key(context: Context) -> str | None:
-    """Give what a call shows to be let in, as HTTP's header of this name has it; None for nothing."""
-    for key, value in context.invocation_metadata() or ():
+def shown_key(metadata: Iterable[tuple[str, str | bytes]] | None) -> str | None:
+    """Give what a call's metadata shows to be let in, as HTTP's header of this name has it; None for nothing."""
+    for key, value in metadata or ():
         if key == _KEY_METADATA:
             return str(value)
     return None

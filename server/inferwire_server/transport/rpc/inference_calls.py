@@ -13,7 +13,7 @@ from inferwire_server.service import Services
 from inferwire_server.service.inference import LONGEST_WAIT_S
 from inferwire_server.service.values import Inference
 from inferwire_server.transport.refusing import checked
-from inferwire_server.transport.rpc.caller import named_session
+from inferwire_server.transport.rpc.caller import named_session, shown_key
 from inferwire_server.transport.rpc.session_call import SessionCall
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.session.socket_sessions import SocketSessions
@@ -81,8 +81,8 @@ class InferenceCalls:
 
     async def session(self, _: object, context: Context) -> None:
         """Carry many executions on one stream."""
-        sockets = self._sockets
-        terms = SessionTerms(self._max_message_bytes, sockets.port)
+        sockets, key = self._sockets, self._services.access.check(shown_key(context.invocation_metadata()))
+        terms = SessionTerms(self._max_message_bytes, sockets.port, key=key)
         await SessionCall(self._services, sockets.drain, context, terms, sockets.hello_s).run()
 
     def _inference(self, message_type: _Request, data: bytes, context: Context) -> Inference:

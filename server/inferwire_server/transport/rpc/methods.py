@@ -69,11 +69,13 @@ class Guard:
     refusals: Refusals
     access: AccessService
 
-    def around(self, call: Call, *, is_keyless: bool = False) -> Call:
+    def before(self, handler: grpc.GenericRpcHandler, keyless: frozenset[str]) -> grpc.GenericRpcHandler:
+        """Ask for a key before calls, but those named in full; nothing where no key is needed."""
+        return _KeyCheck(handler, keyless, self) if self.access.needs_key else handler
+
+    def around(self, call: Call) -> Call:
         """Give what answers a call whatever it raises."""
         drain, refusals = self.drain, self.refusals
-        if self.access.needs_key and not is_keyless:
-            call = _for_those_with_key(self.access, call)
 
         async def guarded(request: Any, context: Context) -> Any:
             drain.enter()
@@ -96,7 +98,29 @@ class Guard:
 def generic_handler(service: Service, guard: Guard, around: Around | None = None) -> grpc.GenericRpcHandler:
     """Make what a gRPC server dispatches to, with something around its calls of one message each way."""
     handlers = {method.name: _handler(service, method, guard, around) for method in service.descriptor.methods}
-    return grpc.method_handlers_generic_handler(service.name, handlers)
+    keyless = frozenset(f"/{service.name}/{name}" for name in service.keyless)
+    return guard.before(grpc.method_handlers_generic_handler(service.name, handlers), keyless)
+
+
+class _KeyCheck(grpc.GenericRpcHandler):
+    """Answers whoever shows no key before anything of a message is taken in, and hands all else on."""
+
+    def __init__(self, handler: grpc.GenericRpcHandler, keyless: frozenset[str], guard: Guard) -> None:
+        self._handler = handler
+        self._keyless = keyless
+        self._guard = guard
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Give what answers a call."""
+        found, details = self._handler.service(handler_call_details), handler_call_details
+        if found is None or details.method in self._keyless:
+            return found
+        try:
+            self._guard.access.check(shown_key(details.invocation_metadata))
+        except ServingError as refusal:
+            # To the caller it looks as its own kind of call does. A stream's messages are read by whoever answers it.
+            return grpc.stream_stream_rpc_method_handler(self._guard.around(_raising(refusal)))
+        return found
 
 
 def raw_handler(method: str, call: RawCall, guard: Guard) -> grpc.GenericRpcHandler:
@@ -106,7 +130,7 @@ def raw_handler(method: str, call: RawCall, guard: Guard) -> grpc.GenericRpcHand
     """
     service, _, name = method.rpartition(".")
     rpc: Any = grpc
-    guarded = guard.around(call, is_keyless=True)
+    guarded = guard.around(call)
     return rpc.method_handlers_generic_handler(service, {name: rpc.unary_unary_rpc_method_handler(guarded)})
 
 
@@ -122,7 +146,7 @@ def _handler(
         call, parse = _parsing(call, parse), None
     if around is not None and not method.client_streaming and not method.server_streaming:
         call, serialize = around(method.full_name, _serializing(call, serialize)), None
-    call = guard.around(call, is_keyless=method.name in service.keyless)
+    call = guard.around(call)
     match method.client_streaming, method.server_streaming:
         case False, False:
             return grpc.unary_unary_rpc_method_handler(call, parse, serialize)
@@ -140,14 +164,6 @@ def _call(service: Service, method: MethodDescriptor) -> Call:
     if (call is None) == (sentence is None):
         raise bug(f"call {method.full_name} has to be either answered or listed as unimplemented")
     return call or _refusing(sentence or "")
-
-
-def _for_those_with_key(access: AccessService, call: Call) -> Call:
-    async def checked(request: Any, context: Context) -> Any:
-        access.check(shown_key(context))
-        return await call(request, context)
-
-    return checked
 
 
 def _parsing(call: Call, parse: Callable[[bytes], Any]) -> Call:
@@ -168,8 +184,12 @@ def _serializing(call: Call, serialize: Callable[[Any], bytes] | None) -> RawCal
 
 
 def _refusing(sentence: str) -> Call:
+    return _raising(ServingError(Code.UNIMPLEMENTED, sentence))
+
+
+def _raising(error: ServingError) -> Call:
     async def refuse(request: Any, context: Context) -> Any:  # noqa: ARG001 - takes what every call takes
-        raise ServingError(Code.UNIMPLEMENTED, sentence)
+        raise error.copy()
 
     return refuse
 

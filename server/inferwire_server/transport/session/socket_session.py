@@ -7,12 +7,13 @@ loop, with no task in between; whatever goes wrong ends this connection, and tel
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
 from inferwire_proto import frames
-from inferwire_proto.frames import Frame, FrameReader, Kind
+from inferwire_proto.frames import Frame, FrameReader, FrameTooLarge, Kind
 from inferwire_server.errors import ServingError, invalid_input, shutting_down
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
@@ -65,6 +66,7 @@ class SocketSession(asyncio.BufferedProtocol):
         "_is_reading",
         "_is_scheduled",
         "_loop",
+        "_max_message_bytes",
         "_on_lost",
         "_owes_pong",
         "_reader",
@@ -84,7 +86,8 @@ class SocketSession(asyncio.BufferedProtocol):
         self._around = around
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self._reader = FrameReader(around.room, terms.max_message_bytes)
+        self._max_message_bytes = terms.max_message_bytes
+        self._reader = FrameReader(around.room, min(frames.HELLO_BYTES, terms.max_message_bytes))
         self._stream = SessionStream(around.services, terms)
         self._stream.outbox.on_ready = self.write_soon
         self._signs = LifeSigns(around.patience, around.clock())
@@ -110,16 +113,20 @@ class SocketSession(asyncio.BufferedProtocol):
         now = self._around.clock()
         self._signs.heard(now)
         self._is_scheduled = True
-        received: Sequence[Frame] = ()
+        came: list[Frame] = []
+        received: Iterator[Frame] = iter(())
         try:
-            received = self._reader.received(nbytes)
-            for kind, content in received:
-                self._take(kind, content, now)
+            received = iter(self._reader.received(nbytes))
+            for frame in received:
+                came.append(frame)
+                self._take(frame.kind, frame.content, now)
                 if self._stream.outbox.is_ready:
                     # What this message has ready is not to wait for the inferences of the next one.
                     self._write_results()
         except MeansAnother as error:
-            self._give_away(error, received)
+            self._give_away(error, chain(came, received))
+        except FrameTooLarge as error:
+            self._refuse(error if self._stream.is_open else _no_small_hello(error))
         except Exception as error:  # noqa: BLE001 - the connection ends with it, whatever it is
             self._refuse(error)
         else:
@@ -194,9 +201,10 @@ class SocketSession(asyncio.BufferedProtocol):
             self._stream.receive(content, now)
         else:
             self._send(self._stream.begin(content, now))
+            self._reader.most_bytes = self._max_message_bytes
             self._signs.greeted(now)
 
-    def _give_away(self, error: MeansAnother, received: Sequence[Frame]) -> None:
+    def _give_away(self, error: MeansAnother, received: Iterable[Frame]) -> None:
         """Give the connection to the process that its client means, with what has come; refuse it if there is none.
 
         What has come before the hello asks at most for a pong, which that process gives as well.
@@ -205,6 +213,8 @@ class SocketSession(asyncio.BufferedProtocol):
         if give is None:
             self._refuse(error)
             return
+        # It is for the other one to say what may follow.
+        self._reader.most_bytes = self._max_message_bytes
         came = [frames.header(kind, len(content)) + content for kind, content in received]
         try:
             give(self._transport, b"".join([*came, self._reader.unfinished()]))
@@ -287,3 +297,10 @@ class SocketSession(asyncio.BufferedProtocol):
             self._stream.end()
         except Exception as error:  # noqa: BLE001 - the connection ends all the same
             as_serving_error(error)
+
+
+def _no_small_hello(error: FrameTooLarge) -> ServingError:
+    return invalid_input(
+        f"the connection begins with a frame of {error.byte_size} bytes, expected a hello with at most "
+        f"{error.most_bytes}, and large messages behind it"
+    )

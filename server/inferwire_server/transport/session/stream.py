@@ -68,12 +68,14 @@ class SessionTerms:
         socket_port: Where a plain socket may carry the messages instead; 0 for nowhere.
         must_name_server: Whether the client has to say which server it means: it may have reached another.
         must_resume: Whether the session has to be open already: what opened it has shown a key, and this shows none.
+        key: What the key is known by that was shown, if one was.
     """
 
     max_message_bytes: int
     socket_port: int = 0
     must_name_server: bool = False
     must_resume: bool = False
+    key: bytes | None = None
 
 
 class SessionStream:
@@ -135,10 +137,11 @@ class SessionStream:
             raise invalid_input("the stream's first message has no hello")
         hello = message.hello
         self._check_server(hello.server_epoch)
-        if self._terms.must_resume and not hello.session_id:
-            raise ServingError(Code.UNAUTHENTICATED, _NO_SESSION)
+        self._check_resumes(hello.session_id)
         message.ClearField("hello")
         self._session = self._services.sessions.attach(hello.session_id, hello.client)
+        if not self._terms.must_resume:
+            self._session.key = self._terms.key
         self._plans = Plans(self._session)
         return self._session
 
@@ -148,6 +151,14 @@ class SessionStream:
             raise MeansAnother(named)
         if not named and self._terms.must_name_server:
             raise invalid_input("the hello has no server_epoch, expected the one that the server was welcomed with")
+
+    def _check_resumes(self, session_id: str) -> None:
+        """Refuse a client that cannot show a key, unless one that still is one has opened the session."""
+        if not self._terms.must_resume:
+            return
+        if not session_id:
+            raise ServingError(Code.UNAUTHENTICATED, _NO_SESSION)
+        self._services.access.check_still(self._services.sessions.get(session_id).key)
 
     def _welcome(self, session: Session) -> bytes:
         identity = self._services.health.identity
