@@ -10,7 +10,15 @@ _OTHER_PROTOCOL = ("http1.x", "missing selected ALPN property")
 _CLOSED = ("Socket closed", "Connection reset by peer")
 """What gRPC says where a connection ended before anything was said on it, if it "failed to connect" too."""
 
+_OTHER_NAMES = ("Hostname Verification Check failed", "call host does not match SSL server name")
+"""What gRPC says of a certificate for others: as it connects, and at a call where that has a common name alone."""
+
 _OUT_OF_TIME = ("certificate has expired", "certificate is not yet valid")
+
+
+def is_of_names(address: str, details: str) -> bool:
+    """Tell whether gRPC itself has refused a call, for the names in the server's certificate."""
+    return address.startswith(TLS_SCHEME) and any(words in details for words in _OTHER_NAMES)
 
 
 def why_unreachable(address: str, details: str) -> str:
@@ -51,10 +59,10 @@ def _why_no_tls(address: str, details: str) -> str | None:
             "INFERWIRE_ROOT_CERTIFICATES, a file with that of the authority which has signed it, or with the server's "
             "own where it has signed that itself"
         )
-    if "Hostname Verification Check failed" in details:
+    if any(words in details for words in _OTHER_NAMES):
         return (
             f"the certificate of the server at {address} is for other names; connect to a name that it has, or give "
-            "the server one that has this name"
+            "the server one that has this name as a subject alternative name"
         )
     if "WRONG_VERSION_NUMBER" in details:
         return (
