@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -147,6 +147,34 @@ def test_a_certificate_whose_time_is_over(authority: trustme.CA, roots: Path) ->
     with serving(over) as server:
         said = why(f"grpcs://127.0.0.1:{server.port}", root_certificates=roots)
     assert "is not valid at this time; the server needs a new one" in said
+
+
+@pytest.mark.parametrize(
+    ("key", "is_taken"),
+    [
+        (lambda: rsa.generate_private_key(65537, 2048), True),
+        (lambda: ec.generate_private_key(ec.SECP256R1()), True),
+        (lambda: ec.generate_private_key(ec.SECP384R1()), True),
+        (lambda: ec.generate_private_key(ec.SECP521R1()), False),
+        (ed25519.Ed25519PrivateKey.generate, False),
+    ],
+    ids=["RSA", "P-256", "P-384", "P-521", "Ed25519"],
+)
+def test_which_keys_grpc_takes_is_said_where_it_takes_none(
+    tmp_path: Path, key: Callable[[], Key], is_taken: bool
+) -> None:
+    pair = self_signed(key())
+    (tmp_path / "roots.pem").write_bytes(pair[1])
+    with serving_pair(pair) as server:
+        address = f"grpcs://127.0.0.1:{server.port}"
+        if is_taken:
+            server.unary["ListDevices"] = lambda data, context: b""
+            with closing(ov.Core(address, root_certificates=tmp_path / "roots.pem")) as core:
+                assert core.available_devices == []
+            return
+        said = why(address, root_certificates=tmp_path / "roots.pem")
+    assert said.startswith(f"what listens at {address} closed the connection while TLS was agreed on; gRPC takes cert")
+    assert "with RSA, P-256 or P-384 keys alone" in said
 
 
 def test_a_server_without_tls() -> None:

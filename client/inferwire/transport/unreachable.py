@@ -69,4 +69,11 @@ def _why_no_tls(address: str, details: str) -> str | None:
             f"what answers at {address} speaks no TLS; if it is an inferwire server without, its address is "
             f"{address.removeprefix(TLS_SCHEME)}"
         )
+    if "Handshake read failed" in details:
+        # A server that shares no kind of key with a client closes the connection, and keeps the reason to itself.
+        return (
+            f"what listens at {address} closed the connection while TLS was agreed on; gRPC takes certificates with "
+            "RSA, P-256 or P-384 keys alone: if the server's has another, as Ed25519 or P-521, it needs a new one, and "
+            "otherwise its log may say why"
+        )
     return None
