@@ -106,3 +106,42 @@ def test_failed_handshakes_leave_the_log_as_it_is(log: list[str]) -> None:
     events: list[dict[str, Any]] = [json.loads(line) for line in log]
     assert "listening" in [each["event"] for each in events]
     assert [each for each in events if each["level"] not in ("debug", "info")] == []
+
+
+def test_what_is_no_request_leaves_no_line() -> None:
+    with TemporaryFile() as written:
+        server = start(None, ("--allow-uploads", "--log-level", "debug", "--log-format", "json"), written)
+        try:
+            wait_until_ready(server, written)
+            upgrade = b"GET / HTTP/1.1\r\nHost: box\r\nConnection: upgrade\r\nUpgrade: %b\r\n\r\n"
+            for data in (b"no HTTP\r\n\r\n", upgrade % b"websocket", upgrade % b"h2c"):
+                assert say(server.http_port, data).startswith(b"HTTP/1.1 ")
+        finally:
+            end(server)
+        written.seek(0)
+        events: list[dict[str, Any]] = [json.loads(line) for line in written.read().decode().splitlines()]
+    said = [each["event"] for each in events]
+    assert "listening" in said
+    assert [each for each in said if "pgrade" in each or "WebSocket" in each or "Invalid HTTP" in each] == []
+    # Those of grpc, at the level debug.
+    assert [each for each in said if "AsyncIOEngine" in each or "cygrpc" in each] == []
+
+
+LOGGERS = """
+import json, logging
+from inferwire_server import logs
+from inferwire_server.settings import Settings
+
+names = ("uvicorn.error", "grpc._cython.cygrpc", "watchfiles.main")
+logs.configure(Settings(log_level="debug"))
+found = []
+for level in ("debug", "warning", "error", "off"):
+    logs.set_level(level)
+    found.append([logging.getLogger(name).getEffectiveLevel() for name in names])
+print(json.dumps(found))
+"""
+
+
+def test_no_library_says_more_than_the_server_is_to() -> None:
+    done = subprocess.run((sys.executable, "-c", LOGGERS), capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [[40, 30, 30], [40, 30, 30], [40, 40, 40], [51, 51, 51]]
