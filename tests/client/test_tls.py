@@ -118,8 +118,8 @@ def test_a_certificate_that_is_not_trusted(server: ScriptedServer, tmp_path: Pat
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
     for arguments in ({}, {"root_certificates": tmp_path / "other.pem"}):
         said = why(address, **arguments)
-        assert said.startswith(f"the certificate of the server at {address} is not trusted; give Core() as root_cert")
-        assert "INFERWIRE_ROOT_CERTIFICATES" in said
+        assert said.startswith(f"the certificate of the server at {address} is not trusted; give in INFERWIRE_ROOT_")
+        assert "or to Core() as root_certificates" in said
 
 
 def test_a_certificate_for_other_names(authority: trustme.CA, roots: Path) -> None:

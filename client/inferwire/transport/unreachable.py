@@ -26,7 +26,7 @@ def why_unreachable(address: str, details: str) -> str:
     if any(words in details for words in _OTHER_PROTOCOL):
         return (
             f"what answers at {address} speaks HTTP/1.1 and not gRPC: it may be an inferwire server's HTTP port; "
-            "give Core() the gRPC port, 8001 unless the server was told otherwise"
+            "the address is to have the gRPC port, 8001 unless the server was told otherwise"
         )
     if address.startswith(TLS_SCHEME):
         return _why_no_tls(address, details) or _nobody_at(address)
@@ -42,7 +42,7 @@ def why_unreachable(address: str, details: str) -> str:
 def _nobody_at(address: str) -> str:
     return (
         f"no inferwire server answers at {address}; start one with `inferwire serve` "
-        "or give its address to Core() or in INFERWIRE_ADDRESS"
+        "or give its address in INFERWIRE_ADDRESS or to Core()"
     )
 
 
@@ -55,9 +55,9 @@ def _why_no_tls(address: str, details: str) -> str | None:
         )
     if "CERTIFICATE_VERIFY_FAILED" in details:
         return (
-            f"the certificate of the server at {address} is not trusted; give Core() as root_certificates, or in "
-            "INFERWIRE_ROOT_CERTIFICATES, a file with that of the authority which has signed it, or with the server's "
-            "own where it has signed that itself"
+            f"the certificate of the server at {address} is not trusted; give in INFERWIRE_ROOT_CERTIFICATES, "
+            "or to Core() as root_certificates, a file with that of the authority which has signed it, or with the "
+            "server's own where it has signed that itself"
         )
     if any(words in details for words in _OTHER_NAMES):
         return (
