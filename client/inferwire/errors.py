@@ -170,7 +170,7 @@ def unauthenticated(message: str) -> Unauthenticated:
     return Unauthenticated(
         message
         if is_said
-        else f"{message}; give one of the server's keys as api_key to Core(), or in INFERWIRE_API_KEY"
+        else f"{message}; give one of the server's keys in INFERWIRE_API_KEY, or as api_key to Core()"
     )
 
 

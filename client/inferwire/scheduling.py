@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any, cast
 
 from inferwire.arguments import as_integer, incompatible
 
@@ -28,7 +30,7 @@ class Scheduling:
 
     Raises:
         TypeError: For what are no numbers.
-        ValueError: For a priority of more than 32 bits, or a limit that is not above 0.
+        ValueError: For a priority of more than 32 bits, or a limit that is not above 0, or over 2**53 ms.
     """
 
     priority: int = 0
@@ -41,7 +43,8 @@ class Scheduling:
         if priority not in _PRIORITIES:
             raise ValueError(f"the priority is {priority}, expected from -2147483648 to 2147483647")
         if limit is not None and not 0 < limit <= _LONGEST_MS:
-            raise ValueError(f"the time limit is {limit:g} ms, expected more than 0, or None for none")
+            expected = "more than 0 and no more than 2**53, or None for none"
+            raise ValueError(f"the time limit is {limit:g} ms, expected {expected}")
         object.__setattr__(self, "priority", priority)
         object.__setattr__(self, "time_limit_ms", limit)
 
@@ -63,7 +66,13 @@ def as_scheduling(value: object) -> Scheduling:
 
 
 def _as_number(value: object) -> float | None:
-    return float(value) if isinstance(value, Real) else None
+    """Convert a number, a bool among them: as an integer openvino takes True for 1, and `as_integer` does."""
+    if not isinstance(value, Real):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # an integer or fraction that is larger than any float
+        return math.inf if cast("Any", value) > 0 else -math.inf
 
 
 NORMAL = Scheduling()

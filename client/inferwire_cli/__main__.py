@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -23,6 +24,10 @@ def run(words: Sequence[str]) -> int:
     """Load the commands and run the one that the words name."""
     # The server's extra brings the command line too: naming `cli` here would only lead to the next gap.
     serving = words[:1] == ["serve"]
+    if not serving:  # the server sets its own
+        # gRPC writes what its calls raise to stderr as well, before the command's sentence. It reads this as it is
+        # imported, and later is too late.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     with needs_extra("server" if serving else "cli", "inferwire serve" if serving else "the inferwire command"):
         from inferwire_cli.commands import run_command
     return run_command(words)

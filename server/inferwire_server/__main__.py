@@ -15,6 +15,10 @@ from typing import cast
 import structlog
 import uvloop
 
+# Else a line of gRPC's own stands in the log for each TLS handshake that fails, and anybody can have many fail. gRPC
+# reads this as it is imported, which is further down. Other workers inherit it.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
 from inferwire_server import logs
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.tokenizers import tokenizers_library

@@ -12,8 +12,12 @@ from inferwire_server.settings import Settings
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _OFF = logging.CRITICAL + 1
 
-_TALKATIVE = ("uvicorn", "watchfiles")
-"""Libraries whose steps the server tells itself: when it starts and stops, and what has become of a change."""
+_LEAST = {"grpc": logging.WARNING, "uvicorn": logging.ERROR, "watchfiles": logging.WARNING}
+"""The least level of what libraries say, at whatever level the server logs.
+
+The server tells their steps itself: when it starts and stops, and what has become of a change. uvicorn's warnings are
+of requests that are none, which anybody could fill the log with.
+"""
 
 _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 """Tracebacks without the values of variables: callers' tensors are not for the log."""
@@ -45,9 +49,8 @@ def configure(settings: Settings) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
         )
     )
-    logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
-    for library in _TALKATIVE:
-        logging.getLogger(library).setLevel(logging.WARNING)
+    logging.basicConfig(handlers=[handler], force=True)
+    set_level(settings.log_level)
 
 
 def level() -> str:
@@ -58,4 +61,8 @@ def level() -> str:
 
 def set_level(name: str) -> None:
     """Log from a level on, or with off nothing."""
-    logging.getLogger().setLevel(_LEVELS.get(name, _OFF))
+    least = _LEVELS.get(name, _OFF)
+    logging.getLogger().setLevel(least)
+    for library, least_of_library in _LEAST.items():
+        # A logger that has a level of its own does not heed the root's.
+        logging.getLogger(library).setLevel(max(least, least_of_library))

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socket import create_server
+from socketserver import BaseRequestHandler, TCPServer
 from ssl import CERT_NONE, CERT_REQUIRED
 from threading import Thread
 
@@ -81,9 +82,66 @@ def test_a_server_on_this_machine_is_asked_over_tls_whatever_its_certificate_say
         assert main([], own) == 0
         assert main([f"127.0.0.1:{front.port}"], own) == 0
         assert main([f"https://localhost:{front.port}"], {}) == 0
-        assert main([], own | {"INFERWIRE_TLS_CERTIFICATE": ""}) == 1
+        # Flags may have told the server what the environment does not say.
+        assert main([], own | {"INFERWIRE_TLS_CERTIFICATE": ""}) == 0
+        assert main([f"localhost:{front.port}"], {}) == 0
     with server_answering(503) as (port, _), with_tls(port) as front:
         assert main([f"https://{HOST}:{front.port}"], {}) == 1
+
+
+@contextmanager
+def saying(words: bytes) -> Generator[tuple[int, list[bytes]]]:
+    """Say the same to everyone who connects, and close the connection; give the port and what was asked."""
+    asked: list[bytes] = []
+
+    class Saying(BaseRequestHandler):
+        def handle(self) -> None:
+            asked.append(self.request.recv(4096))
+            self.request.sendall(words)
+
+    with TCPServer((HOST, 0), Saying) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[1], asked
+        server.shutdown()
+        thread.join()
+
+
+ALERT = b"\x15\x03\x01\x00\x02\x02\x46"
+"""What some servers with TLS say to a client without: that this is no version of it."""
+
+
+@pytest.mark.parametrize(
+    ("words", "why"), [(b"", "Remote end closed connection without response"), (ALERT, ALERT.decode())]
+)
+def test_what_closes_the_connection_is_asked_once_more_with_tls(
+    words: bytes, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with saying(words) as (port, asked):
+        assert main([f"{HOST}:{port}"], {}) == 1
+    assert [each[:3] for each in asked] == [b"GET", b"\x16\x03\x01"]
+    assert capsys.readouterr().err == f"the server at {HOST}:{port} is not reached: {why}\n"
+
+
+def test_why_it_is_not_ready_is_said(closed_port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(given: str) -> str:
+        assert main([given], {}) == 1
+        return capsys.readouterr().err
+
+    place = f"{HOST}:{closed_port}"
+    assert said(place) == f"the server at {place} is not reached: [Errno 111] Connection refused\n"
+    with server_answering(503) as (port, asked):
+        assert said(f"{HOST}:{port}") == f"the server at {HOST}:{port} is not ready: it answered 503\n"
+        assert "WRONG_VERSION_NUMBER" in said(f"https://{HOST}:{port}")
+    assert asked == [READY_PATH]
+    for given in ("8000", "box:", "box:http", ":8000", "box:65536"):
+        assert said(given) == f"the address is '{given}', expected HOST:PORT or https://HOST:PORT\n"
+
+
+def test_who_is_ready_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with server_answering(200) as (port, _), with_tls(port) as front:
+        assert main([f"{HOST}:{front.port}"], {}) == main([f"{HOST}:{port}"], {}) == 0
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_server_without_tls_is_not_ready_where_its_settings_say_tls() -> None:

@@ -156,8 +156,8 @@ def why(run: Run, *words: str | Path, code: int = 1, **environment: str) -> str:
     done = run(*words, **environment)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
-    # gRPC's own lines stand before ours.
-    return done.stderr.splitlines()[-1]
+    (said,) = done.stderr.splitlines()
+    return said
 
 
 def test_what_keeps_https_from_being_spoken_is_said(

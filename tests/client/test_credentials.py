@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
@@ -64,6 +71,54 @@ def test_what_is_empty_is_as_not_given(environment: pytest.MonkeyPatch, roots: P
     assert credentials_for(SECURE, "").api_key == "theirs"
     environment.setenv(ROOT_CERTIFICATES_VARIABLE, str(roots))
     assert credentials_for(SECURE, "", "").root_certificates is not None
+
+
+def without_identifiers(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """Make an authority that gives its keys no identifiers; give its certificate, and a server's that it signed."""
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each)]) for each in ("authority", "server")]
+    now = datetime.now(UTC)
+    for name, key, is_authority in zip(names, keys, (True, False), strict=True):
+        made = x509.CertificateBuilder(names[0], name, key.public_key(), x509.random_serial_number())
+        made = made.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        made = made.add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName("server")]), critical=False)
+        signed = made.sign(keys[0], SHA256()).public_bytes(Encoding.PEM)
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        (folder / f"{'roots' if is_authority else 'server'}.pem").write_bytes(private * (not is_authority) + signed)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem")
+    return folder / "roots.pem", context
+
+
+def shake_hands(trusting: ssl.SSLContext, serving: ssl.SSLContext) -> None:
+    """Let a client and a server agree on TLS, without a socket in between."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = trusting.wrap_bio(down, up, server_hostname="server")
+    server = serving.wrap_bio(up, down, server_side=True)
+    for end in (client, server, client, server):
+        with suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    assert client.version() == server.version() is not None
+
+
+def test_an_authority_without_identifiers_is_trusted_as_by_grpc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_by_python = ssl.create_default_context
+
+    def of_python_3_13(**arguments: Any) -> ssl.SSLContext:
+        context = made_by_python(**arguments)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", of_python_3_13)
+    roots, serving = without_identifiers(tmp_path)
+    with pytest.raises(ssl.SSLCertVerificationError, match="Missing"):
+        shake_hands(of_python_3_13(cafile=roots), serving)
+    shake_hands(credentials_for(SECURE, root_certificates=roots).tls_context(), serving)
+    # Whoever trusts those of the system is as strict as the system.
+    assert credentials_for(SECURE).tls_context().verify_flags & ssl.VERIFY_X509_STRICT
 
 
 @pytest.mark.parametrize("form", [str, Path])

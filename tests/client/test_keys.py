@@ -190,7 +190,7 @@ class RefusingServer(ScriptedServer):
 
 NO_KEY = "no API key was given, expected one in 'authorization: Bearer KEY'"
 OTHER_KEY = "the API key is not one of this server's"
-HINT = "; give one of the server's keys as api_key to Core(), or in INFERWIRE_API_KEY"
+HINT = "; give one of the server's keys in INFERWIRE_API_KEY, or as api_key to Core()"
 
 
 @pytest.mark.parametrize(

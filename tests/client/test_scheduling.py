@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -92,10 +93,34 @@ def test_what_are_no_numbers_are_refused(arguments: tuple[Any, ...]) -> None:
         Scheduling(*arguments)
 
 
-@pytest.mark.parametrize("limit", [0, -1, float("inf"), float("nan"), 1e300])
-def test_a_limit_that_is_none_is_refused(limit: float) -> None:
-    with pytest.raises(ValueError, match=r"the time limit is \S+ ms, expected more than 0, or None for none"):
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (0, "0"),
+        (-1, "-1"),
+        (float("inf"), "inf"),
+        (float("nan"), "nan"),
+        (1e300, "1e+300"),
+        (10**400, "inf"),
+        (-(10**400), "-inf"),
+        (Fraction(10**400, 3), "inf"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_a_limit_that_is_none_is_refused(limit: Any, said: str) -> None:
+    with pytest.raises(ValueError, match="the time limit is") as caught:
         Scheduling(time_limit_ms=limit)
+    assert str(caught.value) == (
+        f"the time limit is {said} ms, expected more than 0 and no more than 2**53, or None for none"
+    )
+
+
+def test_the_longest_limit_is_taken() -> None:
+    assert Scheduling(time_limit_ms=2**53).time_limit_us == 2**53 * 1000
+
+
+def test_true_is_one_as_it_is_for_openvino() -> None:
+    assert Scheduling(True, True) == Scheduling(1, 1)
 
 
 @pytest.mark.parametrize("priority", [2**31, -(2**31) - 1])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -12,6 +13,11 @@ from typing import Any
 import grpc
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from tests.client.scripted_server import DATA, TIMEOUT_S, ScriptedServer, content, result, sent, submit
 
 import inferwire as ov
@@ -20,7 +26,7 @@ from inferwire.transport.connection import Patience
 from inferwire.transport.credentials import ROOT_CERTIFICATES_VARIABLE, credentials_for
 from inferwire.transport.executions import Outcome
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.unreachable import why_unreachable
+from inferwire.transport.unreachable import is_of_names, why_unreachable
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +40,42 @@ def roots(tmp_path: Path, authority: trustme.CA) -> Path:
     return tmp_path / "roots.pem"
 
 
+Key = ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
 @contextmanager
-def serving(certificate: trustme.LeafCert | None, **options: Any) -> Generator[ScriptedServer]:
-    if certificate is not None:
-        chain = b"".join(each.bytes() for each in certificate.cert_chain_pems)
-        options["certificate"] = grpc.ssl_server_credentials([(certificate.private_key_pem.bytes(), chain)])
-    server = ScriptedServer(**options)
+def serving(certificate: trustme.LeafCert | None) -> Generator[ScriptedServer]:
+    if certificate is None:
+        pair = None
+    else:
+        pair = certificate.private_key_pem.bytes(), b"".join(each.bytes() for each in certificate.cert_chain_pems)
+    with serving_pair(pair) as server:
+        yield server
+
+
+@contextmanager
+def serving_pair(pair: tuple[bytes, bytes] | None) -> Generator[ScriptedServer]:
+    """Serve with a key and a certificate, in PEM."""
+    server = ScriptedServer(certificate=grpc.ssl_server_credentials([pair]) if pair else None)
     try:
         yield server
     finally:
         server.stop()
+
+
+def self_signed(key: Key, address: str | None = "127.0.0.1") -> tuple[bytes, bytes]:
+    """Make a certificate for an address, or for what its common name says alone; give the key and it, in PEM."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    made = made.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    if address is not None:
+        made = made.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False)
+    signed = made.sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else SHA256())
+    return (
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+        signed.public_bytes(Encoding.PEM),
+    )
 
 
 @pytest.fixture
@@ -86,8 +118,8 @@ def test_a_certificate_that_is_not_trusted(server: ScriptedServer, tmp_path: Pat
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
     for arguments in ({}, {"root_certificates": tmp_path / "other.pem"}):
         said = why(address, **arguments)
-        assert said.startswith(f"the certificate of the server at {address} is not trusted; give Core() as root_cert")
-        assert "INFERWIRE_ROOT_CERTIFICATES" in said
+        assert said.startswith(f"the certificate of the server at {address} is not trusted; give in INFERWIRE_ROOT_")
+        assert "or to Core() as root_certificates" in said
 
 
 def test_a_certificate_for_other_names(authority: trustme.CA, roots: Path) -> None:
@@ -96,11 +128,53 @@ def test_a_certificate_for_other_names(authority: trustme.CA, roots: Path) -> No
     assert "is for other names; connect to a name that it has" in said
 
 
+def test_a_certificate_with_a_common_name_alone_is_no_matter_of_keys(tmp_path: Path) -> None:
+    pair = self_signed(ec.generate_private_key(ec.SECP256R1()), None)
+    (tmp_path / "roots.pem").write_bytes(pair[1])
+    with serving_pair(pair) as server:
+        said = why(f"grpcs://127.0.0.1:{server.port}", api_key="s3cret", root_certificates=tmp_path / "roots.pem")
+    assert "or give the server one that has this name as a subject alternative name" in said
+
+
+def test_a_servers_own_refusal_is_not_taken_for_grpcs() -> None:
+    assert is_of_names("grpcs://host:1", "call host does not match SSL server name")
+    assert not is_of_names("host:1", "call host does not match SSL server name")
+    assert not is_of_names("grpcs://host:1", "the API key is not one of this server's")
+
+
 def test_a_certificate_whose_time_is_over(authority: trustme.CA, roots: Path) -> None:
     over = authority.issue_cert("127.0.0.1", not_after=datetime.now(UTC) - timedelta(days=1))
     with serving(over) as server:
         said = why(f"grpcs://127.0.0.1:{server.port}", root_certificates=roots)
     assert "is not valid at this time; the server needs a new one" in said
+
+
+@pytest.mark.parametrize(
+    ("key", "is_taken"),
+    [
+        (lambda: rsa.generate_private_key(65537, 2048), True),
+        (lambda: ec.generate_private_key(ec.SECP256R1()), True),
+        (lambda: ec.generate_private_key(ec.SECP384R1()), True),
+        (lambda: ec.generate_private_key(ec.SECP521R1()), False),
+        (ed25519.Ed25519PrivateKey.generate, False),
+    ],
+    ids=["RSA", "P-256", "P-384", "P-521", "Ed25519"],
+)
+def test_which_keys_grpc_takes_is_said_where_it_takes_none(
+    tmp_path: Path, key: Callable[[], Key], is_taken: bool
+) -> None:
+    pair = self_signed(key())
+    (tmp_path / "roots.pem").write_bytes(pair[1])
+    with serving_pair(pair) as server:
+        address = f"grpcs://127.0.0.1:{server.port}"
+        if is_taken:
+            server.unary["ListDevices"] = lambda data, context: b""
+            with closing(ov.Core(address, root_certificates=tmp_path / "roots.pem")) as core:
+                assert core.available_devices == []
+            return
+        said = why(address, root_certificates=tmp_path / "roots.pem")
+    assert said.startswith(f"what listens at {address} closed the connection while TLS was agreed on; gRPC takes cert")
+    assert "with RSA, P-256 or P-384 keys alone" in said
 
 
 def test_a_server_without_tls() -> None:

@@ -13,7 +13,7 @@ import grpc
 from google.protobuf.message import Message
 
 from inferwire.errors import DeadlineExceeded, InferwireError, ServerUnavailable, TooLarge, error_of, unauthenticated
-from inferwire.transport.unreachable import why_unreachable
+from inferwire.transport.unreachable import is_of_names, why_unreachable
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
 
@@ -125,6 +125,10 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
     status = cast("grpc.StatusCode", cast("Any", error).code())
     details = str(cast("Any", error).details() or status.name)
     code = _code_in(cast("Any", error).trailing_metadata() or ())
+    # Nothing in a status says whether it came from the server or was made here: gRPC's own have no metadata, but a
+    # proxy's may have none either. Ours always have a code, and of the others gRPC's words tell which are its own.
+    if code is None and is_of_names(address, details):
+        return unavailable(address, details)
     if status is grpc.StatusCode.UNAUTHENTICATED:
         return unauthenticated(f"the server at {address} refuses the call: {details}")
     if code is not None:

@@ -10,7 +10,15 @@ _OTHER_PROTOCOL = ("http1.x", "missing selected ALPN property")
 _CLOSED = ("Socket closed", "Connection reset by peer")
 """What gRPC says where a connection ended before anything was said on it, if it "failed to connect" too."""
 
+_OTHER_NAMES = ("Hostname Verification Check failed", "call host does not match SSL server name")
+"""What gRPC says of a certificate for others: as it connects, and at a call where that has a common name alone."""
+
 _OUT_OF_TIME = ("certificate has expired", "certificate is not yet valid")
+
+
+def is_of_names(address: str, details: str) -> bool:
+    """Tell whether gRPC itself has refused a call, for the names in the server's certificate."""
+    return address.startswith(TLS_SCHEME) and any(words in details for words in _OTHER_NAMES)
 
 
 def why_unreachable(address: str, details: str) -> str:
@@ -18,7 +26,7 @@ def why_unreachable(address: str, details: str) -> str:
     if any(words in details for words in _OTHER_PROTOCOL):
         return (
             f"what answers at {address} speaks HTTP/1.1 and not gRPC: it may be an inferwire server's HTTP port; "
-            "give Core() the gRPC port, 8001 unless the server was told otherwise"
+            "the address is to have the gRPC port, 8001 unless the server was told otherwise"
         )
     if address.startswith(TLS_SCHEME):
         return _why_no_tls(address, details) or _nobody_at(address)
@@ -34,7 +42,7 @@ def why_unreachable(address: str, details: str) -> str:
 def _nobody_at(address: str) -> str:
     return (
         f"no inferwire server answers at {address}; start one with `inferwire serve` "
-        "or give its address to Core() or in INFERWIRE_ADDRESS"
+        "or give its address in INFERWIRE_ADDRESS or to Core()"
     )
 
 
@@ -47,18 +55,25 @@ def _why_no_tls(address: str, details: str) -> str | None:
         )
     if "CERTIFICATE_VERIFY_FAILED" in details:
         return (
-            f"the certificate of the server at {address} is not trusted; give Core() as root_certificates, or in "
-            "INFERWIRE_ROOT_CERTIFICATES, a file with that of the authority which has signed it, or with the server's "
-            "own where it has signed that itself"
+            f"the certificate of the server at {address} is not trusted; give in INFERWIRE_ROOT_CERTIFICATES, "
+            "or to Core() as root_certificates, a file with that of the authority which has signed it, or with the "
+            "server's own where it has signed that itself"
         )
-    if "Hostname Verification Check failed" in details:
+    if any(words in details for words in _OTHER_NAMES):
         return (
             f"the certificate of the server at {address} is for other names; connect to a name that it has, or give "
-            "the server one that has this name"
+            "the server one that has this name as a subject alternative name"
         )
     if "WRONG_VERSION_NUMBER" in details:
         return (
             f"what answers at {address} speaks no TLS; if it is an inferwire server without, its address is "
             f"{address.removeprefix(TLS_SCHEME)}"
+        )
+    if "Handshake read failed" in details:
+        # A server that shares no kind of key with a client closes the connection, and keeps the reason to itself.
+        return (
+            f"what listens at {address} closed the connection while TLS was agreed on; gRPC takes certificates with "
+            "RSA, P-256 or P-384 keys alone: if the server's has another, as Ed25519 or P-521, it needs a new one, and "
+            "otherwise its log may say why"
         )
     return None
