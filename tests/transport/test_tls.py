@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +21,12 @@ import pytest_asyncio
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
 from tests.certificates import Authority, Issued
+from tests.transport.key_kinds import KEYS_FOR_GRPC, OTHER_KEYS, PrivateKey, certificate_for
 from tests.transport.session.carriers import GrpcStream
 from tritonclient.grpc.aio import InferenceServerClient, InferInput
 
@@ -29,7 +35,9 @@ from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
+from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.tls import Tls
 
 
@@ -158,6 +166,102 @@ async def test_what_cannot_be_used_changes_nothing(
     async with https(servers, authority) as client:
         assert (await client.get("/v2/health/live")).status_code == 200
     assert await is_ready(servers, authority)
+
+
+def shown_at(port: int, version: ssl.TLSVersion, name: str | None = "localhost") -> tuple[bytes | None, str | None]:
+    """Connect as somebody who trusts anybody: what is shown, and what is spoken then."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version = context.maximum_version = version
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with (
+        socket.create_connection(("127.0.0.1", port)) as opened,
+        context.wrap_socket(opened, server_hostname=name) as connection,
+    ):
+        return connection.getpeercert(binary_form=True), connection.selected_alpn_protocol()
+
+
+def put(key: PrivateKey, into: Issued) -> bytes:
+    """Write a key and a certificate for it; give what callers are to see."""
+    certificate = certificate_for(key)
+    into.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
+    into.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return certificate.public_bytes(Encoding.DER)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_both_ports_show_the_same_whatever_kind_of_key_comes_after_which(
+    servers: Sockets, issued: Issued, tls: Tls, version: ssl.TLSVersion
+) -> None:
+    for kind in ("ECDSA P-256", "RSA", "ECDSA P-384", "RSA", "ECDSA P-256"):
+        expected = put(KEYS_FOR_GRPC[kind](), issued)
+        assert tls.renew()
+        for name in ("localhost", None):
+            assert await asyncio.to_thread(shown_at, servers.http.port, version, name) == (expected, "http/1.1")
+            assert await asyncio.to_thread(shown_at, servers.grpc.port, version, name) == (expected, "h2")
+
+
+@pytest.mark.parametrize("kind", KEYS_FOR_GRPC)
+async def test_every_kind_of_key_that_is_taken_serves_grpc(
+    servers: Sockets, issued: Issued, tls: Tls, kind: str
+) -> None:
+    put(KEYS_FOR_GRPC[kind](), issued)
+    assert tls.renew()
+    trusting = grpc.ssl_channel_credentials(issued.certificate.read_bytes())
+    async with grpc.aio.secure_channel(f"localhost:{servers.grpc.port}", trusting) as channel:
+        call: Any = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+        await call(b"", timeout=20)
+
+
+@pytest.mark.parametrize("kind", OTHER_KEYS)
+def test_a_key_that_grpc_does_not_speak_with_is_refused(issued: Issued, tls: Tls, kind: str) -> None:
+    put(OTHER_KEYS[kind](), issued)
+    expected = r"gRPC speaks with no key of this kind, expected RSA, or ECDSA on the curve P-256 or P-384$"
+    with pytest.raises(ServingError, match=expected):
+        tls.renew()
+    with pytest.raises(ServingError, match=expected):
+        Tls(issued.certificate, issued.key)
+
+
+class Unspeakable(Tls):
+    """Has a certificate that gRPC refuses for some other reason."""
+
+    @property
+    def grpc(self) -> grpc.ServerCredentials:
+        return grpc.ssl_server_credentials([(b"no key", b"no certificate")])
+
+
+async def test_it_is_the_certificate_that_is_blamed_where_the_address_is_to_be_had(
+    composition: Composition, issued: Issued
+) -> None:
+    tls = Unspeakable(issued.certificate, issued.key)
+    with pytest.raises(ServingError, match=f"'{issued.certificate}', and gRPC cannot speak TLS with it"):
+        await GrpcServer(composition.services, GrpcOptions(port=0, tls=tls)).__aenter__()
+    elsewhere = GrpcOptions("192.0.2.1", 0, tls=tls)
+    with pytest.raises(CannotListen, match="choose another address with --host"):
+        await GrpcServer(composition.services, elsewhere).__aenter__()
+
+
+def test_each_file_is_read_once(issued: Issued) -> None:
+    with ExitStack() as opened:
+        certificate, key = (opened.enter_context(read_once(file)) for file in (issued.certificate, issued.key))
+        Tls(certificate, key)
+
+
+@contextmanager
+def read_once(file: Path) -> Generator[Path]:
+    """Give another path to what a file holds, at which nothing is left for who reads it again."""
+    outlet, inlet = os.pipe()
+    with os.fdopen(outlet, "rb"):
+        with os.fdopen(inlet, "wb") as pipe:
+            pipe.write(file.read_bytes())
+        yield Path(f"/proc/self/fd/{outlet}")
+
+
+def test_certificate_and_key_may_be_one_file(issued: Issued) -> None:
+    issued.certificate.write_bytes(issued.key.read_bytes() + issued.certificate.read_bytes())
+    tls = Tls(issued.certificate, issued.certificate)
+    assert not tls.renew()
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
