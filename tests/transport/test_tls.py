@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from starlette.responses import Response
 from tests.certificates import Authority, Issued
 from tests.transport.key_kinds import KEYS_FOR_GRPC, OTHER_KEYS, PrivateKey, certificate_for
 from tests.transport.session.carriers import GrpcStream
@@ -37,6 +39,7 @@ from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
 from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.rest.http_server import HttpServer, http_server
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.tls import Tls
 
@@ -262,6 +265,64 @@ def test_certificate_and_key_may_be_one_file(issued: Issued) -> None:
     issued.certificate.write_bytes(issued.key.read_bytes() + issued.certificate.read_bytes())
     tls = Tls(issued.certificate, issued.certificate)
     assert not tls.renew()
+
+
+@asynccontextmanager
+async def answering(size: int, tls: Tls) -> AsyncGenerator[HttpServer]:
+    """Answer each request over HTTPS with so many bytes."""
+    async with http_server(Response(b"x" * size), "127.0.0.1", 0, tls=tls) as server:
+        yield server
+
+
+async def ask(server: HttpServer, authority: Authority) -> http.client.HTTPSConnection:
+    """Open a connection and send a request; the answer is not read."""
+    connection = http.client.HTTPSConnection("localhost", server.port, context=authority.trusting, timeout=20)
+    await asyncio.to_thread(connection.request, "GET", "/")
+    return connection
+
+
+async def test_a_connection_whose_peer_does_not_read_is_closed_at_once(authority: Authority, tls: Tls) -> None:
+    async with answering(5, tls) as server:
+        connection = await ask(server, authority)
+        answer = await asyncio.to_thread(connection.getresponse)
+        assert await asyncio.to_thread(answer.read) == b"xxxxx"
+        async with asyncio.timeout(20):
+            await server.drain(60)
+        assert connection.sock.recv(1) == b""
+        connection.close()
+
+
+async def test_an_answer_is_read_to_its_end_while_the_server_stops(authority: Authority, tls: Tls) -> None:
+    size = 50_000_000
+    async with answering(size, tls) as server:
+        connection = await ask(server, authority)
+        answer = await asyncio.to_thread(connection.getresponse)
+        draining = asyncio.ensure_future(server.drain(60))
+        for _ in range(3):
+            await asyncio.wait([draining], timeout=0.3)
+            assert not draining.done()
+            assert await asyncio.to_thread(answer.read, 5_000_000) == b"x" * 5_000_000
+        assert await asyncio.to_thread(answer.read) == b"x" * (size - 15_000_000)
+        async with asyncio.timeout(20):
+            await draining
+        connection.close()
+
+
+async def test_who_shakes_hands_while_the_server_stops_is_not_waited_for(authority: Authority, tls: Tls) -> None:
+    async with answering(50_000_000, tls) as server:
+        reading = await ask(server, authority)
+        answer = await asyncio.to_thread(reading.getresponse)
+        late = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", server.port))
+        # The server has taken it, since it takes them one after the other.
+        (await ask(server, authority)).close()
+        draining = asyncio.ensure_future(server.drain(60))
+        await asyncio.wait([draining], timeout=0.3)
+        with await asyncio.to_thread(authority.trusting.wrap_socket, late, server_hostname="localhost") as secured:
+            assert await asyncio.to_thread(secured.recv, 1) == b""
+            await asyncio.to_thread(answer.read)
+            async with asyncio.timeout(20):
+                await draining
+        reading.close()
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
