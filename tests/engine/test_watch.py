@@ -1,13 +1,17 @@
-"""Following the repository's folder."""
+"""Following files: the repository's, and those of keys and certificates."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from inferwire_server.core.versions import Latest
@@ -119,59 +123,131 @@ async def told_of(changes: AsyncIterator[object], touch: Callable[[], None]) -> 
     await waiting
 
 
+def write_in_place(keys: Path) -> None:
+    (keys / "api-keys").write_text("two")
+
+
+def write_what_looks_the_same(keys: Path) -> None:
+    before = (keys / "api-keys").stat()
+    write_in_place(keys)
+    os.utime(keys / "api-keys", ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def replace_file(keys: Path) -> None:
+    (keys / "next").write_text("two")
+    (keys / "next").replace(keys / "api-keys")
+
+
+def let_it_be_read(keys: Path) -> None:
+    (keys / "api-keys").chmod(0o640)
+
+
+def remove_file(keys: Path) -> None:
+    (keys / "api-keys").unlink()
+
+
+def make_folder_anew(keys: Path) -> None:
+    shutil.rmtree(keys)
+    keys.mkdir()
+    write_in_place(keys)
+
+
+def move_link_to(folder: Path, next_folder: str) -> None:
+    (folder.parent / "next").symlink_to(next_folder)
+    (folder.parent / "next").replace(folder)
+
+
+def keys_in_a_folder(root: Path) -> tuple[Path, Path]:
+    """Give the file that is followed, and the folder in which it is renewed."""
+    (root / "keys").mkdir()
+    (root / "keys" / "api-keys").write_text("one")
+    return root / "keys" / "api-keys", root / "keys"
+
+
+def keys_behind_a_link(root: Path) -> tuple[Path, Path]:
+    """Give a file that is a link into another folder, where it is renewed."""
+    file, folder = keys_in_a_folder(root)
+    (root / "elsewhere").mkdir()
+    (root / "elsewhere" / "api-keys").symlink_to(file)
+    return root / "elsewhere" / "api-keys", folder
+
+
+RENEWALS = (
+    write_in_place,
+    write_what_looks_the_same,
+    replace_file,
+    let_it_be_read,
+    remove_file,
+    make_folder_anew,
+)
+
+
+@pytest.mark.parametrize("laid_out", [keys_in_a_folder, keys_behind_a_link])
+@pytest.mark.parametrize("renew", RENEWALS)
+async def test_a_file_has_changed_however_it_is_renewed(
+    tmp_path: Path, laid_out: Callable[[Path], tuple[Path, Path]], renew: Callable[[Path], None]
+) -> None:
+    file, folder = laid_out(tmp_path)
+    async with looking_at(file) as next_change:
+        renew(folder)
+        await next_change()
+
+
+@pytest.mark.parametrize("file", ["current/api-keys", "keys/api-keys"], ids=["folder", "file"])
+async def test_a_file_has_changed_when_a_link_on_the_way_to_it_is_moved(tmp_path: Path, file: str) -> None:
+    for release in ("1", "2"):
+        (tmp_path / release).mkdir()
+        (tmp_path / release / "api-keys").write_text(release)
+    (tmp_path / "current").symlink_to("1")
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "api-keys").symlink_to("../current/api-keys")
+    async with looking_at(tmp_path / file) as next_change:
+        move_link_to(tmp_path / "current", "2")
+        await next_change()
+        assert (tmp_path / file).read_text() == "2"
+
+
+async def test_a_file_that_is_gone_comes_back(tmp_path: Path) -> None:
+    file = tmp_path / "api-keys"
+    async with looking_at(file) as next_change:
+        file.write_text("one")
+        await next_change()
+
+
+async def test_a_file_is_told_of_once_it_stays_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "api-keys"
+    file.touch()
+
+    async def write_on() -> None:
+        if file.stat().st_size < 5:
+            with file.open("a") as opened:
+                opened.write("x")
+
+    async with aclosing(changes_of((file,), write_on)) as changes:
+        await anext(changes)
+        assert file.read_text() == "xxxxx"
+
+
+async def test_what_stays_as_it_is_is_told_of_once(tmp_path: Path) -> None:
+    file = tmp_path / "api-keys"
+    file.touch()
+    looks: list[object] = []
+
+    async def wait() -> None:
+        looks.append(None)
+        (tmp_path / "log").write_text("x" * len(looks))  # it is no concern of whoever follows the keys
+        if len(looks) == 5:
+            raise TimeoutError
+
+    async with aclosing(changes_of((file,), wait)) as changes:
+        await anext(changes)
+        with pytest.raises(TimeoutError):
+            await anext(changes)
+
+
 @asynccontextmanager
-async def telling(*files: Path) -> AsyncGenerator[Callable[[], Any], None]:
-    """Watch files, and give what waits for the next change of one."""
-    async with aclosing(changes_of(files)) as changes:
-        async with asyncio.timeout(20):
-            assert await anext(changes) == "watched"
-            yield lambda: anext(changes)
-
-
-async def test_a_file_that_is_written_or_replaced_has_changed(tmp_path: Path) -> None:
-    file = tmp_path / "keys"
-    file.write_text("one")
-    async with telling(file) as next_change:
-        file.write_text("two two")
-        await next_change()
-        (tmp_path / "new").write_text("three")
-        (tmp_path / "new").rename(file)
-        await next_change()
-        file.unlink()
-        await next_change()
-        file.write_text("four")
-        await next_change()
-
-
-async def test_a_file_behind_a_link_that_is_moved_has_changed(tmp_path: Path) -> None:
-    for version in ("1", "2"):
-        (tmp_path / version).mkdir()
-        (tmp_path / version / "keys").write_text(version)
-    (tmp_path / "now").symlink_to("1")
-    (tmp_path / "keys").symlink_to("now/keys")
-    async with telling(tmp_path / "keys") as next_change:
-        (tmp_path / "next").symlink_to("2")
-        (tmp_path / "next").rename(tmp_path / "now")
-        await next_change()
-        assert (tmp_path / "keys").read_text() == "2"
-
-
-async def test_what_else_is_in_the_folder_is_passed_over(tmp_path: Path) -> None:
-    file, log = tmp_path / "keys", tmp_path / "log"
-    file.write_text("one")
-    told: list[object] = []
-    async with aclosing(changes_of((file,))) as changes, telling(log) as log_has_changed:
-
-        async def listen() -> None:
-            async for change in changes:
-                told.append(change)
-                if file.read_text() != "one":
-                    return
-
-        listening = asyncio.ensure_future(listen())
-        for line in range(3):
-            log.write_text("x" * line)
-            await log_has_changed()
-        file.write_text("two two")
-        await listening
-    assert len(told) == 2
+async def looking_at(file: Path) -> AsyncGenerator[Callable[[], Any], None]:
+    """Look at a file without end, and give what waits for its next change."""
+    async with aclosing(changes_of((file,), partial(asyncio.sleep, 0))) as changes, asyncio.timeout(20):
+        await anext(changes)
+        yield lambda: anext(changes)

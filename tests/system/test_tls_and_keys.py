@@ -197,6 +197,18 @@ def test_what_is_renewed_on_disk_counts_from_then_on(tmp_path: Path) -> None:
         assert NEXT_KEY not in tail(log)
 
 
+def test_an_idle_connection_does_not_hold_up_the_end(authority: Authority, issued: Issued) -> None:
+    tls = ("--tls-certificate", str(issued.certificate), "--tls-key", str(issued.key))
+    with started("--model-repository", str(DIGITS), *tls, "--grace-s", "120") as (server, log):
+        wait_for_line(server, log, '"ready"')
+        with https(server, authority) as idle:
+            assert idle.get("/v2").status_code == 200
+            server.process.terminate()
+            assert has_ended_within(server, 20), tail(log)
+        assert server.process.returncode == 0
+        assert "timeout graceful shutdown exceeded" not in tail(log)
+
+
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import json
+import os
+import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +22,13 @@ import pytest_asyncio
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
+from starlette.responses import Response
 from tests.certificates import Authority, Issued
+from tests.transport.key_kinds import KEYS_FOR_GRPC, OTHER_KEYS, PrivateKey, certificate_for
 from tests.transport.session.carriers import GrpcStream
 from tritonclient.grpc.aio import InferenceServerClient, InferInput
 
@@ -29,7 +37,10 @@ from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
+from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.rest.http_server import HttpServer, http_server
+from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.tls import Tls
 
 
@@ -158,6 +169,160 @@ async def test_what_cannot_be_used_changes_nothing(
     async with https(servers, authority) as client:
         assert (await client.get("/v2/health/live")).status_code == 200
     assert await is_ready(servers, authority)
+
+
+def shown_at(port: int, version: ssl.TLSVersion, name: str | None = "localhost") -> tuple[bytes | None, str | None]:
+    """Connect as somebody who trusts anybody: what is shown, and what is spoken then."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version = context.maximum_version = version
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with (
+        socket.create_connection(("127.0.0.1", port)) as opened,
+        context.wrap_socket(opened, server_hostname=name) as connection,
+    ):
+        return connection.getpeercert(binary_form=True), connection.selected_alpn_protocol()
+
+
+def put(key: PrivateKey, into: Issued) -> bytes:
+    """Write a key and a certificate for it; give what callers are to see."""
+    certificate = certificate_for(key)
+    into.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
+    into.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return certificate.public_bytes(Encoding.DER)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_both_ports_show_the_same_whatever_kind_of_key_comes_after_which(
+    servers: Sockets, issued: Issued, tls: Tls, version: ssl.TLSVersion
+) -> None:
+    for kind in ("ECDSA P-256", "RSA", "ECDSA P-384", "RSA", "ECDSA P-256"):
+        expected = put(KEYS_FOR_GRPC[kind](), issued)
+        assert tls.renew()
+        for name in ("localhost", None):
+            assert await asyncio.to_thread(shown_at, servers.http.port, version, name) == (expected, "http/1.1")
+            assert await asyncio.to_thread(shown_at, servers.grpc.port, version, name) == (expected, "h2")
+
+
+@pytest.mark.parametrize("kind", KEYS_FOR_GRPC)
+async def test_every_kind_of_key_that_is_taken_serves_grpc(
+    servers: Sockets, issued: Issued, tls: Tls, kind: str
+) -> None:
+    put(KEYS_FOR_GRPC[kind](), issued)
+    assert tls.renew()
+    trusting = grpc.ssl_channel_credentials(issued.certificate.read_bytes())
+    async with grpc.aio.secure_channel(f"localhost:{servers.grpc.port}", trusting) as channel:
+        call: Any = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+        await call(b"", timeout=20)
+
+
+@pytest.mark.parametrize("kind", OTHER_KEYS)
+def test_a_key_that_grpc_does_not_speak_with_is_refused(issued: Issued, tls: Tls, kind: str) -> None:
+    put(OTHER_KEYS[kind](), issued)
+    expected = r"gRPC speaks with no key of this kind, expected RSA, or ECDSA on the curve P-256 or P-384$"
+    with pytest.raises(ServingError, match=expected):
+        tls.renew()
+    with pytest.raises(ServingError, match=expected):
+        Tls(issued.certificate, issued.key)
+
+
+class Unspeakable(Tls):
+    """Has a certificate that gRPC refuses for some other reason."""
+
+    @property
+    def grpc(self) -> grpc.ServerCredentials:
+        return grpc.ssl_server_credentials([(b"no key", b"no certificate")])
+
+
+async def test_it_is_the_certificate_that_is_blamed_where_the_address_is_to_be_had(
+    composition: Composition, issued: Issued
+) -> None:
+    tls = Unspeakable(issued.certificate, issued.key)
+    with pytest.raises(ServingError, match=f"'{issued.certificate}', and gRPC cannot speak TLS with it"):
+        await GrpcServer(composition.services, GrpcOptions(port=0, tls=tls)).__aenter__()
+    elsewhere = GrpcOptions("192.0.2.1", 0, tls=tls)
+    with pytest.raises(CannotListen, match="choose another address with --host"):
+        await GrpcServer(composition.services, elsewhere).__aenter__()
+
+
+def test_each_file_is_read_once(issued: Issued) -> None:
+    with ExitStack() as opened:
+        certificate, key = (opened.enter_context(read_once(file)) for file in (issued.certificate, issued.key))
+        Tls(certificate, key)
+
+
+@contextmanager
+def read_once(file: Path) -> Generator[Path]:
+    """Give another path to what a file holds, at which nothing is left for who reads it again."""
+    outlet, inlet = os.pipe()
+    with os.fdopen(outlet, "rb"):
+        with os.fdopen(inlet, "wb") as pipe:
+            pipe.write(file.read_bytes())
+        yield Path(f"/proc/self/fd/{outlet}")
+
+
+def test_certificate_and_key_may_be_one_file(issued: Issued) -> None:
+    issued.certificate.write_bytes(issued.key.read_bytes() + issued.certificate.read_bytes())
+    tls = Tls(issued.certificate, issued.certificate)
+    assert not tls.renew()
+
+
+@asynccontextmanager
+async def answering(size: int, tls: Tls) -> AsyncGenerator[HttpServer]:
+    """Answer each request over HTTPS with so many bytes."""
+    async with http_server(Response(b"x" * size), "127.0.0.1", 0, tls=tls) as server:
+        yield server
+
+
+async def ask(server: HttpServer, authority: Authority) -> http.client.HTTPSConnection:
+    """Open a connection and send a request; the answer is not read."""
+    connection = http.client.HTTPSConnection("localhost", server.port, context=authority.trusting, timeout=20)
+    await asyncio.to_thread(connection.request, "GET", "/")
+    return connection
+
+
+async def test_a_connection_whose_peer_does_not_read_is_closed_at_once(authority: Authority, tls: Tls) -> None:
+    async with answering(5, tls) as server:
+        connection = await ask(server, authority)
+        answer = await asyncio.to_thread(connection.getresponse)
+        assert await asyncio.to_thread(answer.read) == b"xxxxx"
+        async with asyncio.timeout(20):
+            await server.drain(60)
+        assert connection.sock.recv(1) == b""
+        connection.close()
+
+
+async def test_an_answer_is_read_to_its_end_while_the_server_stops(authority: Authority, tls: Tls) -> None:
+    size = 50_000_000
+    async with answering(size, tls) as server:
+        connection = await ask(server, authority)
+        answer = await asyncio.to_thread(connection.getresponse)
+        draining = asyncio.ensure_future(server.drain(60))
+        for _ in range(3):
+            await asyncio.wait([draining], timeout=0.3)
+            assert not draining.done()
+            assert await asyncio.to_thread(answer.read, 5_000_000) == b"x" * 5_000_000
+        assert await asyncio.to_thread(answer.read) == b"x" * (size - 15_000_000)
+        async with asyncio.timeout(20):
+            await draining
+        connection.close()
+
+
+async def test_who_shakes_hands_while_the_server_stops_is_not_waited_for(authority: Authority, tls: Tls) -> None:
+    async with answering(50_000_000, tls) as server:
+        reading = await ask(server, authority)
+        answer = await asyncio.to_thread(reading.getresponse)
+        late = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", server.port))
+        # The server has taken it, since it takes them one after the other.
+        (await ask(server, authority)).close()
+        draining = asyncio.ensure_future(server.drain(60))
+        await asyncio.wait([draining], timeout=0.3)
+        with await asyncio.to_thread(authority.trusting.wrap_socket, late, server_hostname="localhost") as secured:
+            assert await asyncio.to_thread(secured.recv, 1) == b""
+            await asyncio.to_thread(answer.read)
+            async with asyncio.timeout(20):
+                await draining
+        reading.close()
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Follows files that others write, as those of the repository.
+"""Follows files that others write: folders of many, which the system watches, and a few that are looked at.
 
-The library says that something has changed, and gathers what changes together; what it was, those who follow see.
+That something has changed is all that is told; what it was, those who follow see.
 """
 
 from __future__ import annotations
@@ -18,25 +18,38 @@ log = structlog.stdlib.get_logger()
 _QUIET_MS = 400
 """How long nothing may change before a change is told, so that a copy has most often ended."""
 
+_LOOK_S = 1.0
+"""How long it is from one look at a file to the next."""
+
 
 def changes_in(root: Path) -> AsyncIterator[object]:
     """Tell of changes in a repository, which may be one file; until cancelled."""
     return _changes([root if root.is_dir() else root.parent])
 
 
-async def changes_of(files: Collection[Path]) -> AsyncGenerator[object, None]:
-    """Tell of changes of files, also of those before the watch was on; until cancelled.
+async def for_a_look() -> None:
+    """Wait until files may be looked at again."""
+    await asyncio.sleep(_LOOK_S)
 
-    Their folders are watched: a file that is renewed is most often another one of its name, or is found by a link. What
-    else happens there, as in a log, is passed over.
+
+async def changes_of(
+    files: Collection[Path], wait: Callable[[], Awaitable[object]] = for_a_look
+) -> AsyncGenerator[object, None]:
+    """Tell of changes of a few files, also of those before the first look; until cancelled.
+
+    They are looked at again and again, since no watch of the system's sees all that makes another file of one: a link
+    on the way to it that is moved, a folder that is made anew, one that may be entered and not listed. A change is told
+    once two looks find the same, so that whoever writes has most often ended.
     """
-    seen: list[object] = []
-    async with aclosing(_changes_and_before({file.parent for file in files})) as changes:
-        async for change in changes:
-            found = list(map(_state, files))
-            if found != seen:
-                seen = found
-                yield change
+    before: object = None
+    told: object = None
+    while True:
+        found = await asyncio.to_thread(lambda: list(map(_state, files)))
+        if found == before and found != told:
+            told = found
+            yield found
+        before = found
+        await wait()
 
 
 async def changes_in_any(folders: Callable[[], Collection[Path]]) -> AsyncGenerator[object, None]:
@@ -69,12 +82,12 @@ async def _changes_and_before(folders: Collection[Path]) -> AsyncGenerator[objec
 
 
 def _state(file: Path) -> object:
-    """Give what is another where a file's content may be."""
+    """Give what is another where a file's content, or who may read it, may be."""
     try:
         found = file.stat()
     except OSError as error:
         return error.errno
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _changes(folders: Collection[Path]) -> AsyncGenerator[object, None]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import grpc
 
 from inferwire_server.errors import invalid_input
+from inferwire_server.transport.certificate_key import is_for_grpc
 
 
 class Tls:
@@ -18,12 +23,13 @@ class Tls:
         """Read them.
 
         Raises:
-            ServingError: INVALID_INPUT if they cannot be read, or do not belong together.
+            ServingError: INVALID_INPUT if they cannot be read, do not belong together, or are not for gRPC.
         """
         self._certificate = certificate
         self._key = key
+        self._shown = self._read()
         self.http = _context()
-        self._grpc = self._read()
+        self.http.sni_callback = self._show
 
     def __repr__(self) -> str:
         return f"<Tls: {self._certificate}>"
@@ -36,16 +42,16 @@ class Tls:
     @property
     def grpc(self) -> grpc.ServerCredentials:
         """What a gRPC port is opened with. It asks at each connection whether there is another certificate."""
-        shown = self._grpc
+        shown = self._shown
 
         def renewed() -> Any:
             nonlocal shown
-            if shown is self._grpc:
+            if shown is self._shown:
                 return None
-            shown = self._grpc
-            return shown
+            shown = self._shown
+            return shown.grpc
 
-        return grpc.dynamic_ssl_server_credentials(shown, renewed)
+        return grpc.dynamic_ssl_server_credentials(shown.grpc, renewed)
 
     def renew(self) -> bool:
         """Read the files again, and say whether they are others; if they cannot be used, nothing changes.
@@ -53,18 +59,20 @@ class Tls:
         Raises:
             ServingError: INVALID_INPUT, as at first.
         """
-        shown = self._shown
-        self._grpc = self._read()
-        return self._shown != shown
+        before, self._shown = self._shown, self._read()
+        return self._shown.pems != before.pems
 
-    def _read(self) -> grpc.ServerCertificateConfiguration:
+    def _show(self, connection: ssl.SSLObject, _name: str | None, _front: ssl.SSLContext) -> None:
+        """Have an HTTPS connection show what is shown now; whether it names a host or not, it comes by here.
+
+        A context into which another certificate is loaded keeps the one before, where its key is of another kind.
+        """
+        connection.context = self._shown.http
+
+    def _read(self) -> _Shown:
         try:
-            # What is wrong with the files must not reach the context that is in use.
-            for context in (_context(), self.http):
-                context.load_cert_chain(self._certificate, self._key, password=_no_password)
-            self._shown = self._key.read_bytes(), self._certificate.read_bytes()
-            return grpc.ssl_server_certificate_configuration([self._shown])
-        except (OSError, _Encrypted) as error:
+            return _shown(_Pems(self._certificate.read_bytes(), self._key.read_bytes()))
+        except (OSError, _Unusable) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise invalid_input(
                 f"--tls-certificate is '{self._certificate}', --tls-key is '{self._key}', and TLS cannot be spoken "
@@ -72,12 +80,46 @@ class Tls:
             ) from error
 
 
-class _Encrypted(Exception):
-    """The key needs a password."""
+@dataclass(frozen=True, slots=True)
+class _Pems:
+    """What the files held."""
+
+    certificate: bytes
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """One certificate, as each port takes it."""
+
+    pems: _Pems
+    http: ssl.SSLContext
+    grpc: grpc.ServerCertificateConfiguration
+
+
+class _Unusable(Exception):
+    """What the files hold is none for both ports, for this reason."""
+
+
+def _shown(pems: _Pems) -> _Shown:
+    context = _context()
+    with _as_file(pems.certificate) as certificate, _as_file(pems.key) as key:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    if not is_for_grpc(pems.certificate):
+        raise _Unusable("gRPC speaks with no key of this kind, expected RSA, or ECDSA on the curve P-256 or P-384")
+    return _Shown(pems, context, grpc.ssl_server_certificate_configuration([(pems.key, pems.certificate)]))
+
+
+@contextmanager
+def _as_file(content: bytes) -> Generator[str]:
+    """Give a path to what was read: the TLS library takes files alone, and those on disk may be others by then."""
+    with os.fdopen(os.memfd_create("inferwire-tls"), "wb", buffering=0) as file:
+        file.write(content)
+        yield f"/proc/self/fd/{file.fileno()}"
 
 
 def _no_password() -> bytes:
-    raise _Encrypted("the key is encrypted, expected one that is not")
+    raise _Unusable("the key is encrypted, expected one that is not")
 
 
 def _context() -> ssl.SSLContext:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from math import ceil
 from time import monotonic
@@ -23,6 +23,7 @@ from inferwire_server.transport.tls import Tls
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 75
 _TICK_S = 1.0
+_LOOK_S = 0.1
 
 
 class HttpServer:
@@ -41,7 +42,7 @@ class HttpServer:
     @property
     def connections(self) -> tuple[HttpProtocol, ...]:
         """The connections that are open."""
-        return tuple(c for c in self._server.server_state.connections if isinstance(c, HttpProtocol))
+        return self._server.connections
 
     async def drain(self, grace_s: float, others: Awaitable[object] | None = None) -> None:
         """Accept nothing more, let calls in flight finish, and cancel what is left after the grace.
@@ -97,6 +98,11 @@ class LoopServer(Server):
         self.has_started = asyncio.Event()
         self._is_leaving = asyncio.Event()
 
+    @property
+    def connections(self) -> tuple[HttpProtocol, ...]:
+        """The connections that are open."""
+        return tuple(c for c in self.server_state.connections if isinstance(c, HttpProtocol))
+
     def leave(self, grace_s: float) -> None:
         """Begin to shut down."""
         # With no time at all uvicorn does not even look whether somebody is left.
@@ -123,6 +129,29 @@ class LoopServer(Server):
             except TimeoutError:
                 continue
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close idle connections, and the others after their answer."""
+        async with asyncio.TaskGroup() as tasks:
+            parting = tasks.create_task(self._part())
+            await super().shutdown(sockets)
+            parting.cancel()
+
+    async def _part(self) -> None:
+        """Look, as often as uvicorn does while it waits for connections to go, whether one stays that need not.
+
+        It may have come since, after its handshake. Or it is closed, all is written, and what is missing is that its
+        peer closes TLS as well: a peer that is idle does not read that it should.
+        """
+        while True:
+            for connection in self.connections:
+                joined: Any = connection.transport
+                transport: asyncio.Transport = joined.release()
+                if not transport.is_closing():
+                    connection.shutdown()
+                elif transport.get_write_buffer_size() == 0:
+                    _read_no_more(transport)
+            await asyncio.sleep(_LOOK_S)
+
 
 def _config(app: ASGIApp, take_over: TakeOver | None, tls: Tls | None) -> Config:
     application: Any = app
@@ -140,6 +169,12 @@ def _config(app: ASGIApp, take_over: TakeOver | None, tls: Tls | None) -> Config
         backlog=_BACKLOG,
         ssl_context_factory=None if tls is None else lambda _config, _default: tls.http,
     )
+
+
+def _read_no_more(transport: asyncio.Transport) -> None:
+    """Have a connection be at its peer's end. What is on its way to the peer still goes, which `abort` would drop."""
+    with suppress(OSError), transport.get_extra_info("socket").dup() as itself:
+        itself.shutdown(socket.SHUT_RD)
 
 
 def _listen(host: str, port: int, *, shares_port: bool) -> socket.socket:

@@ -17,6 +17,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
+from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.listening import CannotListen, reason_not_to_listen, require_free
@@ -177,10 +178,13 @@ class GrpcServer:
             raise self._cannot_listen()
         return port
 
-    def _cannot_listen(self) -> CannotListen:
+    def _cannot_listen(self) -> Exception:
         """Ask the system why, which gRPC does not say."""
-        host, port = self._options.host, self._options.port
-        return CannotListen("gRPC", host, port, reason_not_to_listen(host, port))
+        host, port, tls = self._options.host, self._options.port, self._options.tls
+        reason = reason_not_to_listen(host, port)
+        if reason is None and tls is not None:
+            return invalid_input(f"--tls-certificate is '{tls.files[0]}', and gRPC cannot speak TLS with it")
+        return CannotListen("gRPC", host, port, reason)
 
 
 def _offered(services: Services, sockets: SocketSessions, options: GrpcOptions) -> list[Service]:
