@@ -193,7 +193,8 @@ async def test_files_with_the_same_states_in_another_order_are_the_same_model(ri
     assert (await rig.submit()).state is JobState.FINISHED
 
 
-async def test_it_can_be_unloaded_for_good_as_it_is_loaded_and_runs_what_waits(rig: Rig) -> None:
+async def is_unloaded_as_it_is_loaded(rig: Rig) -> None:
+    """Unload it for good while a job has it loaded, which runs all the same."""
     await rig.falls_asleep()
     rig.model.opening.close()
     end = rig.submit()
@@ -202,20 +203,17 @@ async def test_it_can_be_unloaded_for_good_as_it_is_loaded_and_runs_what_waits(r
     rig.model.opening.open()
     await unloading
     assert (await end).state is JobState.FINISHED
+
+
+async def test_it_can_be_unloaded_for_good_as_it_is_loaded_and_runs_what_waits(rig: Rig) -> None:
+    await is_unloaded_as_it_is_loaded(rig)
     assert (rig.served.state, rig.served.model) == (ModelState.UNLOADED, None)
 
 
 async def test_one_that_was_unloaded_for_good_as_it_was_loaded_is_watched_no_more(rig: Rig) -> None:
     errors: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
-    await rig.falls_asleep()
-    rig.model.opening.close()
-    end = rig.submit()
-    unloading = asyncio.create_task(rig.server.loader.unload("m"))
-    await rig.comes_to(ModelState.DRAINING)
-    rig.model.opening.open()
-    await unloading
-    assert (await end).state is JobState.FINISHED
+    await is_unloaded_as_it_is_loaded(rig)
     rig.leap(IDLE_S + 1)
     await rig.turns()
     assert errors == []

@@ -230,6 +230,25 @@ async def test_a_connection_that_its_process_does_not_take_is_refused(
     assert await stream.ended() == Ended("SHUTTING_DOWN", "it has gone")
 
 
+async def test_what_is_no_frame_behind_a_hello_for_another_process_is_refused(
+    connect: Connect, sockets: SocketSessions
+) -> None:
+    def give(_transport: asyncio.Transport, _came: bytes) -> None:
+        raise AssertionError("what cannot be read is given to nobody")
+
+    def give_to(_epoch: str) -> Give:
+        return give
+
+    sockets._around = replace(sockets._around, give_to=give_to)
+    stream = await connect()
+    hello = frames.frame(Kind.MESSAGE, joined(pb.SessionRequest(hello=pb.SessionHello(server_epoch="another"))))
+    stream.writer.write(hello + b"no frame at all")
+    ended = await stream.ended()
+    assert ended is not None
+    assert ended.code == "INVALID_INPUT"
+    assert "expected a known kind" in ended.sentence
+
+
 async def test_an_end_is_no_hello(connect: Connect) -> None:
     stream = await connect()
     await stream.say_all()

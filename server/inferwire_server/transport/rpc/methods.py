@@ -130,8 +130,7 @@ def raw_handler(method: str, call: RawCall, guard: Guard) -> grpc.GenericRpcHand
     """
     service, _, name = method.rpartition(".")
     rpc: Any = grpc
-    guarded = guard.around(call)
-    return rpc.method_handlers_generic_handler(service, {name: rpc.unary_unary_rpc_method_handler(guarded)})
+    return rpc.method_handlers_generic_handler(service, {name: rpc.unary_unary_rpc_method_handler(guard.around(call))})
 
 
 def _handler(

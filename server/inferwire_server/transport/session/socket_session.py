@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from inferwire_proto import frames
-from inferwire_proto.frames import Frame, FrameReader, FrameTooLarge, Kind
+from inferwire_proto.frames import Frame, FrameReader, FrameTooLarge, Kind, MalformedFrame
 from inferwire_server.errors import ServingError, invalid_input, shutting_down
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
@@ -215,10 +215,10 @@ class SocketSession(asyncio.BufferedProtocol):
             return
         # It is for the other one to say what may follow.
         self._reader.most_bytes = self._max_message_bytes
-        came = [frames.header(kind, len(content)) + content for kind, content in received]
         try:
+            came = [frames.header(kind, len(content)) + content for kind, content in received]
             give(self._transport, b"".join([*came, self._reader.unfinished()]))
-        except ServingError as refusal:
+        except (ServingError, MalformedFrame) as refusal:
             self._refuse(refusal)
         else:
             self.cut_off()
