@@ -45,7 +45,7 @@ class Environment(Env):
         super().__call__(app, commands, arguments)
         flagged = {each.name for each in arguments if any(token.source != self.source for token in each.tokens)}
         for argument in arguments:
-            if argument.name in _CLOSING - flagged and any(not token.value for token in argument.tokens):
+            if argument.name in _CLOSING and any(not token.value for token in argument.tokens):
                 variable = ENV_PREFIX + argument.name.removeprefix("--").replace("-", "_").upper()
                 raise CycloptsError(msg=f"{variable} is empty, expected a file: without one, do not set it")
             is_decided = any(argument.name in names and flagged & names for names in _EITHER)

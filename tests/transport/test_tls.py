@@ -33,6 +33,7 @@ from tests.transport.session.carriers import GrpcStream
 from tritonclient.grpc.aio import InferenceServerClient, InferInput
 
 from inferwire_proto.errors import Code
+from inferwire_proto.frames import PREFACE
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
@@ -137,6 +138,14 @@ async def test_a_session_stays_on_grpc(servers: Sockets, authority: Authority) -
         stream = GrpcStream(channel)
         assert (await stream.open()).socket_port == 0
         stream.leave()
+
+
+async def test_a_session_is_no_http_there(servers: Sockets, authority: Authority) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", servers.http.port, ssl=authority.trusting)
+    writer.write(PREFACE)
+    async with asyncio.timeout(20):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 400")
+    writer.close()
 
 
 async def test_new_connections_see_a_renewed_certificate(
