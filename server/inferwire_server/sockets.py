@@ -85,7 +85,7 @@ async def listening(
 
 @asynccontextmanager
 async def _sessions(server: Composition, max_message_bytes: int, crew: Crew) -> AsyncGenerator[SocketSessions, None]:
-    """Take sessions on plain sockets; where there are several workers, whichever their connections reach."""
+    """Take sessions on sockets of their own; where there are several workers, whichever their connections reach."""
     with SocketSessions(server.services, Drain(), max_message_bytes, give_to=partial(give_to, crew)) as sessions:
         async with taking_connections(crew, sessions.take_over) if crew.count > 1 else nullcontext():
             yield sessions
@@ -95,7 +95,11 @@ async def _sessions(server: Composition, max_message_bytes: int, crew: Crew) -> 
 async def _http(
     settings: Settings, front: CrewFront, crew: Crew, sessions: SocketSessions, tls: Tls | None
 ) -> AsyncGenerator[HttpServer, None]:
-    """Open the HTTP port, for sessions on plain sockets as well if it is one, and their own socket beside gRPC's."""
+    """Open the HTTP port, for sessions as well where all can be found there, and their own socket beside gRPC's.
+
+    What one worker has agreed on by TLS no other can go on with.
+    """
+    may_take_over = tls is None or crew.count == 1
     async with AsyncExitStack() as opening:
         if settings.grpc_socket is not None and crew.is_lead:
             beside = settings.grpc_socket.with_name(settings.grpc_socket.name + UNIX_SUFFIX)
@@ -106,12 +110,12 @@ async def _http(
                 settings.host,
                 settings.http_port,
                 shares_port=crew.count > 1,
-                take_over=sessions.take_over if tls is None else None,
+                take_over=sessions.take_over if may_take_over else None,
                 tls=tls,
             )
         )
-        if tls is None:
-            sessions.port = http.port
+        if may_take_over:
+            sessions.port, sessions.has_tls = http.port, tls is not None
         yield http
 
 

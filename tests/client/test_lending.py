@@ -70,9 +70,10 @@ def released() -> SimpleQueue[Released]:
 
 @pytest.fixture
 def lending(released: SimpleQueue[Released]) -> Iterator[Lending]:
-    def send(each: list[Released]) -> None:
+    def send(each: list[Released]) -> bool:
         for one in each:
             released.put(one)
+        return True
 
     releases = Releases(send)
     yield Lending(Address("127.0.0.1:1"), releases)
@@ -215,10 +216,10 @@ def test_what_a_server_does_not_take_is_not_offered(server: Server, lending: Len
     ("target", "byte_size"), [("127.0.0.1:1", SIZE - 1), ("10.0.0.1:1", SIZE), ("example.com:1", SIZE)]
 )
 def test_small_inputs_and_far_servers_have_ordinary_memory(target: str, byte_size: int) -> None:
-    assert Lending(Address(target), Releases(print)).memory(byte_size) is None
+    assert Lending(Address(target), Releases(bool)).memory(byte_size) is None
 
 
 def test_memory_is_made_for_servers_at_unix_sockets() -> None:
-    memory = Lending(Address("unix:/run/inferwire.sock"), Releases(print)).memory(SIZE)
+    memory = Lending(Address("unix:/run/inferwire.sock"), Releases(bool)).memory(SIZE)
     assert memory is not None
     assert not memory.elements(np.dtype(np.uint8), SIZE).any()

@@ -7,7 +7,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from queue import SimpleQueue
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,14 +25,16 @@ class Sends:
         self.begun: SimpleQueue[list[int]] = SimpleQueue()
         self.may_end = threading.Semaphore(0)
         self.done: list[int] = []
+        self.can_send = True
         self.thread = threading.current_thread()
 
-    def send(self, batch: list[Released]) -> None:
-        tensors = [each.tensor for each in batch]
+    def send(self, batch: list[Released]) -> bool:
+        tensors, can_send = [each.tensor for each in batch], self.can_send
         self.thread = threading.current_thread()
         self.begun.put(tensors)
         assert self.may_end.acquire(timeout=TIMEOUT_S)
         self.done += tensors
+        return can_send
 
 
 @pytest.fixture
@@ -96,6 +100,44 @@ def test_the_thread_ends_once_all_is_sent(sends: Sends) -> None:
     assert sends.begun.get(timeout=TIMEOUT_S) == [1]
     sends.thread.join(TIMEOUT_S)
     assert (sends.thread.is_alive(), sends.done) == (False, [1])
+
+
+def test_what_could_not_be_sent_is_sent_after_a_wake(sends: Sends, releases: Releases) -> None:
+    sends.can_send = False
+    releases.start()
+    releases.put(Released(tensor=1))
+    assert sends.begun.get(timeout=TIMEOUT_S) == [1]
+    sends.may_end.release()
+    sends.can_send = True
+    releases.wake()
+    assert sends.begun.get(timeout=TIMEOUT_S) == [1]
+    sends.may_end.release()
+    releases.flush()
+    assert sends.begun.empty()
+
+
+def test_of_threads_that_start_it_at_once_one_does(
+    sends: Sends, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[threading.Thread] = []
+    together = threading.Barrier(2)
+
+    class Slow(threading.Thread):
+        def start(self) -> None:
+            started.append(self)
+            # Until the other one has come as far, or would have.
+            with suppress(threading.BrokenBarrierError):
+                together.wait(0.2)
+            super().start()
+
+    monkeypatch.setattr("inferwire.transport.releases.threading", SimpleNamespace(Thread=Slow, Lock=threading.Lock))
+    releases = Releases(sends.send)
+    for done in [threads.submit(releases.start) for _ in range(2)]:
+        done.result(TIMEOUT_S)
+    releases.stop()
+    for thread in started:
+        thread.join(TIMEOUT_S)
+    assert [thread.is_alive() for thread in started] == [False]
 
 
 IN_A_CHILD = """

@@ -1,17 +1,22 @@
-"""A plain socket as what carries messages, against a peer that the test holds."""
+"""A socket of its own as what carries messages, plain or with TLS, against a peer that the test holds."""
 
 from __future__ import annotations
 
+import select
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from tests.certificates import Authority
 
 import inferwire as ov
 from inferwire.transport.carriers import Pieces
@@ -25,6 +30,39 @@ TIMEOUT_S = 10
 END = None
 
 
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What either side speaks it with."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server listens, and how it speaks."""
+
+    listener: socket.socket
+    tls: Tls | None = None
+
+    def accept(self) -> socket.socket:
+        """Take a connection, and agree on how it speaks."""
+        accepted, _ = self.listener.accept()
+        accepted.settimeout(TIMEOUT_S)
+        return accepted if self.tls is None else self.tls.server.wrap_socket(accepted, server_side=True)
+
+    def connect(self, keepalive_s: float = TIMEOUT_S, answer_s: float = TIMEOUT_S) -> SocketCarrier:
+        """Make a carrier to it."""
+        tls = None if self.tls is None else self.tls.client
+        return SocketCarrier(self.listener.getsockname(), TIMEOUT_S, keepalive_s, answer_s, tls)
+
+    def connected(self, *limits: float) -> tuple[SocketCarrier, socket.socket]:
+        """Make a carrier, and give the server's end of it as well."""
+        with self.listener, ThreadPoolExecutor(1) as beside:
+            accepted = beside.submit(self.accept)
+            return self.connect(*limits), accepted.result(TIMEOUT_S)
+
+
 class Peer:
     """A carrier, what it is to send, and a server's end of its socket.
 
@@ -34,18 +72,20 @@ class Peer:
         may_write: Whether it gets messages.
     """
 
-    def __init__(self, listener: socket.socket, keepalive_s: float, answer_s: float) -> None:
+    def __init__(self, place: Place, keepalive_s: float, answer_s: float) -> None:
         self.outgoing: SimpleQueue[Pieces | None] = SimpleQueue()
-        with listener:
-            self.carrier = SocketCarrier(listener.getsockname(), TIMEOUT_S, keepalive_s, answer_s)
-            self.socket, _ = listener.accept()
-        self.socket.settimeout(TIMEOUT_S)
+        self.carrier, self.socket = place.connected(keepalive_s, answer_s)
+        # Of a socket with TLS one thread makes use at a time.
+        self._turn = threading.Lock()
         self.reader = FrameReader(frames.scratch(), 1 << 30)
         self.frames: list[Frame] = []
         self.is_idle, self.is_woken, self.may_write = (threading.Event() for _ in range(3))
         self.may_write.set()
         self.carrier.start(self._messages(), self._wake)
-        assert self.socket.recv(len(frames.PREFACE), socket.MSG_WAITALL) == frames.PREFACE
+        preface = b""
+        while len(preface) < len(frames.PREFACE):
+            preface += self.socket.recv(len(frames.PREFACE) - len(preface))
+        assert preface == frames.PREFACE
 
     def _messages(self) -> Iterator[Pieces]:
         self.is_idle.set()
@@ -67,39 +107,62 @@ class Peer:
     def make_room(self) -> None:
         """Read all that has come."""
         self.socket.setblocking(False)
-        with suppress(BlockingIOError):
+        with suppress(BlockingIOError, ssl.SSLWantReadError):
             while True:
-                self.read_some()
+                self._receive()
         self.socket.settimeout(TIMEOUT_S)
 
     def read_some(self) -> None:
         """Wait for bytes, and read some of those that come."""
+        self.wait_for_bytes()
+        self._receive()
+
+    def wait_for_bytes(self) -> None:
+        """Wait until some have come, and leave them there."""
+        if not (isinstance(self.socket, ssl.SSLSocket) and self.socket.pending()):
+            assert select.select([self.socket], [], [], TIMEOUT_S)[0], "nothing comes"
+
+    def _receive(self) -> None:
+        with self._turn:
+            self._take_some()
+
+    def _take_some(self) -> None:
         count = self.socket.recv_into(self.reader.room()[: frames.SCRATCH_BYTES])
         assert count, "the carrier ended without a word"
         self.frames += self.reader.received(count)
 
     def say(self, kind: Kind, content: bytes = b"") -> None:
         """Send a frame."""
-        self.socket.sendall(frames.frame(kind, content))
+        with self._turn:
+            self.socket.sendall(frames.frame(kind, content))
 
 
-@pytest.fixture(params=["TCP", "Unix"])
-def listen(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], socket.socket]:
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
+    authority = Authority(tmp_path_factory.mktemp("tls"))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    issued = authority.issue()
+    server.load_cert_chain(issued.certificate, issued.key)
+    return Tls(server, authority.trusting)
+
+
+@pytest.fixture(params=["TCP", "Unix", "TLS"])
+def listen(request: pytest.FixtureRequest, tmp_path: Path, tls: Tls) -> Callable[[], Place]:
     """Listen at a port or at a file."""
 
-    def listen_() -> socket.socket:
-        if request.param == "TCP":
-            return socket.create_server(("127.0.0.1", 0))
+    def listen_() -> Place:
+        if request.param != "Unix":
+            return Place(socket.create_server(("127.0.0.1", 0)), tls if request.param == "TLS" else None)
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(tmp_path / "socket"))
         listener.listen()
-        return listener
+        return Place(listener)
 
     return listen_
 
 
 @pytest.fixture
-def open_peer(listen: Callable[[], socket.socket]) -> Iterator[Callable[..., Peer]]:
+def open_peer(listen: Callable[[], Place]) -> Iterator[Callable[..., Peer]]:
     opened: list[Peer] = []
 
     def open_(keepalive_s: float = TIMEOUT_S, answer_s: float = TIMEOUT_S) -> Peer:
@@ -291,7 +354,7 @@ def test_what_comes_is_read_while_a_message_waits_to_be_sent(open_peer: Callable
     """As where a server reads nothing more until its results are: with questions in between, or silence."""
     peer = open_peer(keepalive_s=0.05)
     peer.outgoing.put((bytes(64 << 20),))
-    assert peer.socket.recv(1, socket.MSG_PEEK), "it is being sent, and there is no room for all of it"
+    peer.wait_for_bytes()  # it is being sent, and there is no room for all of it
     received = peer.carrier.receive()
     answers: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=lambda: [answers.put(bytes(next(received))) for _ in range(2)], daemon=True).start()
@@ -359,7 +422,7 @@ def test_a_cancel_ends_whoever_receives_and_whoever_sends(open_peer: Callable[..
             errors.put(error)
 
     peer.outgoing.put((bytes(64 << 20),))
-    assert peer.socket.recv(1, socket.MSG_PEEK), "it is being sent, and there is no room for all of it"
+    peer.wait_for_bytes()  # it is being sent, and there is no room for all of it
     peer.outgoing.put(END)
     receiving = threading.Thread(target=receive)
     receiving.start()
@@ -372,25 +435,105 @@ def test_a_cancel_ends_whoever_receives_and_whoever_sends(open_peer: Callable[..
     peer.carrier.send((b"nobody reads it",))
 
 
-def test_where_nobody_listens_nothing_is_carried(listen: Callable[[], socket.socket]) -> None:
-    with listen() as listener:
-        place = listener.getsockname()
+def test_where_nobody_listens_nothing_is_carried(listen: Callable[[], Place]) -> None:
+    place = listen()
+    with place.listener:
+        where = place.listener.getsockname()
     with pytest.raises(OSError, match="refused"):
-        SocketCarrier(place, TIMEOUT_S, TIMEOUT_S, TIMEOUT_S)
+        SocketCarrier(where, TIMEOUT_S, TIMEOUT_S, TIMEOUT_S, place.tls and place.tls.client)
 
 
 def test_where_a_message_cannot_be_made_whoever_receives_hears_of_it(
-    listen: Callable[[], socket.socket], caplog: pytest.LogCaptureFixture
+    listen: Callable[[], Place], caplog: pytest.LogCaptureFixture
 ) -> None:
     def messages() -> Iterator[Pieces]:
         yield (b"one",)
         raise MemoryError("no room")
 
-    with listen() as listener:
-        carrier = SocketCarrier(listener.getsockname(), TIMEOUT_S, TIMEOUT_S, TIMEOUT_S)
-        peer, _ = listener.accept()
+    carrier, peer = listen().connected()
     with peer:
         carrier.start(messages(), lambda: None)
         with pytest.raises(ov.ServerUnavailable, match="it ended without a word"):
             list(carrier.receive())
     assert "MemoryError: no room" in caplog.text
+
+
+# TLS alone.
+
+
+def test_a_server_that_is_not_trusted_gets_nothing(tls: Tls) -> None:
+    place = Place(socket.create_server(("127.0.0.1", 0)), Tls(tls.server, ssl.create_default_context()))
+    with place.listener, ThreadPoolExecutor(1) as beside:
+        accepted = beside.submit(place.accept)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            place.connect()
+        # It is told why.
+        assert "UNKNOWN_CA" in str(accepted.exception(TIMEOUT_S))
+
+
+def test_a_certificate_for_another_host_is_not_taken(tls: Tls) -> None:
+    with socket.create_server(("127.0.0.2", 0)) as listener, ThreadPoolExecutor(1) as beside:
+        place = Place(listener, tls)
+        accepted = beside.submit(place.accept)
+        with pytest.raises(ssl.SSLCertVerificationError, match=r"127\.0\.0\.2"):
+            place.connect()
+        assert accepted.exception(TIMEOUT_S)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"), [(b"HTTP/1.1 400 Bad Request\r\n\r\n", ssl.SSLError), (b"", OSError)], ids=["HTTP", "nothing"]
+)
+def test_what_speaks_no_tls_is_not_spoken_to(tls: Tls, answer: bytes, error: type[OSError]) -> None:
+    place = Place(socket.create_server(("127.0.0.1", 0)), tls)
+
+    def serve() -> bytes:
+        with place.listener.accept()[0] as peer:
+            hello = peer.recv(1 << 16)
+            peer.sendall(answer)
+            return hello
+
+    with place.listener, ThreadPoolExecutor(1) as beside:
+        said = beside.submit(serve)
+        with pytest.raises(error):
+            place.connect()
+        assert frames.PREFACE not in said.result(TIMEOUT_S)
+
+
+def test_bytes_that_the_peer_has_not_sent_end_it(tls: Tls) -> None:
+    carrier, peer = Place(socket.create_server(("127.0.0.1", 0)), tls).connected()
+    carrier.start(iter(()), lambda: None)
+    with socket.socket(fileno=peer.detach()) as forging:
+        forging.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
+        with pytest.raises(ov.ServerUnavailable, match=r"was lost: .*(DECRYPTION_FAILED|BAD_RECORD_MAC)"):
+            list(carrier.receive())
+
+
+def test_nothing_that_is_said_can_be_read_on_the_way(tls: Tls) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as beside:
+        came, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+        server = tls.server.wrap_bio(came, goes, server_side=True)
+        seen = bytearray()
+
+        def serve() -> bytes:
+            peer, _ = listener.accept()
+            said = b""
+            with peer:
+                while b"a secret" not in said:
+                    data = peer.recv(1 << 16)
+                    assert data
+                    seen.extend(data)
+                    came.write(data)
+                    with suppress(ssl.SSLWantReadError):
+                        while True:
+                            said += server.read(1 << 16)
+                    if goes.pending:
+                        peer.sendall(goes.read())
+            return said
+
+        said = beside.submit(serve)
+        carrier = SocketCarrier(listener.getsockname(), TIMEOUT_S, TIMEOUT_S, TIMEOUT_S, tls.client)
+        carrier.start(iter([(b"a secret",)]), lambda: None)
+        assert said.result(TIMEOUT_S).startswith(frames.PREFACE)
+        assert frames.PREFACE not in seen
+        assert b"a secret" not in seen
+        list(swallowed(carrier.receive()))

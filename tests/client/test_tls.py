@@ -92,8 +92,10 @@ def why(address: str, **arguments: Any) -> str:
     return str(caught.value)
 
 
-def test_a_session_over_tls_stays_on_grpc(server: ScriptedServer, roots: Path) -> None:
-    server.socket_port = 1
+def test_where_something_before_the_server_ends_tls_a_session_stays_on_grpc(
+    server: ScriptedServer, roots: Path
+) -> None:
+    server.socket_port = 1  # whose own socket is plain
     address = parse_address(f"grpcs://127.0.0.1:{server.port}")
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     found = credentials_for(address, "s3cret", roots)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -29,12 +31,14 @@ from tests.client.scripted_server import (
 )
 
 import inferwire as ov
+from inferwire.transport import rpc
 from inferwire.transport.address import parse_address
 from inferwire.transport.carriers import GrpcCarrier
 from inferwire.transport.connection import Patience
 from inferwire.transport.descriptions import ModelSource
 from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, StoredBox, Target
 from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.session_stream import LARGE_BYTES, SessionStream
 from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
 from inferwire_proto.errors import CODE_METADATA
@@ -635,3 +639,87 @@ def test_what_is_asked_about_a_model_finds_it_in_a_new_session(
     description = transport.compile(ModelSource(b"sha", b"", ".onnx", {}, {}), "CPU", {}, dict)
     call(transport, Target(description.compiled_id, is_served=False))
     assert named == ["compiled-1", "compiled-2"]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for what nobody tells."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def releases_of(server: ScriptedServer) -> SimpleQueue[list[int]]:
+    """Have the server note which tensors are freed."""
+    freed: SimpleQueue[list[int]] = SimpleQueue()
+
+    def release(data: bytes, context: grpc.ServicerContext) -> bytes:
+        freed.put(list(models_pb2.ReleaseRequest.FromString(data).tensors))
+        return b""
+
+    server.unary["Release"] = release
+    return freed
+
+
+def test_what_is_released_while_the_connection_is_lost_is_freed_once_the_session_goes_on(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    freed = releases_of(server)
+    submit(transport, SimpleQueue()).cancel()
+    server.answers.put(None)
+    until(lambda: not transport.is_ready(HEADER))
+    tensor = transport.tensors.new_id()
+    transport.tensors.release(tensor)
+    with pytest.raises(Empty):
+        freed.get(timeout=0.1)
+    submit(transport, SimpleQueue())
+    assert server.hellos[-1].session_id == "session-1"
+    assert freed.get(timeout=TIMEOUT_S) == [tensor]
+
+
+def test_what_a_lost_connection_may_not_have_freed_is_freed_with_what_follows(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    freed = releases_of(server)
+    release, tried = server.unary["Release"], SimpleQueue[None]()
+
+    def lose(data: bytes, context: grpc.ServicerContext) -> bytes:
+        server.unary["Release"] = release
+        tried.put(None)
+        context.abort(grpc.StatusCode.UNAVAILABLE, "lost")
+        raise AssertionError
+
+    server.unary["Release"] = lose
+    submit(transport, SimpleQueue())
+    tensors = [transport.tensors.new_id() for _ in range(2)]
+    transport.tensors.release(tensors[0])
+    tried.get(timeout=TIMEOUT_S)
+    transport.tensors.release(tensors[1])
+    seen: list[int] = []
+    while len(seen) < 2:
+        seen += freed.get(timeout=TIMEOUT_S)
+    assert sorted(seen) == tensors
+
+
+def test_what_is_in_flight_ends_as_the_connection_is_closed_here(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    sent(server)
+    transport.close()
+    error = outcomes.get(timeout=TIMEOUT_S).error
+    assert isinstance(error, ov.Cancelled)
+    assert "was closed here" in str(error)
+    assert len(server.hellos) == 1, "it is not begun anew"
+
+
+def test_calls_of_every_kind_on_a_channel_that_was_closed_meanwhile_raise_the_clients_own_error(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    with closing(grpc.insecure_channel(f"127.0.0.1:{server.port}")) as channel:
+        pass
+    with pytest.raises(ov.ServerUnavailable, match="Cannot invoke RPC"):
+        LargeExecution(channel, "here", (), SimpleQueue().put).start(b"", [DATA])
+    with pytest.raises(ov.ServerUnavailable, match="Cannot invoke RPC"), rpc.as_own_errors("here"):
+        rpc.call_with_stream(channel, "ModelService.Upload", (), models_pb2.UploadResponse, ())

@@ -46,10 +46,15 @@ def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.fixture(scope="module", params=["1", "2"], ids=["one worker", "two workers"])
-def server(issued: Issued, key_file: Path, request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
+@pytest.fixture(scope="module", params=[1, 2], ids=["one worker", "two workers"])
+def workers(request: pytest.FixtureRequest) -> int:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def server(issued: Issued, key_file: Path, workers: int) -> Iterator[ServerProcess]:
     tls = ("--tls-certificate", str(issued.certificate), "--tls-key", str(issued.key))
-    keys = ("--api-key-file", str(key_file), "--workers", request.param, "--allow-model-control")
+    keys = ("--api-key-file", str(key_file), "--workers", str(workers), "--allow-model-control")
     with started("--model-repository", str(DIGITS), *tls, *keys) as (running, log):
         wait_for_line(running, log, '"ready"')
         yield running
@@ -114,9 +119,10 @@ def test_calls_that_concern_every_worker_take_the_key_along(server: ServerProces
     channel.close()
 
 
-def test_the_sdk(server: ServerProcess, authority: Authority) -> None:
+def test_the_sdk(server: ServerProcess, authority: Authority, workers: int) -> None:
     address = f"grpcs://localhost:{server.grpc_port}"
     core = ov.Core(address, api_key=KEY, root_certificates=authority.root)
+    before = set(threading.enumerate())
     queue = ov.AsyncInferQueue(core.served_model("digits_mlp"), 4)
     seen: list[tuple[int, ...]] = []
     queue.set_callback(lambda request, _: seen.append(request.results[0].shape))
@@ -124,6 +130,11 @@ def test_the_sdk(server: ServerProcess, authority: Authority) -> None:
         queue.start_async(ROW)
     queue.wait_all()
     assert seen == [(1, 10)] * 20
+    writes_itself = "inferwire-writer" in [thread.name for thread in set(threading.enumerate()) - before]
+    assert writes_itself is (workers == 1)
+    shape = (5000, 64)
+    large = np.linspace(0, 1, 5000 * 64, dtype=np.float32).reshape(shape)
+    assert core.served_model("digits_mlp")(large)[0].shape == (5000, 10)
     with pytest.raises(ov.Unauthenticated, match=r"no API key was given.*INFERWIRE_API_KEY"):
         ov.Core(address, root_certificates=authority.root).served_model("digits_mlp")
     with pytest.raises(ov.Unauthenticated, match="the API key is not one of this server's"):

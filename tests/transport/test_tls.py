@@ -29,11 +29,13 @@ from cryptography.hazmat.primitives.serialization import (
 from starlette.responses import Response
 from tests.certificates import Authority, Issued
 from tests.transport.key_kinds import KEYS_FOR_GRPC, OTHER_KEYS, PrivateKey, certificate_for
-from tests.transport.session.carriers import GrpcStream
+from tests.transport.session.carriers import GrpcStream, SocketStream
 from tritonclient.grpc.aio import InferenceServerClient, InferInput
 
+from inferwire_proto import frames
 from inferwire_proto.errors import Code
-from inferwire_proto.frames import PREFACE
+from inferwire_proto.frames import Kind
+from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
@@ -133,19 +135,41 @@ async def test_versions_that_are_broken_are_not_spoken(servers: Sockets, authori
             await client.get("/v2/health/ready")
 
 
-async def test_a_session_stays_on_grpc(servers: Sockets, authority: Authority) -> None:
+async def welcome_over_grpc(servers: Sockets, authority: Authority) -> pb.SessionWelcome:
     async with grpc.aio.secure_channel(f"localhost:{servers.grpc.port}", credentials(authority)) as channel:
         stream = GrpcStream(channel)
-        assert (await stream.open()).socket_port == 0
+        welcome = await stream.open()
         stream.leave()
+        return welcome
 
 
-async def test_a_session_is_no_http_there(servers: Sockets, authority: Authority) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", servers.http.port, ssl=authority.trusting)
-    writer.write(PREFACE)
+async def test_a_session_may_go_on_where_https_is_spoken(servers: Sockets, authority: Authority) -> None:
+    welcome = await welcome_over_grpc(servers, authority)
+    assert (welcome.socket_port, welcome.socket_has_tls) == (servers.http.port, True)
+    stream = await SocketStream.connect(welcome.socket_port, welcome.server_epoch, tls=authority.trusting)
+    assert (await stream.open(welcome.session_id)).session_id == welcome.session_id
+    await stream.say_all()
+    assert await stream.ended() is None
+
+
+async def test_a_session_is_not_taken_without_tls(servers: Sockets, authority: Authority) -> None:
+    welcome = await welcome_over_grpc(servers, authority)
+    stream = await SocketStream.connect(servers.http.port, welcome.server_epoch)
     async with asyncio.timeout(20):
-        assert (await reader.readline()).startswith(b"HTTP/1.1 400")
-    writer.close()
+        assert frames.header(Kind.MESSAGE, 0)[:4] not in await stream.reader.read()
+    stream.leave()
+
+
+async def test_with_several_workers_a_session_stays_on_grpc(
+    composition: Composition, settings: Settings, tls: Tls, authority: Authority
+) -> None:
+    async with listening(replace(settings, http_port=0, grpc_port=0), composition, Crew.of(2), tls) as servers:
+        assert (await welcome_over_grpc(servers, authority)).socket_port == 0
+        reader, writer = await asyncio.open_connection("127.0.0.1", servers.http.port, ssl=authority.trusting)
+        writer.write(frames.PREFACE)
+        async with asyncio.timeout(20):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 400")
+        writer.close()
 
 
 async def test_new_connections_see_a_renewed_certificate(

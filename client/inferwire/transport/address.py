@@ -39,12 +39,17 @@ class Address:
         host = self.target.rpartition(":")[0]
         return host in ("unix", "localhost", "[::1]") or host.startswith(("unix:", "127."))
 
-    def socket_at(self, port: int) -> SocketPlace | None:
-        """Where a session may go on beside gRPC, at this port or in a file beside gRPC's; None for nowhere."""
-        if self.is_secure or self.is_grpc_alone:
+    def socket_at(self, port: int, *, has_tls: bool) -> SocketPlace | None:
+        """Where a session may go on beside gRPC, at this port or in a file beside gRPC's; None for nowhere.
+
+        Nor where TLS is spoken on one of the two alone, which ends or begins between here and the server.
+        """
+        if self.is_grpc_alone:
             return None
         if self.target.startswith(_UNIX_SCHEME):
             return self.target.removeprefix(_UNIX_SCHEME) + UNIX_SUFFIX
+        if has_tls is not self.is_secure:
+            return None
         return self.target.rpartition(":")[0].removeprefix("[").removesuffix("]"), port
 
     def __str__(self) -> str:

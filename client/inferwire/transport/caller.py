@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-import grpc
 from google.protobuf.message import Message
 
 from inferwire.transport import rpc
@@ -42,27 +41,15 @@ class Caller:
 
     def call_on(self, link: Link, method: str, request: Message, response_type: type[rpc.R]) -> rpc.R:
         """Make a call on one link."""
-        try:
+        with rpc.as_own_errors(self.address):
             return rpc.call(link.channel, method, request, response_type, link.metadata)
-        except grpc.RpcError as error:
-            raise rpc.error_from(error, self.address) from None
-        except ValueError as error:
-            raise rpc.unavailable(self.address, str(error)) from None
 
     def stream_on(self, link: Link, method: str, request: Message, response_type: type[rpc.R]) -> Iterator[rpc.R]:
         """Make a call on one link that is answered with many messages."""
-        try:
+        with rpc.as_own_errors(self.address):
             yield from rpc.call_for_stream(link.channel, method, request, response_type, link.metadata)
-        except grpc.RpcError as error:
-            raise rpc.error_from(error, self.address) from None
-        except ValueError as error:
-            raise rpc.unavailable(self.address, str(error)) from None
 
     def call_raw(self, link: Link, method: str, request: bytes) -> bytes:
         """Make a call on one link whose request and answer are serialised messages."""
-        try:
+        with rpc.as_own_errors(self.address):
             return rpc.call_raw(link.channel, method, request, link.metadata)
-        except grpc.RpcError as error:
-            raise rpc.error_from(error, self.address) from None
-        except ValueError as error:
-            raise rpc.unavailable(self.address, str(error)) from None

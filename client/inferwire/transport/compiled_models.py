@@ -45,10 +45,13 @@ class CompiledModels:
         """Take in a model that was compiled in a link's session."""
         self._entries[compiled_id] = Entry(link.session_id, compiled_id, restore)
 
-    def remove(self, name: str) -> tuple[str, str] | None:
-        """Forget a model; give the session it is in and its id there. Takes no lock: destructors end here."""
-        entry = self._entries.pop(name, None)
-        return None if entry is None else (entry.session_id, entry.compiled_id)
+    def entry(self, name: str) -> Entry | None:
+        """Give a model as the session has it that it is in."""
+        return self._entries.get(name)
+
+    def remove(self, name: str) -> None:
+        """Forget a model."""
+        self._entries.pop(name, None)
 
     def is_on(self, name: str, link: Link) -> bool:
         """Whether the link's session has the model."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import grpc
@@ -105,7 +106,11 @@ class Link:
 class Connection:
     """The way to one server. Threads share it; a forked child opens a link of its own."""
 
-    def __init__(self, address: Address, patience: Patience, credentials: Credentials) -> None:
+    def __init__(
+        self, address: Address, patience: Patience, credentials: Credentials, opened: Callable[[], object] = int
+    ) -> None:
+        """Begin without a link; `opened` is called with each that is opened. It must not wait for this one."""
+        self._opened = opened
         self._address = address
         self._patience = patience
         self._credentials = credentials
@@ -140,6 +145,7 @@ class Connection:
             if self._link is None or not self._link.is_usable:
                 # What is still in flight as calls of their own keeps the lost link's channel until it has ended.
                 self._link = self._connect()
+                self._opened()
             return self._link
 
     def replace(self, lost: Link) -> Link:
@@ -197,13 +203,16 @@ class Connection:
     def _beside(self, stream: SessionStream) -> SessionStream:
         """Continue the session on a socket and end the gRPC stream; where no socket can be reached, keep the stream."""
         welcome = stream.welcome
-        place = self._address.socket_at(welcome.socket_port) if welcome.socket_port and IS_OFFERED else None
-        if place is None or welcome.server_epoch == self._without_socket:
+        if not (welcome.socket_port and IS_OFFERED) or welcome.server_epoch == self._without_socket:
+            return stream
+        place = self._address.socket_at(welcome.socket_port, has_tls=welcome.socket_has_tls)
+        if place is None:
             return stream
         greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
         patience = self._patience
         try:
-            carrier = SocketCarrier(place, patience.socket_s, patience.keepalive_s, patience.answer_s)
+            tls = self._credentials.tls_context() if self._address.is_secure else None
+            carrier = SocketCarrier(place, patience.socket_s, patience.keepalive_s, patience.answer_s, tls)
             on_socket = SessionStream(carrier, str(self._address), greeting, patience.socket_s)
         except (InferwireError, OSError) as error:
             _LOG.debug("the session at %s stays on gRPC: %s: %s", self._address, place_text(place), error)

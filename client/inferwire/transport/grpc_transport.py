@@ -12,13 +12,13 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-import grpc
+from google.protobuf.message import Message
 
 from inferwire.errors import InferwireError, QueueFull
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
-from inferwire.transport.compiled_models import CompiledModels
+from inferwire.transport.compiled_models import LOST, CompiledModels
 from inferwire.transport.connection import Connection, Link, Patience
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import (
@@ -65,14 +65,14 @@ class GrpcTransport:
         patience: Patience = Patience(),  # noqa: B008 - immutable
         credentials: Credentials = Credentials(),  # noqa: B008 - immutable
     ) -> None:
-        self._address = str(address)
-        self._connection = Connection(address, patience, credentials)
+        self._address = text = str(address)
         self._sequence_ids = itertools.count(1)
-        self._caller = Caller(self._connection, self._address)
-        self._compiled = CompiledModels(self._address)
-        # None of what is made here leads back to the transport: without it, the connection ends at once.
-        connection, compiled, text = self._connection, self._compiled, self._address
+        self._compiled = compiled = CompiledModels(self._address)
+        # None of what is made here leads back to the transport, nor from the connection to what has it: without the
+        # transport, the connection ends at once.
         self._releases = Releases(lambda names: _release(connection, compiled, text, names))
+        self._connection = connection = Connection(address, patience, credentials, self._releases.wake)
+        self._caller = Caller(self._connection, self._address)
         self._lending = Lending(address, self._releases)
         self._sender = Sender(self._address, self._compiled, self._lending)
         self._retries = Retries(self._sender.send, self._connection.replace, self._releases.flush)
@@ -142,15 +142,7 @@ class GrpcTransport:
             preprocessing=codec.encode_preprocessing(source),
         )
 
-        def compile_anew(link: Link) -> str:
-            self._upload_missing(link, blobs())
-            return self._caller.call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse).compiled_id
-
-        self._releases.flush()
-        link = self._connection.open()
-        response = self._caller.call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse)
-        self._compiled.add(link, response.compiled_id, compile_anew)
-        return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
+        return self._make("ModelService.Compile", request, models_pb2.CompileResponse, blobs)
 
     def query(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
         """Give the device that would run it for each node of an uploaded model that can run."""
@@ -167,16 +159,7 @@ class GrpcTransport:
     ) -> CompiledDescription:
         """Make a model of an uploaded blob, and again where a session was lost."""
         request = models_pb2.ImportRequest(sha256=sha256, device=device, properties=map_to_wire(properties))
-
-        def import_anew(link: Link) -> str:
-            self._upload_missing(link, blobs())
-            return self._caller.call_on(link, "ModelService.Import", request, models_pb2.ImportResponse).compiled_id
-
-        self._releases.flush()
-        link = self._connection.open()
-        response = self._caller.call_on(link, "ModelService.Import", request, models_pb2.ImportResponse)
-        self._compiled.add(link, response.compiled_id, import_anew)
-        return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
+        return self._make("ModelService.Import", request, models_pb2.ImportResponse, blobs)
 
     def export(self, target: Target) -> bytes:
         """Give a model that can run as a blob."""
@@ -292,6 +275,28 @@ class GrpcTransport:
         """End what is in flight and close the connection."""
         self._connection.close()
 
+    def _make(
+        self,
+        method: str,
+        request: Message,
+        response_type: type[models_pb2.CompileResponse | models_pb2.ImportResponse],
+        blobs: Blobs,
+    ) -> CompiledDescription:
+        """Make a model that can run, and again where the session that has it is lost."""
+
+        def make_on(link: Link) -> models_pb2.CompileResponse | models_pb2.ImportResponse:
+            return self._caller.call_on(link, method, request, response_type)
+
+        def make_anew(link: Link) -> str:
+            self._upload_missing(link, blobs())
+            return make_on(link).compiled_id
+
+        link = self._connection.open()
+        self._releases.flush()
+        response = make_on(link)
+        self._compiled.add(link, response.compiled_id, make_anew)
+        return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
+
     def _ask_about(
         self, target: Target, ask: Callable[[Link, inference_pb2.Target], T], sequence: SequenceMark | None = None
     ) -> T:
@@ -313,10 +318,8 @@ class GrpcTransport:
 
     def _upload(self, link: Link, sha256: bytes, content: WireBytes) -> None:
         chunks = _chunks(sha256, content, min(CHUNK_BYTES, link.stream.most_bytes // 2))
-        try:
+        with rpc.as_own_errors(self._address):
             rpc.call_with_stream(link.channel, "ModelService.Upload", chunks, models_pb2.UploadResponse, link.metadata)
-        except grpc.RpcError as error:
-            raise rpc.error_from(error, self._address) from None
 
 
 def _chunks(sha256: bytes, content: WireBytes, chunk_bytes: int) -> Iterator[models_pb2.UploadRequest]:
@@ -326,19 +329,28 @@ def _chunks(sha256: bytes, content: WireBytes, chunk_bytes: int) -> Iterator[mod
         yield models_pb2.UploadRequest(chunk=bytes(content[start : start + chunk_bytes]))
 
 
-def _release(connection: Connection, compiled: CompiledModels, address: str, released: Sequence[Released]) -> None:
-    """Free things in the current session. Those of an earlier session were freed with it."""
+def _release(connection: Connection, compiled: CompiledModels, address: str, released: Sequence[Released]) -> bool:
+    """Free things in the session; false where its connection is lost, which may be resumed.
+
+    Those of an earlier session were freed with it.
+    """
     link = connection.current
-    found = [compiled.remove(each.compiled_id) for each in released if each.compiled_id]
     if link is None:
-        return
+        return False
+    found = [compiled.entry(each.compiled_id) for each in released if each.compiled_id]
     request = models_pb2.ReleaseRequest(
-        compiled_ids=[entry[1] for entry in found if entry is not None and entry[0] == link.session_id],
+        compiled_ids=[entry.compiled_id for entry in found if entry and entry.session_id == link.session_id],
         sequences=[each.sequence for each in released if each.sequence],
         tensors=[each.tensor for each in released if each.tensor],
         lent=[each.lent for each in released if each.lent],
     )
     try:
-        rpc.call(link.channel, "ModelService.Release", request, models_pb2.ReleaseResponse, link.metadata)
-    except (grpc.RpcError, ValueError):
-        _LOG.info("the server at %s did not free %d of its things; it will with the session", address, len(released))
+        with rpc.as_own_errors(address):
+            rpc.call(link.channel, "ModelService.Release", request, models_pb2.ReleaseResponse, link.metadata)
+    except LOST:
+        return False
+    except InferwireError as error:
+        _LOG.info("%d things are freed with the session and not before: %s", len(released), error)
+    for each in released:
+        compiled.remove(each.compiled_id)
+    return True

@@ -36,7 +36,8 @@ class LargeExecution:
         """Send it."""
         request = InferRequest(execution=Execution.FromString(header)).SerializeToString()
         message = framing.join(request, inputs, framing.RAW_FIELD, framing.PADDING_FIELD)
-        self._call = rpc.start_unary(self._channel, "InferenceService.Infer", message, self._metadata)
+        with rpc.as_own_errors(self._address):
+            self._call = rpc.start_unary(self._channel, "InferenceService.Infer", message, self._metadata)
         self._call.add_done_callback(self._end)
 
     def cancel(self) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import grpc
 from google.protobuf.message import Message
 
 from inferwire.transport import codec, rpc
@@ -108,10 +107,8 @@ class OperatorCalls:
         return execution
 
     def _call(self, method: str, request: Message, response_type: type[R]) -> R:
-        try:
+        with rpc.as_own_errors(self._address):
             return rpc.call(self._channel, method, request, response_type, self._metadata)
-        except grpc.RpcError as error:
-            raise rpc.error_from(error, self._address) from None
 
 
 def _state(state: int) -> str:

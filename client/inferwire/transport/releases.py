@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, TypeVar
 
@@ -27,24 +28,33 @@ class Released(NamedTuple):
 
 
 class Releases:
-    """Ids on their way to being freed."""
+    """Ids on their way to being freed.
 
-    def __init__(self, send: Callable[[list[Released]], None]) -> None:
+    Attributes:
+        wake: Has the thread look again at what could not be freed. Safe to call from anywhere.
+    """
+
+    def __init__(self, send: Callable[[list[Released]], bool]) -> None:
+        """Free with `send`, which says whether it could; if not, what it was given is freed after `wake`."""
         self._send = send
         self._queue: SimpleQueue[Released] = SimpleQueue()
         self._wakes: SimpleQueue[bool] = SimpleQueue()
-        self._sending = threading.Lock()
+        self._sending, self._starting = threading.Lock(), threading.Lock()
         self._pid = THIS.pid
+        # Refers to nothing but the queue: whoever opens connections keeps it, and is kept by `send`.
+        self.wake = partial(self._wakes.put, True)
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the thread, once in each process; before the first `put`."""
         if self._pid != THIS.pid:
-            # The parent's thread may have been sending.
-            self._pid, self._sending = THIS.pid, threading.Lock()
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="inferwire-release", daemon=True)
-            self._thread.start()
+            # The parent's threads may have been sending, or starting it.
+            self._pid, self._sending, self._starting = THIS.pid, threading.Lock(), threading.Lock()
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():
+                thread = threading.Thread(target=self._run, name="inferwire-release", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def put(self, released: Released) -> None:
         """Free an id some time soon. Safe to call from a destructor."""
@@ -52,7 +62,7 @@ class Releases:
         self._wakes.put(True)
 
     def flush(self) -> None:
-        """Free what was put until now, and return once the server has answered."""
+        """Free what was put until now, and return once the server has answered, or cannot be asked."""
         self.start()
         # What somebody else has taken is sent by the time they let go.
         with self._sending:
@@ -60,8 +70,9 @@ class Releases:
             with suppress(Empty):
                 while True:
                     batch.append(self._queue.get_nowait())
-            if batch:
-                self._send(batch)
+            if batch and not self._send(batch):
+                for released in batch:
+                    self._queue.put(released)
 
     def with_room(self, action: Callable[[], T], refusal: type[InferwireError]) -> T:
         """Do something that needs room on the server; if it is refused, flush and do it once more."""

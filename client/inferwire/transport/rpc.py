@@ -6,7 +6,8 @@ stubs: everything they would say is in the descriptors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, cast
 
 import grpc
@@ -148,6 +149,18 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
             return error_of(Code.CANCELLED, details)
         case _:
             return InferwireError(f"the server at {address} answered {status.name}: {details}")
+
+
+@contextmanager
+def as_own_errors(address: str) -> Generator[None]:
+    """Raise what gRPC raises inside as the client's own."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        raise error_from(error, address) from None
+    except ValueError as error:
+        # The channel was closed meanwhile.
+        raise unavailable(address, str(error)) from None
 
 
 def unavailable(address: str, details: str) -> ServerUnavailable:

@@ -148,7 +148,7 @@ class SessionStream:
                 self._take(data)
         except InferwireError as raised:
             error = raised
-            if isinstance(error, Cancelled) and not self._is_closing:
+            if isinstance(error, Cancelled):
                 # Nobody here did: a proxy that gives up a connection says it like that.
                 error = rpc.unavailable(self._address, str(error))
         except (ValueError, KeyError) as raised:
@@ -160,7 +160,7 @@ class SessionStream:
                 "where no memory is short, this is a bug"
             )
             self._carrier.cancel()
-        self._end(error)
+        self._end(Cancelled(f"the connection to {self._address} was closed here") if self._is_closing else error)
 
     def _take(self, data: WireBytes) -> None:
         message, raw = framing.split(SessionResponse, data, framing.RAW_FIELD)

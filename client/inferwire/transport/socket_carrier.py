@@ -1,24 +1,27 @@
 """A session's messages on a socket of their own, past gRPC: the same bytes, for half the time of a small inference.
 
-Owns the socket, the thread that writes to it, and how long a silent server is waited for. gRPC hands each message
-from thread to thread, with a lock and a queue at each; here whoever has a lone one writes it, and large ones go from
-where they are. Only the thread that writes waits for the system to have room: what others find no room for, in whole or
-in part, they leave to it, and nothing overtakes that.
+Owns the socket, plain or with a layer of TLS, the thread that writes to it, and how long a silent server is waited
+for. gRPC hands each message from thread to thread, with a lock and a queue at each; here whoever has a lone one writes
+it, and large ones go from where they are. Only the thread that writes waits for the system to have room: what others
+find no room for, in whole or in part, they leave to it, and nothing overtakes that.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 from inferwire.errors import ServerUnavailable
 from inferwire.transport import codec
 from inferwire.transport.address import SocketPlace
 from inferwire.transport.carriers import Pieces
 from inferwire.transport.executions import WireBytes
+from inferwire.transport.tls_layer import TlsLayer
 from inferwire_proto import frames
 from inferwire_proto.frames import FrameReader, Kind
 from inferwire_proto.inferwire.v1.types_pb2 import Error
@@ -40,11 +43,18 @@ _MOST_BYTES = 2**32 - 1
 class SocketCarrier:
     """A socket's two directions. Threads may send beside each other; one receives."""
 
-    def __init__(self, place: SocketPlace, connect_s: float, keepalive_s: float, answer_s: float) -> None:
-        """Connect.
+    def __init__(
+        self,
+        place: SocketPlace,
+        connect_s: float,
+        keepalive_s: float,
+        answer_s: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Connect, and agree on TLS where it is to be spoken.
 
         Raises:
-            OSError: If nobody answers there in time.
+            OSError: If nobody answers there in time, or nobody that is trusted.
         """
         self._place = place
         self._keepalive_s = keepalive_s
@@ -54,7 +64,7 @@ class SocketCarrier:
         self._is_writing = False
         self._wake: Callable[[], None] = _nobody
         self._users = 2
-        self._socket = _connect(place, connect_s)
+        self._socket, self._tls = _connect(place, connect_s, tls)
         _set_timeout(self._socket, socket.SO_RCVTIMEO, keepalive_s)
         # A send of which nothing goes for so long fails. One of which some went has as long again for the rest, so that
         # a server that stands still is noticed after once to twice as long; on TCP, what follows ends it after once.
@@ -94,7 +104,7 @@ class SocketCarrier:
             raise self._lost(error.strerror or str(error)) from None
         finally:
             self.cancel()
-            self._leave()
+            self._part()
 
     def cancel(self) -> None:
         """End both directions now."""
@@ -116,12 +126,14 @@ class SocketCarrier:
             _LOG.exception("what is to be sent to %s could not be made: the connection ends", place_text(self._place))
             self.cancel()
         finally:
-            self._leave()
+            self._part()
 
     def _send_now(self, data: bytes) -> bool:
         """Send what there is room for and leave the rest to the writing thread; return whether all of it went."""
         try:
             with self._lock:
+                if self._tls is not None:
+                    data = self._tls.seal((data,))
                 sent = 0 if self._is_writing or self._left else self._send_at_once(data)
                 if sent == len(data):
                     return True
@@ -144,13 +156,20 @@ class SocketCarrier:
 
         Where that fails the connection is ended, and `receive` raises.
         """
-        with self._lock:
-            self._left += pieces
         try:
+            with self._lock:
+                self._leave(pieces)
             while taken := self._take_left():
                 self._send_pieces(taken)
         except OSError:
             self.cancel()
+
+    def _leave(self, pieces: Pieces) -> None:
+        """Put these pieces behind what is left; the lock is held."""
+        if self._tls is None:
+            self._left += pieces
+        elif pieces:
+            self._left.append(self._tls.seal(pieces))
 
     def _take_left(self) -> list[WireBytes]:
         """Take the pieces to send next. From then on only the calling thread sends, until nothing is left."""
@@ -177,17 +196,37 @@ class SocketCarrier:
         """
         while True:
             try:
-                return self._socket.recv_into(room)
+                return self._receive_some(room)
             except BlockingIOError:
                 if self._say(Kind.PING):
                     break
         _set_timeout(self._socket, socket.SO_RCVTIMEO, self._answer_s)
         try:
-            return self._socket.recv_into(room)
+            return self._receive_some(room)
         except BlockingIOError:
             raise self._lost(f"it has not answered within {self._answer_s:g} s") from None
         finally:
             _set_timeout(self._socket, socket.SO_RCVTIMEO, self._keepalive_s)
+
+    def _receive_some(self, room: memoryview) -> int:
+        """Receive some bytes and return how many; 0 at the end.
+
+        Raises:
+            BlockingIOError: If nothing comes for long.
+        """
+        tls = self._tls
+        if tls is None:
+            return self._socket.recv_into(room)
+        came = None
+        while True:
+            with self._lock:
+                count = tls.read_into(room, came)
+                self._left += (owed := tls.owed())
+            if owed:
+                self._wake()
+            if count is not None:
+                return count
+            came = self._socket.recv_into(tls.room)
 
     def _say(self, kind: Kind) -> bool:
         """Send a ping or a pong unless something else waits to be sent; return whether it went.
@@ -202,7 +241,7 @@ class SocketCarrier:
     def _lost(self, why: str) -> ServerUnavailable:
         return ServerUnavailable(f"the connection to the server's socket at {place_text(self._place)} was lost: {why}")
 
-    def _leave(self) -> None:
+    def _part(self) -> None:
         """Close the socket once both the writing and the receiving thread are done with it."""
         with self._lock:
             self._users -= 1
@@ -230,20 +269,23 @@ def place_text(place: SocketPlace) -> str:
     return place if isinstance(place, str) else "{}:{}".format(*place)
 
 
-def _connect(place: SocketPlace, limit_s: float) -> socket.socket:
-    if isinstance(place, str):
-        connected = socket.socket(socket.AF_UNIX)
-        try:
+def _connect(
+    place: SocketPlace, limit_s: float, context: ssl.SSLContext | None
+) -> tuple[socket.socket, TlsLayer | None]:
+    tls = None
+    with ExitStack() as on_failure:
+        if isinstance(place, str):
+            connected = on_failure.enter_context(socket.socket(socket.AF_UNIX))
             connected.settimeout(limit_s)
             connected.connect(place)
-        except BaseException:
-            connected.close()
-            raise
-    else:
-        connected = socket.create_connection(place, limit_s)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connected.settimeout(None)
-    return connected
+        else:
+            connected = on_failure.enter_context(socket.create_connection(place, limit_s))
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context is not None:
+                tls = TlsLayer(context, connected, place[0])
+        connected.settimeout(None)
+        on_failure.pop_all()
+    return connected, tls
 
 
 def _set_timeout(sock: socket.socket, option: int, limit_s: float) -> None:

@@ -57,6 +57,9 @@ class Recorded(asyncio.Transport):
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.calls.append(list(list_of_data))
 
+    def can_write_eof(self) -> bool:
+        return True
+
     def write_eof(self) -> None:
         self.calls.append("eof")
 

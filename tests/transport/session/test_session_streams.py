@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import grpc
 import numpy as np
 import pytest
 import pytest_asyncio
+from tests.certificates import Authority
 from tests.transport.session.carriers import Ended, GrpcStream, SocketStream, Stream
 
 from inferwire_proto import strings
@@ -23,7 +24,10 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.engine.quick_slot import TRIALS
 from inferwire_server.service import Services
+from inferwire_server.transport.rest.http_server import http_server
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
+from inferwire_server.transport.session.socket_sessions import SocketSessions
+from inferwire_server.transport.tls import Tls
 
 Models = dict[str, FakeModel]
 
@@ -47,11 +51,32 @@ def models() -> Models:
 Connect = Callable[[], Awaitable[Stream]]
 
 
-@pytest.fixture(params=["grpc", "socket", "Unix socket"])
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest_asyncio.fixture
+async def tls_port(sockets: SocketSessions, authority: Authority) -> AsyncIterator[int]:
+    """A port with TLS that speaks nothing but sessions."""
+    issued = authority.issue()
+    tls = Tls(issued.certificate, issued.key)
+    async with http_server(no_app, "127.0.0.1", 0, take_over=sockets.take_over, tls=tls) as server:
+        yield server.port
+
+
+async def no_app(_scope: object, _receive: object, _send: object) -> None:
+    """Answer no request."""
+    raise AssertionError("a session was taken for HTTP")
+
+
+@pytest.fixture(params=["grpc", "socket", "Unix socket", "socket with TLS"])
 def connect(
     request: pytest.FixtureRequest,
     channel: grpc.aio.Channel,
     socket_port: int,
+    tls_port: int,
+    authority: Authority,
     session_file: Path,
     services: Services,
 ) -> Iterator[Connect]:
@@ -63,6 +88,9 @@ def connect(
             begun.append(GrpcStream(channel))
         elif request.param == "Unix socket":
             begun.append(await SocketStream.connect_to_file(session_file, services.health.identity.epoch))
+        elif request.param == "socket with TLS":
+            epoch = services.health.identity.epoch
+            begun.append(await SocketStream.connect(tls_port, epoch, tls=authority.trusting))
         else:
             begun.append(await SocketStream.connect(socket_port, services.health.identity.epoch))
         return begun[-1]

@@ -173,8 +173,10 @@ def _config(app: ASGIApp, take_over: TakeOver | None, tls: Tls | None) -> Config
 
 def _read_no_more(transport: asyncio.Transport) -> None:
     """Have a connection be at its peer's end. What is on its way to the peer still goes, which `abort` would drop."""
-    with suppress(OSError), transport.get_extra_info("socket").dup() as itself:
-        itself.shutdown(socket.SHUT_RD)
+    open_still: socket.socket | None = transport.get_extra_info("socket")
+    if open_still is not None:
+        with suppress(OSError), open_still.dup() as itself:
+            itself.shutdown(socket.SHUT_RD)
 
 
 def _listen(host: str, port: int, *, shares_port: bool) -> socket.socket:

@@ -82,7 +82,7 @@ class InferenceCalls:
     async def session(self, _: object, context: Context) -> None:
         """Carry many executions on one stream."""
         sockets, key = self._sockets, self._services.access.check(shown_key(context.invocation_metadata()))
-        terms = SessionTerms(self._max_message_bytes, sockets.port, key=key)
+        terms = SessionTerms(self._max_message_bytes, sockets.port, sockets.has_tls, key=key)
         await SessionCall(self._services, sockets.drain, context, terms, sockets.hello_s).run()
 
     def _inference(self, message_type: _Request, data: bytes, context: Context) -> Inference:

@@ -1,4 +1,4 @@
-"""A session's messages on one plain socket: frames in, frames out.
+"""A session's messages on one socket, plain or with TLS: frames in, frames out.
 
 It adds nothing to what the stream and its outbox know. What a message has ready is written in the same turn of the
 loop, with no task in between; whatever goes wrong ends this connection, and tells its peer why.
@@ -133,9 +133,9 @@ class SocketSession(asyncio.BufferedProtocol):
             self._write()
 
     def eof_received(self) -> bool:
-        """Note that nothing more comes; a peer that had said so before still gets its answers."""
+        """Note that nothing more comes; a peer that had said so before still gets its answers, but TLS ends with it."""
         self._has_left = True
-        if self._has_said_all and not self._is_ending:
+        if self._has_said_all and not self._is_ending and self._transport.can_write_eof():
             self._signs.heard(self._around.clock())
             return True
         self._end()
@@ -284,7 +284,8 @@ class SocketSession(asyncio.BufferedProtocol):
             self._transport.close()
         else:
             self._read_on(True)
-            self._transport.write_eof()
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
 
     def _end(self) -> None:
         """Cancel what runs and leave the session, once. What comes now is thrown away."""

@@ -1,4 +1,4 @@
-"""All sessions on plain sockets: where they are found, what they share, and who looks after silent ones."""
+"""All sessions on sockets of their own: where they are found, what they share, and who looks after silent ones."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class SocketSessions:
 
     Attributes:
         port: Where clients may connect; 0 until it is known, or for nowhere.
+        has_tls: Whether they speak TLS there.
         drain: What they are counted in, as gRPC's calls are.
     """
 
@@ -40,6 +41,7 @@ class SocketSessions:
         give_to: GiveTo = _to_nobody,
     ) -> None:
         self.port = 0
+        self.has_tls = False
         self.drain = drain
         self._max_message_bytes = max_message_bytes
         self._around = Surroundings(services, drain, patience or Patience(), clock, frames.scratch(), give_to)
@@ -65,7 +67,9 @@ class SocketSessions:
     def take_over(self, transport: asyncio.Transport, data: bytes) -> None:
         """Serve a connection that has said the preface, and this behind it."""
         needs_key = self._around.services.access.needs_key
-        terms = SessionTerms(self._max_message_bytes, self.port, must_name_server=True, must_resume=needs_key)
+        terms = SessionTerms(
+            self._max_message_bytes, self.port, self.has_tls, must_name_server=True, must_resume=needs_key
+        )
         session = SocketSession(transport, self._around, terms, self._forget)
         self._open.add(session)
         self.drain.enter()
@@ -73,8 +77,10 @@ class SocketSessions:
         transport.pause_reading()
         transport.set_protocol(session)
         transport.resume_reading()
-        # What is written goes to the system at once, and not when the loop comes round.
-        transport.set_write_buffer_limits(0)
+        if transport.get_extra_info("sslcontext") is None:
+            # What is written goes to the system at once, and not when the loop comes round. With TLS it is not this
+            # transport that decides it, and at such a limit it would say of nothing at all that it is too much.
+            transport.set_write_buffer_limits(0)
         _feed(session, data)
         if self.drain.is_draining:
             session.write_soon()

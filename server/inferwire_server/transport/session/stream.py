@@ -65,7 +65,8 @@ class SessionTerms:
 
     Attributes:
         max_message_bytes: The largest message it carries.
-        socket_port: Where a plain socket may carry the messages instead; 0 for nowhere.
+        socket_port: Where a socket without gRPC may carry the messages instead; 0 for nowhere.
+        socket_has_tls: Whether TLS is spoken there.
         must_name_server: Whether the client has to say which server it means: it may have reached another.
         must_resume: Whether the session has to be open already: what opened it has shown a key, and this shows none.
         key: What the key is known by that was shown, if one was.
@@ -73,6 +74,7 @@ class SessionTerms:
 
     max_message_bytes: int
     socket_port: int = 0
+    socket_has_tls: bool = False
     must_name_server: bool = False
     must_resume: bool = False
     key: bytes | None = None
@@ -165,6 +167,7 @@ class SessionStream:
         welcome = pb.SessionWelcome(
             server_epoch=identity.epoch,
             socket_port=self._terms.socket_port,
+            socket_has_tls=self._terms.socket_has_tls,
             session_id=session.id,
             lease_s=self._services.sessions.lease_s,
             max_message_bytes=self._terms.max_message_bytes,
