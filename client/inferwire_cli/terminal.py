@@ -64,3 +64,8 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
 def in_short(text: str) -> str:
     """Say what a server said in one line, without the places in OpenVINO's sources that it came through."""
     return _LINE_ENDS.sub(" ", _PLACES.sub("", text))
+
+
+def why_not_read(error: Exception) -> str:
+    """Say why a file cannot be read, or written, without its name: the sentence around it has that."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

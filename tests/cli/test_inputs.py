@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,65 @@ def test_text_is_text_and_a_file_its_bytes(tmp_path: Path) -> None:
     assert read_value("hello there", takes, PLAIN).tolist() == ["hello there"]
     assert read_value('["a", "b"]', takes, PLAIN).tolist() == ["a", "b"]
     assert read_value(str(tmp_path / "note.txt"), takes, PLAIN).tolist() == [b"a note"]
+
+
+@pytest.mark.parametrize("text", ["word " * 60 + "and/or more", "a" * 5000, "/".join(["part"] * 2000)])
+def test_a_text_may_be_too_long_for_a_path(text: str) -> None:
+    assert read_value(text, port("x", ov.Type.string, []), PLAIN).tolist() == text
+    with pytest.raises(CommandError, match="which is no file that is there, and no JSON"):
+        read_value(text, port("x", ov.Type.f32, [1]), PLAIN)
+    with pytest.raises(MisuseError, match="names no input"):
+        assign([f"other={text}"], [port("x", ov.Type.f32, [1])])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_json_files_may_come_from_windows(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "row.json").write_text("[1, 2]", encoding)
+    assert read_value(str(tmp_path / "row.json"), port("x", ov.Type.f32, [2]), PLAIN).tolist() == [1.0, 2.0]
+
+
+SAVED = BytesIO()
+np.save(SAVED, np.zeros(4))
+ARCHIVED = BytesIO()
+np.savez(ARCHIVED, np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("row.npy", b"", "cannot be read as an array: EOF: reading magic string, expected 8 bytes got 0; expected one"),
+        ("row.npy", SAVED.getvalue()[:40], "cannot be read as an array: EOF: reading array header"),
+        ("row.npy", SAVED.getvalue()[:-8], "cannot be read as an array: "),
+        ("row.npy", ARCHIVED.getvalue(), "cannot be read as an array: the magic string is not correct"),
+        ("row.npy", ARCHIVED.getvalue()[:40], "cannot be read as an array: the magic string is not correct"),
+        ("row.json", b"", "cannot be read as JSON: Expecting value: line 1 column 1 (char 0); expected values"),
+        ("row.json", b"[1, 2,", "cannot be read as JSON: Expecting value: line 1 column 7 (char 6); expected values"),
+        ("row.json", b"[1, \xff]", "cannot be read as JSON: 'utf-8' codec can't decode byte 0xff in position 4"),
+    ],
+)
+def test_a_file_that_does_not_hold_what_it_should_is_named(
+    tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CommandError) as refused:
+        read_value(str(tmp_path / name), port("x", ov.Type.f32, [4]), PLAIN)
+    assert str(refused.value).startswith(f"{tmp_path / name} {said}")
+
+
+@pytest.mark.parametrize(
+    ("name", "element_type", "said"),
+    [
+        ("row.npy", ov.Type.f32, "cannot be read as an array: Input/output error; expected one as numpy.save"),
+        ("row.json", ov.Type.f32, "cannot be read as JSON: Input/output error; expected values or lists"),
+        ("sound.wav", ov.Type.string, "cannot be read: Input/output error"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, element_type: ov.Type, said: str) -> None:
+    # The memory at 0 is nobody's: whoever runs this, that file cannot be read.
+    (tmp_path / name).symlink_to("/proc/self/mem")
+    with pytest.raises(CommandError) as refused:
+        read_value(str(tmp_path / name), port("x", element_type, [1]), PLAIN)
+    assert str(refused.value).startswith(f"{tmp_path / name} {said}")
 
 
 @pytest.mark.parametrize(("shape", "expected"), [([], ()), ([-1], (1,))])
