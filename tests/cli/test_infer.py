@@ -85,6 +85,14 @@ def test_outputs_are_saved(run: Run, digits: Path, tmp_path: Path) -> None:
         assert saved["probabilities"].shape == (2, 10)
 
 
+def test_where_outputs_cannot_be_saved_is_named(run: Run, digits: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.npz").mkdir()
+    for path, why in ((tmp_path / "out.npz", "Is a directory"), (tmp_path / "no/out.npz", "No such file or directory")):
+        done = run("infer", "digits_mlp", "-i", digits, "--save", path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == f"inferwire: --save is '{path}', which cannot be written: {why}\n"
+
+
 def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -> None:
     labels = tmp_path / "labels.txt"
     labels.write_text("\n".join(f"digit {number}" for number in range(10)))

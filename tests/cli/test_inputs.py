@@ -17,6 +17,7 @@ from inferwire_cli.bench.ways import wire_bytes
 from inferwire_cli.infer.answers import Answer, as_document, guesses, numbers_of, probabilities, summary
 from inferwire_cli.infer.elements import as_input
 from inferwire_cli.infer.pictures import PixelOptions, form_of
+from inferwire_cli.infer.show import save
 from inferwire_cli.infer.values import assign, read_value
 from inferwire_cli.terminal import CommandError, MisuseError
 from inferwire_proto import strings
@@ -210,6 +211,17 @@ def test_json_has_null_for_what_is_no_number() -> None:
     output = port("y", ov.Type.f32, [3])
     document = as_document(Answer(output, np.array([1.0, np.nan, -np.inf], np.float32)), (), 1)
     assert document == {"name": "y", "type": "f32", "shape": [3], "data": [1.0, None, None]}
+
+
+@pytest.mark.parametrize("name", ["file", "allow_pickle", "args", "kwds", "arr_0", "head/boxes:0", "/a.npy", "größe"])
+def test_outputs_are_saved_whatever_they_are_called(tmp_path: Path, name: str) -> None:
+    arrays = {name: np.arange(6, dtype=np.float32).reshape(2, 3)[:, ::2], "other": np.array(7)}
+    save(tmp_path / "out.npz", [Answer(port(each, ov.Type.f32, []), array) for each, array in arrays.items()])
+    with np.load(tmp_path / "out.npz", allow_pickle=False) as saved:
+        assert set(saved.files) == {name, "other"}
+        for each, array in arrays.items():
+            np.testing.assert_array_equal(saved[each], array)
+            assert saved[each].dtype == array.dtype
 
 
 def test_inputs_are_told_apart_by_name_and_one_needs_none() -> None:
