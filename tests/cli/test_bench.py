@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,55 @@ def test_http_that_is_not_there_is_named(run: Run) -> None:
     done = run("bench", "digits_mlp", "--path", "rest", "--http-address", f"{HOST}:{port}")
     assert done.returncode == 1
     assert f"no HTTP server answers at {HOST}:{port}" in done.stderr
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """What answers the Open Inference Protocol and says nothing of its times."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        pass
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    """Where another server's HTTP is."""
+    with ThreadingHTTPServer((HOST, 0), Elsewhere) as other:
+        threading.Thread(target=other.serve_forever).start()
+        try:
+            yield f"{HOST}:{other.server_port}"
+        finally:
+            other.shutdown()
+
+
+def test_another_server_that_does_not_say_its_times_is_measured_too(run: Run, elsewhere: str) -> None:
+    words = ("bench", "digits_mlp", "--path", "rest", "--http-address", elsewhere, "--number", "12")
+    done = run(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["answered"], document["failed"]) == (12, {})
+    times = document["milliseconds"]
+    assert times["latency"]["p50"] > 0
+    assert (times["queue"], times["inference"], times["wire"]) == (None, None, None)
+    table = [line.split() for line in run(*words).stdout.splitlines()]
+    assert ["queue", "-"] in table
+    assert ["wire", "-"] in table
+
+
+@pytest.mark.parametrize("path", ["sdk", "grpc"])
+def test_who_measures_nothing_is_told_so(run: Run, path: str) -> None:
+    done = run("bench", "digits_mlp", "--seconds", "1e-9", "--path", path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nothing was answered in 0.0" in done.stderr
+    assert "give more --seconds" in done.stderr
 
 
 def test_interrupted_it_says_what_was_measured(server: ServerProcess) -> None:

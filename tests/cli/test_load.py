@@ -86,6 +86,20 @@ def test_a_server_that_is_gone_ends_the_load() -> None:
     assert not budget.take()
 
 
+def test_what_nobody_expected_ends_the_load_and_is_raised() -> None:
+    @contextmanager
+    def open_call() -> Generator[Call]:
+        def call() -> Sample:
+            raise TypeError("a bug")
+
+        yield call
+
+    budget = Budget(1000, None)
+    with pytest.raises(TypeError, match="a bug"):
+        in_threads(open_call, 2)(budget, Tally())
+    assert not budget.take()
+
+
 def test_inputs_are_made_in_the_least_shape_that_is_taken() -> None:
     ports = [
         port("a", ov.Type.f32, [-1, 3, ov.Dimension(2, 8)]),
@@ -134,11 +148,22 @@ def test_the_spread_of_each_part_is_told() -> None:
         samples.append(Sample(float(total), 1.0, 2.0))
     told = spreads(samples)
     assert list(told) == ["latency", "queue", "inference", "wire"]
-    assert told["latency"].mean == pytest.approx(59.5)
-    assert told["latency"].percentiles[0] == pytest.approx(59.5)
-    assert told["latency"].most == 109.0
-    assert told["wire"].most == 106.0
+    latency, wire = told["latency"], told["wire"]
+    assert latency is not None
+    assert latency.mean == pytest.approx(59.5)
+    assert latency.percentiles[0] == pytest.approx(59.5)
+    assert latency.most == 109.0
+    assert wire is not None
+    assert wire.most == 106.0
     assert spreads(Samples()) == {}
+
+
+def test_what_a_server_does_not_say_has_no_spread() -> None:
+    samples = Samples()
+    samples.append(Sample(3.0, 1.0, 0.5))
+    samples.append(Sample(4.0, None, 0.5))
+    told = spreads(samples)
+    assert [part for part, spread in told.items() if spread is None] == ["queue", "wire"]
 
 
 def test_a_histogram_counts_every_sample_once() -> None:

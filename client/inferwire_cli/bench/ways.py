@@ -7,7 +7,7 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from time import perf_counter
 from typing import Any
 
@@ -175,8 +175,13 @@ def _post(http: HttpServer, connection: HTTPConnection, path: str, body: bytes, 
     total_ms = (perf_counter() - begun) * 1000
     if response.status != 200:
         raise http.refusal(response.status, content)
-    queue_us, inference_us = (int(response.headers[f"inferwire-{part}-us"]) for part in ("queue", "inference"))
-    return Sample(total_ms, queue_us / 1000, inference_us / 1000)
+    return Sample(total_ms, _server_ms(response, "queue"), _server_ms(response, "inference"))
+
+
+def _server_ms(response: HTTPResponse, part: str) -> float | None:
+    """Give what an answer says of its time, which those of other servers, or through some proxies, do not."""
+    said = response.headers[f"inferwire-{part}-us"] or ""
+    return int(said) / 1000 if said.isascii() and said.isdigit() else None
 
 
 def wire_bytes(array: Array) -> bytes:
