@@ -32,11 +32,17 @@ class MisuseError(CommandError):
     exit_code = MISUSE
 
 
+class _Printer(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to who ends the command: rich would end it here, as a failure."""
+        raise BrokenPipeError
+
+
 def new_console(*, stderr: bool = False) -> Console:
     """Make what prints: as wide as the terminal, and without colours where there is none."""
     stream = sys.stderr if stderr else sys.stdout
     is_piped = not stream.isatty() and "COLUMNS" not in os.environ
-    return Console(file=stream, width=PIPE_WIDTH if is_piped else None, highlight=False)
+    return _Printer(file=stream, width=PIPE_WIDTH if is_piped else None, highlight=False)
 
 
 def ending_in_a_code(work: Callable[[], int | None]) -> int:
@@ -48,8 +54,8 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Who reads has had enough, as `head` does. What is still to be flushed must not raise again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Who reads has had enough, as `head` does.
+        _flush_or_forget()
         return 0
     except CommandError as error:
         code, sentence = error.exit_code, str(error)
@@ -57,8 +63,17 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
         code, sentence = FAILED, str(error)
     else:
         return code
+    _flush_or_forget()
     sys.stderr.write(f"inferwire: {in_short(sentence)}\n")
     return code
+
+
+def _flush_or_forget() -> None:
+    """Give away what was printed before; what cannot be must not raise again as the interpreter ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def in_short(text: str) -> str:
