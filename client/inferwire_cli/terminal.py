@@ -42,7 +42,9 @@ def new_console(*, stderr: bool = False) -> Console:
     """Make what prints: as wide as the terminal, and without colours where there is none."""
     stream = sys.stderr if stderr else sys.stdout
     is_piped = not stream.isatty() and "COLUMNS" not in os.environ
-    return _Printer(file=stream, width=PIPE_WIDTH if is_piped else None, highlight=False)
+    width = PIPE_WIDTH if is_piped else None
+    # What is printed has names in it, which may have brackets and colons as rich's own signs do.
+    return _Printer(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
 def ending_in_a_code(work: Callable[[], int | None]) -> int:

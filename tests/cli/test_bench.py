@@ -50,6 +50,13 @@ def test_what_is_sent_may_be_given(run: Run) -> None:
     assert json.loads(done.stdout)["answered"] == 2
 
 
+@pytest.mark.parametrize("path", ["sdk", "grpc", "rest"])
+def test_a_model_may_have_any_name(run: Run, unusual: str, path: str) -> None:
+    done = run("bench", unusual, "--number", "2", "--path", path, "--model-version", "1", FORCE_COLOR="1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{unusual} version 1 on CPU: ")
+
+
 def test_a_model_with_states_runs_too(run: Run) -> None:
     done = run("bench", "silero_vad_stateful", "--number", "8", "--concurrency", "2", "--json")
     assert json.loads(done.stdout)["answered"] == 8

@@ -76,6 +76,16 @@ def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, words: tuple[str, .
     assert "Traceback" not in done.stderr
 
 
+def test_a_name_is_shown_as_it_is(run: Run, unusual: str) -> None:
+    assert run("unload", unusual).stdout == f"{unusual}: unloaded\n"
+    assert run("load", unusual).stdout.startswith(f"{unusual}: version 1 ready after ")
+    assert f"\n{unusual}  1 " in run("models").stdout
+    assert run("infer", unusual, "-i", str([0] * 64)).stdout.startswith(f"{unusual} version 1 on CPU: ")
+    assert f"\n{unusual}  1 " in run("top").stdout
+    done = run("load", "[/bold]")
+    assert done.stderr == "inferwire: the server's repository has no model '[/bold]'\n"
+
+
 def test_a_server_that_is_not_there_is_named(run: Run) -> None:
     (port,) = free_ports(1)
     done = run("models", "--address", f"{HOST}:{port}")

@@ -83,7 +83,7 @@ def _follow(spending: Spending, title: str) -> None:
     """Show how far it is until it has ended; nothing where nobody looks."""
     console = new_console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("{task.fields[rate]}"),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from time import perf_counter
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -128,8 +129,8 @@ def _unary(calls: OperatorCalls, header: ExecutionHeader, raw: Sequence[WireByte
 def rest(http: HttpServer, work: Work) -> Way:
     """The way of the Open Inference Protocol over HTTP, tensors as bytes; a connection for each in flight."""
     header, body = rest_request(work)
-    version = f"/versions/{work.version}" if work.version else ""
-    path = f"/v2/models/{work.name}{version}/infer"
+    version = f"/versions/{quote(work.version, safe='')}" if work.version else ""
+    path = f"/v2/models/{quote(work.name, safe='')}{version}/infer"
     headers = {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(len(header)), **http.headers}
 
     @contextmanager

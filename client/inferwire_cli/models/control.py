@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from time import perf_counter
 
+from rich.text import Text
+
 from inferwire.errors import ModelNotFound
 from inferwire_cli.named_server import named_server
 from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console
@@ -16,7 +18,7 @@ def load_model(name: str, address: str | None, root_certificates: Path | None) -
     def work() -> None:
         begun = perf_counter()
         with named_server(address, root_certificates).calls() as calls:
-            with new_console(stderr=True).status(f"loading {name}"):
+            with new_console(stderr=True).status(Text(f"loading {name}")):
                 try:
                     calls.load(name)
                 except ModelNotFound as error:
@@ -38,7 +40,7 @@ def unload_model(name: str, address: str | None, root_certificates: Path | None)
             known = sorted({each.name for each in calls.models()})
             if name not in known:
                 raise CommandError(f"the server has no model '{name}', expected one of {', '.join(known) or 'none'}")
-            with new_console(stderr=True).status(f"unloading {name}"):
+            with new_console(stderr=True).status(Text(f"unloading {name}")):
                 calls.unload(name)
         new_console().print(f"{name}: unloaded")
 
