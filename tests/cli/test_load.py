@@ -137,6 +137,13 @@ def test_what_an_input_does_not_take_is_named(
         complete(values, [port("x", ov.Type.f32, shape)], shapes, batch)
 
 
+def test_a_shape_for_no_input_is_named_by_its_flag() -> None:
+    ports = [port("a", ov.Type.f32, [-1]), port("b", ov.Type.f32, [-1])]
+    for shape in ("3", "c=3"):
+        with pytest.raises(MisuseError, match=f"^--shape {shape} names no input, expected NAME="):
+            complete({}, ports, (shape,), None)
+
+
 def test_strings_are_not_made_up() -> None:
     with pytest.raises(MisuseError, match="input 'x' takes strings, which are not made up"):
         complete({}, [port("x", ov.Type.string, [-1])], (), None)

@@ -26,7 +26,7 @@ def complete(
     Raises:
         MisuseError: For a shape that an input does not take, or one that has to be given.
     """
-    wanted = {at: _lengths(text) for at, text in assign(shapes, ports).items()}
+    wanted = {at: _lengths(text) for at, text in assign(shapes, ports, "--shape").items()}
     random = np.random.default_rng(SEED)
     values: dict[int, Array] = {}
     for at, port in enumerate(ports):

@@ -29,8 +29,8 @@ def read_inputs(given: Sequence[str], ports: Sequence[PortDescription], options:
     return {at: read_value(text, ports[at], options) for at, text in texts.items()}
 
 
-def assign(given: Sequence[str], ports: Sequence[PortDescription]) -> dict[int, str]:
-    """Tell which input each value is for.
+def assign(given: Sequence[str], ports: Sequence[PortDescription], flag: str = "-i") -> dict[int, str]:
+    """Tell which input each value of a flag is for.
 
     Raises:
         MisuseError: For an input that is not named, or given twice.
@@ -42,7 +42,7 @@ def assign(given: Sequence[str], ports: Sequence[PortDescription]) -> dict[int, 
         at = positions.get(name) if equals else None
         if at is None:
             if len(ports) != 1 or (equals and _is_misnamed(name, text, ports[0])):
-                raise MisuseError(f"-i {text} names no input, expected NAME=... with one of {described(ports)}")
+                raise MisuseError(f"{flag} {text} names no input, expected NAME=... with one of {described(ports)}")
             at, value = 0, text
         if at in texts:
             raise MisuseError(f"input '{ports[at].oip_name}' is given twice")
