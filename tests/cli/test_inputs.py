@@ -205,12 +205,17 @@ def test_bf16_travels_as_its_bits() -> None:
     bits = read_value(json.dumps(numbers), port("x", ov.Type.bf16, [4]), PLAIN)
     assert (bits.dtype, bits.view(np.uint16)[0]) == (np.float16, 0x3F80)
     np.testing.assert_allclose(numbers_of(bits, ov.Type.bf16), numbers, rtol=2**-8)
+    single = read_value("-2.5", port("x", ov.Type.bf16, []), PLAIN)
+    assert (single.shape, single.dtype) == ((), np.float16)
+    assert numbers_of(single, ov.Type.bf16).tolist() == -2.5
 
 
 def test_json_has_null_for_what_is_no_number() -> None:
     output = port("y", ov.Type.f32, [3])
     document = as_document(Answer(output, np.array([1.0, np.nan, -np.inf], np.float32)), (), 1)
     assert document == {"name": "y", "type": "f32", "shape": [3], "data": [1.0, None, None]}
+    document = as_document(Answer(output, np.array([1.0, np.inf, -np.inf], np.float32)), ("a", "b", "c"), 1)
+    assert document["classes"] == [[{"label": "a", "index": 0, "probability": None}]]
 
 
 @pytest.mark.parametrize("name", ["file", "allow_pickle", "args", "kwds", "arr_0", "head/boxes:0", "/a.npy", "größe"])
@@ -254,6 +259,7 @@ def test_the_best_come_first_and_only_of_what_counts_the_classes() -> None:
         (np.array([1.5, 2.0], np.float32), ["1.5 2"]),
         (np.array(["a", "b"]), ["'a' 'b'"]),
         (np.arange(9), ["min 0   max 8   mean 4", "0 1 2 3 4 5 6 7 ..."]),
+        (np.array([np.inf, -np.inf] * 5), ["min -inf   max inf   mean nan", "inf -inf inf -inf inf -inf inf -inf ..."]),
         (np.array([True]), ["True"]),
     ],
 )

@@ -77,7 +77,7 @@ def _as_float(number: int) -> float:
 
 def _as_bf16(floats: NDArray[np.float32]) -> tuple[Array, Array]:
     """Give bf16 as openvino shows it, as bits of f16, which numpy has beside it; and the numbers that they are."""
-    bits = np.ascontiguousarray(floats).view(np.uint32)
+    bits = np.ascontiguousarray(floats).view(np.uint32).reshape(floats.shape)
     rounded = np.where(np.isfinite(floats), bits + np.uint32(0x8000), bits) >> 16
     return rounded.astype(np.uint16).view(np.float16), (rounded << 16).astype(np.uint32).view(np.float32)
 
