@@ -17,7 +17,7 @@ from inferwire_cli.bench.ways import wire_bytes
 from inferwire_cli.infer.answers import Answer, as_document, guesses, numbers_of, probabilities, summary
 from inferwire_cli.infer.elements import as_input
 from inferwire_cli.infer.pictures import PixelOptions, form_of
-from inferwire_cli.infer.show import save
+from inferwire_cli.infer.show import read_labels, save
 from inferwire_cli.infer.values import assign, read_value
 from inferwire_cli.terminal import CommandError, MisuseError
 from inferwire_proto import strings
@@ -216,6 +216,11 @@ def test_json_has_null_for_what_is_no_number() -> None:
     assert document == {"name": "y", "type": "f32", "shape": [3], "data": [1.0, None, None]}
     document = as_document(Answer(output, np.array([1.0, np.inf, -np.inf], np.float32)), ("a", "b", "c"), 1)
     assert document["classes"] == [[{"label": "a", "index": 0, "probability": None}]]
+
+
+def test_labels_may_come_from_windows(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_bytes("grün\r\nrot\r\n".encode("utf-8-sig"))
+    assert read_labels(tmp_path / "labels.txt") == ("grün", "rot")
 
 
 @pytest.mark.parametrize("name", ["file", "allow_pickle", "args", "kwds", "arr_0", "head/boxes:0", "/a.npy", "größe"])

@@ -103,7 +103,7 @@ def read_labels(path: Path) -> tuple[str, ...]:
         CommandError: If they cannot be read.
     """
     try:
-        return tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+        return tuple(line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines())
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else f"it is no text: {error}"
         raise CommandError(f"--labels is '{path}', which cannot be read: {why}") from error
