@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import struct
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -63,6 +65,33 @@ def test_pixels_are_shifted_and_scaled_and_may_come_blue_first(red: Path) -> Non
 def test_whole_numbers_have_no_mean(red: Path) -> None:
     with pytest.raises(MisuseError, match="takes u8, expected a type of floating-point numbers"):
         read_value(str(red), port("x", ov.Type.u8, [1, 3, 2, 2]), PixelOptions(mean="1"))
+
+
+def encoded(picture: Image.Image, form: str) -> bytes:
+    file = BytesIO()
+    picture.save(file, form)
+    return file.getvalue()
+
+
+def broken_amid_its_pixels() -> bytes:
+    """A PNG whose second part of pixels has a name that is none."""
+    png = encoded(Image.frombytes("RGB", (32, 32), bytes(range(256)) * 12), "PNG")
+    begin = png.index(b"IDAT") + 4
+    first = png[begin - 4 : begin + 50]
+    checksum = struct.pack(">I", crc32(first))
+    return png[: begin - 8] + struct.pack(">I", 50) + first + checksum + b"\0\0\0\0\xffDAT\0\0\0\0"
+
+
+def with_more_pixels_than_can_be_meant() -> bytes:
+    bmp = encoded(Image.new("RGB", (4, 4)), "BMP")
+    return bmp[:18] + struct.pack("<ii", 50000, 50000) + bmp[26:]
+
+
+@pytest.mark.parametrize("content", [broken_amid_its_pixels(), with_more_pixels_than_can_be_meant(), b""])
+def test_a_picture_that_is_broken_in_any_way_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.png").write_bytes(content)
+    with pytest.raises(CommandError, match=f"^picture {tmp_path / 'a.png'} cannot be read: "):
+        read_value(str(tmp_path / "a.png"), port("x", ov.Type.u8, [1, 3, 2, 2]), PLAIN)
 
 
 @pytest.mark.parametrize("shape", [[1, 2, 3, 4], [1, 64], "[...]", [-1, -1, -1, -1]])

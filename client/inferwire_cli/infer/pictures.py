@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import PortDescription
 from inferwire_cli.infer.elements import Array, typed
-from inferwire_cli.terminal import CommandError, MisuseError
+from inferwire_cli.terminal import CommandError, MisuseError, why_not_read
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 
@@ -79,10 +80,13 @@ def _lengths(shape: PartialShape) -> list[int | None]:
 
 def _resized(path: Path, form: Form) -> Array:
     try:
-        with Image.open(path) as picture:
-            upright = ImageOps.exif_transpose(picture).convert("RGB" if form.channels == 3 else "L")
-    except (OSError, UnidentifiedImageError) as error:
-        raise CommandError(f"picture {path} cannot be read: {error}") from error
+        with warnings.catch_warnings():
+            # Large ones warn; it is the caller's own.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(path) as picture:
+                upright = ImageOps.exif_transpose(picture).convert("RGB" if form.channels == 3 else "L")
+    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+        raise CommandError(f"picture {path} cannot be read: {why_not_read(error)}") from error
     size = (form.width or upright.width, form.height or upright.height)
     pixels = np.asarray(_cut(upright, size).resize(size, Image.Resampling.BICUBIC))
     return pixels if form.channels == 3 else pixels[..., np.newaxis]
