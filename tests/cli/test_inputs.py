@@ -67,6 +67,13 @@ def test_whole_numbers_have_no_mean(red: Path) -> None:
         read_value(str(red), port("x", ov.Type.u8, [1, 3, 2, 2]), PixelOptions(mean="1"))
 
 
+def test_one_channel_has_one_mean(red: Path) -> None:
+    takes = port("x", ov.Type.f32, [1, 1, 2, 2])
+    assert read_value(str(red), takes, PixelOptions(mean="1", scale="2")).shape == (1, 1, 2, 2)
+    with pytest.raises(MisuseError, match="--mean is '1,2,3', expected a number for the one channel"):
+        read_value(str(red), takes, PixelOptions(mean="1,2,3"))
+
+
 def encoded(picture: Image.Image, form: str) -> bytes:
     file = BytesIO()
     picture.save(file, form)

@@ -108,17 +108,20 @@ def _numbers(pixels: Array, options: PixelOptions, port: PortDescription) -> Arr
             f"input '{port.oip_name}' takes {port.element_type.type_name}, expected a type of floating-point numbers "
             "for --mean and --scale"
         )
-    mean, scale = _per_channel("--mean", options.mean, 0.0), _per_channel("--scale", options.scale, 1.0)
+    channels = pixels.shape[-1]
+    mean = _per_channel("--mean", options.mean, 0.0, channels)
+    scale = _per_channel("--scale", options.scale, 1.0, channels)
     return typed((pixels.astype(np.float32) - mean) / scale, port)
 
 
-def _per_channel(flag: str, text: str, default: float) -> Array:
+def _per_channel(flag: str, text: str, default: float, channels: int) -> Array:
     try:
         numbers = [float(part) for part in text.split(",")] if text else [default]
     except ValueError:
         numbers = []
     if flag == "--scale" and 0.0 in numbers:
         raise MisuseError(f"{flag} is '{text}', expected numbers other than 0")
-    if len(numbers) not in (1, 3):
-        raise MisuseError(f"{flag} is '{text}', expected a number or three, as in 123.7,116.3,103.5")
+    if len(numbers) not in (1, channels):
+        expected = "a number or three, as in 123.7,116.3,103.5" if channels == 3 else "a number for the one channel"
+        raise MisuseError(f"{flag} is '{text}', expected {expected}")
     return np.array(numbers, np.float32)
