@@ -60,6 +60,13 @@ def test_http_is_not_guessed_from_an_unusual_grpc_port(
     assert run(*words, "--address", server.grpc_address, "--http-address", server.http_address).returncode == 0
 
 
+@pytest.mark.parametrize("interval", ["inf", "nan", "1e10"])
+def test_nobody_can_wait_for_ever_for_the_next_look(run: Run, interval: str) -> None:
+    done = run("top", "--interval", interval)
+    assert done.returncode == 2
+    assert "--interval" in done.stderr
+
+
 class Terminal:
     """A terminal with a command in it."""
 
