@@ -63,6 +63,8 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
         code, sentence = error.exit_code, str(error)
     except (InferwireError, OSError) as error:
         code, sentence = FAILED, str(error)
+    except MemoryError as error:
+        code, sentence = FAILED, f"this takes more memory than there is: {error}"
     else:
         return code
     _flush_or_forget()

@@ -77,6 +77,7 @@ def test_the_latencies_are_drawn(run: Run, tmp_path: Path) -> None:
         (("files", "-i", "no picture", "--number", "1"), 1, "is no JPEG or PNG file"),
         (("digits_mlp", "--plot", "latencies.gif"), 2, "expected a file that ends in .png, .svg, .pdf"),
         (("digits_mlp", "--plot", "/nowhere/latencies.png"), 2, "there is no folder /nowhere"),
+        (("digits_mlp", "--batch", "99999999999999"), 1, "this takes more memory than there is: Unable to allocate"),
         (("digits_mlp", "--shape", "1,3"), 2, "input 'pixels' would have shape [1,3], expected [?,64]"),
     ],
 )
