@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -92,6 +93,16 @@ def test_http_that_is_not_there_is_named(run: Run) -> None:
     done = run("bench", "digits_mlp", "--path", "rest", "--http-address", f"{HOST}:{port}")
     assert done.returncode == 1
     assert f"no HTTP server answers at {HOST}:{port}" in done.stderr
+
+
+def test_more_connections_than_there_may_be_are_told_as_such(server: ServerProcess) -> None:
+    words = [sys.executable, "-m", "inferwire_cli", "bench", "digits_mlp", "--path", "rest", "--concurrency", "300"]
+    where = ["--address", server.grpc_address, "--http-address", server.http_address]
+    line = f"ulimit -n 100; exec {shlex.join([*words, *where])}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "no more connections to" in done.stderr
+    assert "give less --concurrency" in done.stderr
 
 
 class Elsewhere(BaseHTTPRequestHandler):

@@ -43,6 +43,8 @@ def test_who_is_not_there_or_something_else_is_named(run: Run, server: ServerPro
     (port,) = free_ports(1)
     done = run("top", "--once", "--http-address", f"{HOST}:{port}")
     assert (done.returncode, f"no HTTP server answers at {HOST}:{port}" in done.stderr) == (1, True)
+    done = run("top", "--once", "--http-address", "nobody..here:80")
+    assert (done.returncode, "no HTTP server answers at nobody..here:80" in done.stderr) == (1, True)
     done = run("top", "--once", "--http-address", server.grpc_address)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPResponse
 from time import perf_counter
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from inferwire.ports import PortDescription
 from inferwire.transport.executions import ExecutionHeader, Outcome, Target, TensorSpec, Timings, WireBytes
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire_cli.bench.load import Budget, Call, Sample, Tally, Way, in_threads
-from inferwire_cli.http_server import HttpServer
+from inferwire_cli.http_server import NOT_REACHED, HttpServer
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.named_server import NamedServer
 from inferwire_cli.terminal import CommandError
@@ -171,7 +171,7 @@ def _post(http: HttpServer, connection: HTTPConnection, path: str, body: bytes, 
         connection.request("POST", path, body, dict(headers))
         response = connection.getresponse()
         content = response.read()
-    except (OSError, HTTPException) as error:
+    except NOT_REACHED as error:
         raise http.unavailable(error) from error
     total_ms = (perf_counter() - begun) * 1000
     if response.status != 200:
