@@ -115,6 +115,33 @@ def test_text_is_text_and_a_file_its_bytes(tmp_path: Path) -> None:
     assert read_value(str(tmp_path / "note.txt"), takes, PLAIN).tolist() == [b"a note"]
 
 
+@pytest.mark.parametrize("text", ["42", "true", "null", '{"a": 1}', "[1] says", "- a point"])
+def test_a_text_may_look_like_a_number_or_an_object(text: str) -> None:
+    assert read_value(text, port("x", ov.Type.string, [-1]), PLAIN).tolist() == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[1, 2]", "input 'x' has 1 at position 0, expected a text"),
+        ('[["a"], [null]]', "input 'x' has None at position 1, expected a text"),
+    ],
+)
+def test_among_texts_there_is_nothing_else(text: str, said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        read_value(text, port("x", ov.Type.string, "[...]"), PLAIN)
+
+
+def test_a_folder_is_no_input(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=f"is {tmp_path}, which is a folder, and no file, and no JSON"):
+        read_value(str(tmp_path), port("x", ov.Type.f32, [1]), PLAIN)
+
+
+def test_packed_elements_are_left_to_programs() -> None:
+    with pytest.raises(CommandError, match="input 'x' takes u4, elements that share bytes: only programs"):
+        read_value("[1, 2]", port("x", ov.Type.u4, [2]), PLAIN)
+
+
 @pytest.mark.parametrize("text", ["word " * 60 + "and/or more", "a" * 5000, "/".join(["part"] * 2000)])
 def test_a_text_may_be_too_long_for_a_path(text: str) -> None:
     assert read_value(text, port("x", ov.Type.string, []), PLAIN).tolist() == text

@@ -18,7 +18,7 @@ from inferwire_cli.bench.inputs import complete
 from inferwire_cli.bench.load import Budget, Call, Sample, Samples, Tally, in_threads
 from inferwire_cli.bench.report import bar_lines
 from inferwire_cli.http_address import HttpAddress, http_address
-from inferwire_cli.terminal import MisuseError
+from inferwire_cli.terminal import CommandError, MisuseError
 
 
 class Clock:
@@ -135,6 +135,11 @@ def test_what_an_input_does_not_take_is_named(
     values = {} if given is None else {0: given}
     with pytest.raises(MisuseError, match=said):
         complete(values, [port("x", ov.Type.f32, shape)], shapes, batch)
+
+
+def test_packed_elements_are_not_made_up() -> None:
+    with pytest.raises(CommandError, match="input 'x' takes i4, elements that share bytes"):
+        complete({}, [port("x", ov.Type.i4, [2])], (), None)
 
 
 def test_a_shape_for_no_input_is_named_by_its_flag() -> None:

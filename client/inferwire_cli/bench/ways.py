@@ -86,6 +86,9 @@ def _through(queue: AsyncInferQueue, inputs: Mapping[int, Array], budget: Budget
             raise
         except InferwireError as error:
             tally.fail(str(error))
+        except (TypeError, ValueError, RuntimeError) as error:
+            # What the client itself refuses, it refuses always.
+            raise CommandError(" ".join(str(error).split())) from error
     queue.wait_all()
     if lost:
         raise lost[0]

@@ -13,7 +13,7 @@ import numpy as np
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import PortDescription
 from inferwire.types import Type
-from inferwire_cli.infer.elements import Array, typed
+from inferwire_cli.infer.elements import Array, texts, typed
 from inferwire_cli.infer.pictures import SUFFIXES, PixelOptions, read_picture
 from inferwire_cli.terminal import CommandError, MisuseError, why_not_read
 
@@ -80,7 +80,7 @@ def read_value(text: str, port: PortDescription, options: PixelOptions) -> Array
     path = Path(text)
     is_text = port.element_type == Type.string
     if not _is_file(text):
-        return _fitted(_from_json(text, text if is_text else None, port), port)
+        return _fitted(_from_text(text, port) if is_text else _from_json(text, port), port)
     if path.suffix.lower() == ".npy":
         return _fitted(_from_numpy_file(path), port)
     if path.suffix.lower() == ".json":
@@ -126,18 +126,23 @@ def _from_any_file(path: Path) -> Array:
         raise CommandError(f"{path} cannot be read: {why_not_read(error)}") from error
 
 
-def _from_json(text: str, fallback: str | None, port: PortDescription) -> Array:
-    """Read JSON; what is none is the fallback itself, where there is one."""
+def _from_text(text: str, port: PortDescription) -> Array:
+    """Take a text as it is, unless it is JSON of a text or of several: 42 is two signs here, and no number."""
+    try:
+        parsed: Any = json.loads(text)
+    except ValueError:
+        parsed = text
+    return _as_array(parsed if isinstance(parsed, str | list) else text, port)
+
+
+def _from_json(text: str, port: PortDescription) -> Array:
     try:
         parsed: Any = json.loads(text)
     except ValueError as error:
-        if fallback is None:
-            shown = text if len(text) <= 60 else f"{text[:60]}..."
-            why = f"no JSON: {error}" if text[:1] in tuple("[{") else "no JSON"
-            raise CommandError(
-                f"input '{port.oip_name}' is {shown}, which is no file that is there, and {why}"
-            ) from error
-        parsed = fallback
+        shown = text if len(text) <= 60 else f"{text[:60]}..."
+        why = f"no JSON: {error}" if text[:1] in tuple("[{") else "no JSON"
+        what = "a folder, and no file" if os.path.isdir(text) else "no file that is there"  # noqa: PTH112 - as above
+        raise CommandError(f"input '{port.oip_name}' is {shown}, which is {what}, and {why}") from error
     return _as_array(parsed, port)
 
 
@@ -158,8 +163,7 @@ def _fitted(array: Array, port: PortDescription) -> Array:
     Raises:
         CommandError: If its elements or its shape are none that the input takes.
     """
-    if port.element_type != Type.string:
-        array = typed(array, port)
+    array = texts(array, port) if port.element_type == Type.string else typed(array, port)
     shape = port.partial_shape
     if not shape.rank.is_dynamic and array.ndim == shape.rank.get_length() - 1:
         array = array[np.newaxis]
