@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +18,7 @@ from inferwire.transport.address import parse_address
 from inferwire_cli.bench.figures import Bar, histogram, spreads
 from inferwire_cli.bench.inputs import complete
 from inferwire_cli.bench.load import Budget, Call, Sample, Samples, Tally, in_threads
+from inferwire_cli.bench.measure import measure
 from inferwire_cli.bench.report import bar_lines
 from inferwire_cli.http_address import HttpAddress, http_address
 from inferwire_cli.terminal import CommandError, MisuseError
@@ -98,6 +101,20 @@ def test_what_nobody_expected_ends_the_load_and_is_raised() -> None:
     with pytest.raises(TypeError, match="a bug"):
         in_threads(open_call, 2)(budget, Tally())
     assert not budget.take()
+
+
+def test_what_is_in_flight_is_waited_for_after_ctrl_c() -> None:
+    def way(budget: Budget, tally: Tally) -> None:
+        nobody_sets_it = threading.Event()
+        # As long as it takes to begin to wait for the end; the answer that is in flight then takes as long.
+        nobody_sets_it.wait(0.5)
+        signal.raise_signal(signal.SIGINT)
+        nobody_sets_it.wait(0.5)
+        tally.answer(Sample(3.0, 1.0, 0.5))
+
+    spending, is_interrupted = measure(way, Budget(None, 60.0), "m")
+    assert is_interrupted
+    assert len(spending.tally.samples) == 1
 
 
 def test_inputs_are_made_in_the_least_shape_that_is_taken() -> None:
