@@ -63,6 +63,9 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
         code, sentence = error.exit_code, str(error)
     except (InferwireError, OSError) as error:
         code, sentence = FAILED, str(error)
+    except UnicodeEncodeError as error:
+        # Whatever the command line has that is no UTF-8 is in here as halves of signs.
+        code, sentence = MISUSE, f"{str(error.object)!a} is not in UTF-8, as names and texts have to be"
     except MemoryError as error:
         code, sentence = FAILED, f"this takes more memory than there is: {error}"
     else:

@@ -76,6 +76,27 @@ def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, words: tuple[str, .
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("command", ["load", "unload"])
+def test_an_empty_name_is_that_of_no_model(run: Run, command: str) -> None:
+    done = run(command, "")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the model's name is empty" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("load", "\udcff"), ("infer", "\udcff"), ("bench", "files", "-i", "\udcff")])
+def test_what_is_no_utf_8_is_named(run: Run, words: tuple[str, ...]) -> None:
+    done = run(*words)
+    assert done.returncode == 2
+    assert done.stderr == "inferwire: '\\udcff' is not in UTF-8, as names and texts have to be\n"
+
+
+@pytest.mark.parametrize("words", [("models",), ("models", "--help")])
+def test_a_terminal_that_says_it_has_no_columns_shows_all(run: Run, words: tuple[str, ...]) -> None:
+    done = run(*words, COLUMNS="0")
+    assert done.returncode == 0
+    assert " models " in done.stdout or "model  " in done.stdout
+
+
 def test_a_name_is_shown_as_it_is(run: Run, unusual: str) -> None:
     assert run("unload", unusual).stdout == f"{unusual}: unloaded\n"
     assert run("load", unusual).stdout.startswith(f"{unusual}: version 1 ready after ")

@@ -9,13 +9,14 @@ from rich.text import Text
 
 from inferwire.errors import ModelNotFound
 from inferwire_cli.named_server import named_server
-from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console
+from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, new_console
 
 
 def load_model(name: str, address: str | None, root_certificates: Path | None) -> int:
     """Load a model and say what is ready then; give the exit code."""
 
     def work() -> None:
+        _require_name(name)
         begun = perf_counter()
         with named_server(address, root_certificates).calls() as calls:
             with new_console(stderr=True).status(Text(f"loading {name}")):
@@ -35,6 +36,7 @@ def unload_model(name: str, address: str | None, root_certificates: Path | None)
     """Unload a model; give the exit code."""
 
     def work() -> None:
+        _require_name(name)
         with named_server(address, root_certificates).calls() as calls:
             # For the server an unknown model is an unloaded one; for a person it is a slip of the finger.
             known = sorted({each.name for each in calls.models()})
@@ -45,3 +47,8 @@ def unload_model(name: str, address: str | None, root_certificates: Path | None)
         new_console().print(f"{name}: unloaded")
 
     return ending_in_a_code(work)
+
+
+def _require_name(name: str) -> None:
+    if not name:
+        raise MisuseError("the model's name is empty, expected one that `inferwire models` lists")
