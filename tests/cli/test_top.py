@@ -24,6 +24,14 @@ Run = Callable[..., Any]
 LIMIT_S = 60.0
 
 
+def test_colours_are_no_terminal(server: ServerProcess) -> None:
+    command = [sys.executable, "-m", "inferwire_cli", "top"]
+    environment = {**os.environ, "INFERWIRE_HTTP_ADDRESS": server.http_address, "FORCE_COLOR": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "digits_mlp" in done.stdout
+
+
 @pytest.mark.parametrize("flags", [("--once",), ()])
 def test_where_nobody_looks_it_looks_once(run: Run, flags: tuple[str, ...]) -> None:
     run("infer", "digits_mlp", "-i", str([0.0] * 64))
@@ -107,11 +115,11 @@ class Terminal:
 
 
 @contextmanager
-def watching(server: ServerProcess) -> Generator[Terminal]:
+def watching(server: ServerProcess, kind: str = "xterm") -> Generator[Terminal]:
     screen, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 130, 0, 0))
     command = [sys.executable, "-m", "inferwire_cli", "top", "--interval", "0.1"]
-    environment = {**os.environ, "INFERWIRE_HTTP_ADDRESS": server.http_address, "TERM": "xterm"}
+    environment = {**os.environ, "INFERWIRE_HTTP_ADDRESS": server.http_address, "TERM": kind}
     environment.pop("COLUMNS", None)
     process = subprocess.Popen(
         command, env=environment, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True
@@ -133,6 +141,12 @@ def test_it_looks_again_and_again_until_a_key_ends_it(server: ServerProcess, key
         terminal.press(key)
         assert terminal.end() == 0
         assert terminal.has_echo()
+
+
+def test_a_terminal_on_which_nothing_can_change_is_shown_one_look(server: ServerProcess) -> None:
+    with watching(server, "dumb") as terminal:
+        terminal.wait_for("digits_mlp")
+        assert terminal.end() == 0
 
 
 def test_an_interrupt_ends_it_as_well(server: ServerProcess) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from time import monotonic
 
@@ -28,7 +29,8 @@ def show(
         first = look(server)
         console = new_console()
         name = str(server.address)
-        if once or not console.is_terminal:
+        # FORCE_COLOR has rich take anything for a terminal, and on a dumb one it draws nothing that changes.
+        if once or not (console.is_terminal and sys.stdout.isatty()) or console.is_dumb_terminal:
             console.print(draw(first, None, name, console.width))
             return
         with (
