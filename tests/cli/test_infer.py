@@ -38,6 +38,13 @@ def test_a_picture_is_sent_as_it_is_where_the_model_takes_files(run: Run) -> Non
     assert "espresso (967)" in done.stdout, done.stderr
 
 
+def test_what_is_given_may_begin_with_a_hyphen(run: Run) -> None:
+    done = run("infer", "files", "-i", "- no picture")
+    assert "is no JPEG or PNG file" in done.stderr
+    done = run("infer", "efficientnet_lite0", "-i", COFFEE, "--mean", "-1,-2,-3", "--json")
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_order_of_colours_and_numbers_for_each_of_them_are_the_callers(run: Run) -> None:
     flags = ("--mean", "127,127,127", "--scale", "128,128,128", "--json", "--top", "1")
     red_first, blue_first = (
