@@ -70,6 +70,13 @@ def test_the_latencies_are_drawn(run: Run, tmp_path: Path) -> None:
         assert picture.width > 400
 
 
+def test_a_folder_is_no_picture(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "latencies.png").mkdir()
+    done = run("bench", "digits_mlp", "--plot", tmp_path / "latencies.png")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--plot is {tmp_path / 'latencies.png'}, which is a folder, expected a file" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
