@@ -5,19 +5,36 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from inferwire_cli.exit_codes import MISUSE
+from inferwire_cli.exit_codes import INTERRUPTED, MISUSE
 from inferwire_cli.extras import MissingExtraError, needs_extra
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    prepare_streams()
     try:
         return run(words)
     except MissingExtraError as missing:
         sys.stderr.write(f"{missing}\n")
         return MISUSE
+    except KeyboardInterrupt:
+        # Loading the commands takes long enough for somebody to think better of it.
+        return INTERRUPTED
+
+
+def prepare_streams() -> None:
+    """Let whatever is printed go somewhere, and in signs that the terminal, or file, has."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # who started this has closed it
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open till the end
+    if os.environ.get("COLUMNS") == "0":
+        del os.environ["COLUMNS"]  # some terminals say so, and rich would write nothing
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")
 
 
 def run(words: Sequence[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+from errno import EMFILE, ENFILE
 from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPSConnection
 
 from inferwire.errors import InferwireError, ServerUnavailable, unauthenticated
@@ -11,6 +12,9 @@ from inferwire.transport.credentials import Credentials
 from inferwire_cli.http_address import HttpAddress
 
 UNAUTHENTICATED = 401
+NOT_REACHED = (OSError, HTTPException, UnicodeError)
+"""What calls raise where nobody speaks HTTP: a UnicodeError for names that are none, as with two dots in a row."""
+
 _OF_OTHER_ROOTS = frozenset({2, 18, 19, 20, 21})
 """OpenSSL's codes for certificates that the right roots would have verified."""
 
@@ -37,12 +41,17 @@ class HttpServer:
             return HTTPConnection(host, port, timeout=timeout_s)
         return HTTPSConnection(host, port, timeout=timeout_s, context=self._context)
 
-    def unavailable(self, error: OSError | HTTPException) -> ServerUnavailable:
+    def unavailable(self, error: OSError | HTTPException | UnicodeError) -> ServerUnavailable:
         """Say why nobody here speaks HTTP, and what to do."""
         if isinstance(error, ssl.SSLError):
             return ServerUnavailable(self._why_no_tls(error))
         if isinstance(error, BadStatusLine) and not isinstance(error, OSError):
             return ServerUnavailable(f"what answers at {self.address} speaks no HTTP: give the server's HTTP port")
+        if isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
+            return ServerUnavailable(
+                f"no more connections to {self.address} can be opened: give less --concurrency, or raise the limit by "
+                f"`ulimit -n` ({error})"
+            )
         advice = "give --http-address, or start one with `inferwire serve`"
         if isinstance(error, ConnectionResetError) and not self.address.is_secure:
             advice = f"if it is one with TLS, which closes other connections, give --http-address {self.address.other}"

@@ -32,11 +32,19 @@ class MisuseError(CommandError):
     exit_code = MISUSE
 
 
+class _Printer(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to who ends the command: rich would end it here, as a failure."""
+        raise BrokenPipeError
+
+
 def new_console(*, stderr: bool = False) -> Console:
     """Make what prints: as wide as the terminal, and without colours where there is none."""
     stream = sys.stderr if stderr else sys.stdout
     is_piped = not stream.isatty() and "COLUMNS" not in os.environ
-    return Console(file=stream, width=PIPE_WIDTH if is_piped else None, highlight=False)
+    width = PIPE_WIDTH if is_piped else None
+    # What is printed has names in it, which may have brackets and colons as rich's own signs do.
+    return _Printer(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
 def ending_in_a_code(work: Callable[[], int | None]) -> int:
@@ -48,19 +56,38 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Who reads has had enough, as `head` does. What is still to be flushed must not raise again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Who reads has had enough, as `head` does.
+        _flush_or_forget()
         return 0
     except CommandError as error:
         code, sentence = error.exit_code, str(error)
     except (InferwireError, OSError) as error:
         code, sentence = FAILED, str(error)
+    except UnicodeEncodeError as error:
+        # Whatever the command line has that is no UTF-8 is in here as halves of signs.
+        code, sentence = MISUSE, f"{str(error.object)!a} is not in UTF-8, as names and texts have to be"
+    except MemoryError as error:
+        code, sentence = FAILED, f"this takes more memory than there is: {error}"
     else:
         return code
+    _flush_or_forget()
     sys.stderr.write(f"inferwire: {in_short(sentence)}\n")
     return code
+
+
+def _flush_or_forget() -> None:
+    """Give away what was printed before; what cannot be must not raise again as the interpreter ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def in_short(text: str) -> str:
     """Say what a server said in one line, without the places in OpenVINO's sources that it came through."""
     return _LINE_ENDS.sub(" ", _PLACES.sub("", text))
+
+
+def why_not_read(error: Exception) -> str:
+    """Say why a file cannot be read, or written, without its name: the sentence around it has that."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -26,13 +26,18 @@ scale = 128
 """
 
 
+UNUSUAL = "zählt [bold] 0 :100: bis 9%"
+"""A name as folders may have it, with what rich and URLs have meanings for."""
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """The example models, one that takes encoded pictures, and one that does not load."""
+    """The example models, one that takes encoded pictures, one of an unusual name, and one that does not load."""
     repository = tmp_path_factory.mktemp("cli") / "models"
     copytree(DEPLOY / "models", repository)
     copytree(DEPLOY / "models/efficientnet_lite0", repository / "files")
     (repository / "files/inferwire.toml").write_text(ENCODED)
+    copytree(DEPLOY / "models/digits_mlp", repository / UNUSUAL)
     (repository / "broken/1").mkdir(parents=True)
     (repository / "broken/1/model.onnx").write_text("no model")
     with running_server(repository, "--allow-model-control") as running:
@@ -46,6 +51,12 @@ class Done:
     returncode: int
     stdout: str
     stderr: str
+
+
+@pytest.fixture
+def unusual() -> str:
+    """A model whose name has signs in it that mean something elsewhere."""
+    return UNUSUAL
 
 
 @pytest.fixture

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +51,13 @@ def test_what_is_sent_may_be_given(run: Run) -> None:
     assert json.loads(done.stdout)["answered"] == 2
 
 
+@pytest.mark.parametrize("path", ["sdk", "grpc", "rest"])
+def test_a_model_may_have_any_name(run: Run, unusual: str, path: str) -> None:
+    done = run("bench", unusual, "--number", "2", "--path", path, "--model-version", "1", FORCE_COLOR="1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{unusual} version 1 on CPU: ")
+
+
 def test_a_model_with_states_runs_too(run: Run) -> None:
     done = run("bench", "silero_vad_stateful", "--number", "8", "--concurrency", "2", "--json")
     assert json.loads(done.stdout)["answered"] == 8
@@ -60,6 +70,13 @@ def test_the_latencies_are_drawn(run: Run, tmp_path: Path) -> None:
         assert picture.width > 400
 
 
+def test_a_folder_is_no_picture(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "latencies.png").mkdir()
+    done = run("bench", "digits_mlp", "--plot", tmp_path / "latencies.png")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--plot is {tmp_path / 'latencies.png'}, which is a folder, expected a file" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -68,6 +85,7 @@ def test_the_latencies_are_drawn(run: Run, tmp_path: Path) -> None:
         (("files", "-i", "no picture", "--number", "1"), 1, "is no JPEG or PNG file"),
         (("digits_mlp", "--plot", "latencies.gif"), 2, "expected a file that ends in .png, .svg, .pdf"),
         (("digits_mlp", "--plot", "/nowhere/latencies.png"), 2, "there is no folder /nowhere"),
+        (("digits_mlp", "--batch", "99999999999999"), 1, "this takes more memory than there is: Unable to allocate"),
         (("digits_mlp", "--shape", "1,3"), 2, "input 'pixels' would have shape [1,3], expected [?,64]"),
     ],
 )
@@ -82,6 +100,65 @@ def test_http_that_is_not_there_is_named(run: Run) -> None:
     done = run("bench", "digits_mlp", "--path", "rest", "--http-address", f"{HOST}:{port}")
     assert done.returncode == 1
     assert f"no HTTP server answers at {HOST}:{port}" in done.stderr
+
+
+def test_more_connections_than_there_may_be_are_told_as_such(server: ServerProcess) -> None:
+    words = [sys.executable, "-m", "inferwire_cli", "bench", "digits_mlp", "--path", "rest", "--concurrency", "300"]
+    where = ["--address", server.grpc_address, "--http-address", server.http_address]
+    line = f"ulimit -n 100; exec {shlex.join([*words, *where])}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "no more connections to" in done.stderr
+    assert "give less --concurrency" in done.stderr
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """What answers the Open Inference Protocol and says nothing of its times."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        pass
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    """Where another server's HTTP is."""
+    with ThreadingHTTPServer((HOST, 0), Elsewhere) as other:
+        threading.Thread(target=other.serve_forever).start()
+        try:
+            yield f"{HOST}:{other.server_port}"
+        finally:
+            other.shutdown()
+
+
+def test_another_server_that_does_not_say_its_times_is_measured_too(run: Run, elsewhere: str) -> None:
+    words = ("bench", "digits_mlp", "--path", "rest", "--http-address", elsewhere, "--number", "12")
+    done = run(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["answered"], document["failed"]) == (12, {})
+    times = document["milliseconds"]
+    assert times["latency"]["p50"] > 0
+    assert (times["queue"], times["inference"], times["wire"]) == (None, None, None)
+    table = [line.split() for line in run(*words).stdout.splitlines()]
+    assert ["queue", "-"] in table
+    assert ["wire", "-"] in table
+
+
+@pytest.mark.parametrize("path", ["sdk", "grpc"])
+def test_who_measures_nothing_is_told_so(run: Run, path: str) -> None:
+    done = run("bench", "digits_mlp", "--seconds", "1e-9", "--path", path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nothing was answered in 0.0" in done.stderr
+    assert "give more --seconds" in done.stderr
 
 
 def test_interrupted_it_says_what_was_measured(server: ServerProcess) -> None:

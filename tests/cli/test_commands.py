@@ -105,6 +105,13 @@ def test_misuse_is_explained_and_gives_2(words: tuple[str, ...], said: str) -> N
     assert "Traceback" not in done.stderr
 
 
+def test_an_interrupt_while_the_commands_are_loaded_is_one(tmp_path: Path) -> None:
+    (tmp_path / "cyclopts.py").write_text("raise KeyboardInterrupt")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = inferwire("models", PYTHONPATH=path)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_a_wrong_environment_variable_is_named() -> None:
     done = inferwire("serve", INFERWIRE_HTTP_PORT="eight")
     assert done.returncode == 2

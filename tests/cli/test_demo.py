@@ -109,3 +109,20 @@ def test_a_folder_without_photos_is_named(tmp_path: Path) -> None:
     done = subprocess.run(command(photos=tmp_path), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert f"no PNG photos in {tmp_path}" in done.stderr
+
+
+def test_a_photo_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_text("no photo")
+    done = subprocess.run(command(photos=tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"inferwire: cannot identify image file '{tmp_path / 'a.png'}'\n"
+
+
+def test_a_reader_that_has_had_enough_ends_it() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(command(), stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")

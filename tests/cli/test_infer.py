@@ -38,6 +38,13 @@ def test_a_picture_is_sent_as_it_is_where_the_model_takes_files(run: Run) -> Non
     assert "espresso (967)" in done.stdout, done.stderr
 
 
+def test_what_is_given_may_begin_with_a_hyphen(run: Run) -> None:
+    done = run("infer", "files", "-i", "- no picture")
+    assert "is no JPEG or PNG file" in done.stderr
+    done = run("infer", "efficientnet_lite0", "-i", COFFEE, "--mean", "-1,-2,-3", "--json")
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_order_of_colours_and_numbers_for_each_of_them_are_the_callers(run: Run) -> None:
     flags = ("--mean", "127,127,127", "--scale", "128,128,128", "--json", "--top", "1")
     red_first, blue_first = (
@@ -83,6 +90,14 @@ def test_outputs_are_saved(run: Run, digits: Path, tmp_path: Path) -> None:
     assert done.returncode == 0
     with np.load(tmp_path / "out.npz") as saved:
         assert saved["probabilities"].shape == (2, 10)
+
+
+def test_where_outputs_cannot_be_saved_is_named(run: Run, digits: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.npz").mkdir()
+    for path, why in ((tmp_path / "out.npz", "Is a directory"), (tmp_path / "no/out.npz", "No such file or directory")):
+        done = run("infer", "digits_mlp", "-i", digits, "--save", path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == f"inferwire: --save is '{path}', which cannot be written: {why}\n"
 
 
 def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -> None:

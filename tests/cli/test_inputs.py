@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import struct
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from inferwire_cli.bench.ways import wire_bytes
 from inferwire_cli.infer.answers import Answer, as_document, guesses, numbers_of, probabilities, summary
 from inferwire_cli.infer.elements import as_input
 from inferwire_cli.infer.pictures import PixelOptions, form_of
+from inferwire_cli.infer.show import read_labels, save
 from inferwire_cli.infer.values import assign, read_value
 from inferwire_cli.terminal import CommandError, MisuseError
 from inferwire_proto import strings
@@ -63,6 +67,40 @@ def test_whole_numbers_have_no_mean(red: Path) -> None:
         read_value(str(red), port("x", ov.Type.u8, [1, 3, 2, 2]), PixelOptions(mean="1"))
 
 
+def test_one_channel_has_one_mean(red: Path) -> None:
+    takes = port("x", ov.Type.f32, [1, 1, 2, 2])
+    assert read_value(str(red), takes, PixelOptions(mean="1", scale="2")).shape == (1, 1, 2, 2)
+    with pytest.raises(MisuseError, match="--mean is '1,2,3', expected a number for the one channel"):
+        read_value(str(red), takes, PixelOptions(mean="1,2,3"))
+
+
+def encoded(picture: Image.Image, form: str) -> bytes:
+    file = BytesIO()
+    picture.save(file, form)
+    return file.getvalue()
+
+
+def broken_amid_its_pixels() -> bytes:
+    """A PNG whose second part of pixels has a name that is none."""
+    png = encoded(Image.frombytes("RGB", (32, 32), bytes(range(256)) * 12), "PNG")
+    begin = png.index(b"IDAT") + 4
+    first = png[begin - 4 : begin + 50]
+    checksum = struct.pack(">I", crc32(first))
+    return png[: begin - 8] + struct.pack(">I", 50) + first + checksum + b"\0\0\0\0\xffDAT\0\0\0\0"
+
+
+def with_more_pixels_than_can_be_meant() -> bytes:
+    bmp = encoded(Image.new("RGB", (4, 4)), "BMP")
+    return bmp[:18] + struct.pack("<ii", 50000, 50000) + bmp[26:]
+
+
+@pytest.mark.parametrize("content", [broken_amid_its_pixels(), with_more_pixels_than_can_be_meant(), b""])
+def test_a_picture_that_is_broken_in_any_way_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.png").write_bytes(content)
+    with pytest.raises(CommandError, match=f"^picture {tmp_path / 'a.png'} cannot be read: "):
+        read_value(str(tmp_path / "a.png"), port("x", ov.Type.u8, [1, 3, 2, 2]), PLAIN)
+
+
 @pytest.mark.parametrize("shape", [[1, 2, 3, 4], [1, 64], "[...]", [-1, -1, -1, -1]])
 def test_an_input_that_takes_no_pictures_says_so(shape: Any) -> None:
     with pytest.raises(CommandError, match=r"expected \[N,C,H,W\] or \[N,H,W,C\]"):
@@ -75,6 +113,92 @@ def test_text_is_text_and_a_file_its_bytes(tmp_path: Path) -> None:
     assert read_value("hello there", takes, PLAIN).tolist() == ["hello there"]
     assert read_value('["a", "b"]', takes, PLAIN).tolist() == ["a", "b"]
     assert read_value(str(tmp_path / "note.txt"), takes, PLAIN).tolist() == [b"a note"]
+
+
+@pytest.mark.parametrize("text", ["42", "true", "null", '{"a": 1}', "[1] says", "- a point"])
+def test_a_text_may_look_like_a_number_or_an_object(text: str) -> None:
+    assert read_value(text, port("x", ov.Type.string, [-1]), PLAIN).tolist() == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[1, 2]", "input 'x' has 1 at position 0, expected a text"),
+        ('[["a"], [null]]', "input 'x' has None at position 1, expected a text"),
+    ],
+)
+def test_among_texts_there_is_nothing_else(text: str, said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        read_value(text, port("x", ov.Type.string, "[...]"), PLAIN)
+
+
+def test_a_folder_is_no_input(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=f"is {tmp_path}, which is a folder, and no file, and no JSON"):
+        read_value(str(tmp_path), port("x", ov.Type.f32, [1]), PLAIN)
+
+
+def test_packed_elements_are_left_to_programs() -> None:
+    with pytest.raises(CommandError, match="input 'x' takes u4, elements that share bytes: only programs"):
+        read_value("[1, 2]", port("x", ov.Type.u4, [2]), PLAIN)
+
+
+@pytest.mark.parametrize("text", ["word " * 60 + "and/or more", "a" * 5000, "/".join(["part"] * 2000)])
+def test_a_text_may_be_too_long_for_a_path(text: str) -> None:
+    assert read_value(text, port("x", ov.Type.string, []), PLAIN).tolist() == text
+    with pytest.raises(CommandError, match="which is no file that is there, and no JSON"):
+        read_value(text, port("x", ov.Type.f32, [1]), PLAIN)
+    with pytest.raises(MisuseError, match="names no input"):
+        assign([f"other={text}"], [port("x", ov.Type.f32, [1])])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_json_files_may_come_from_windows(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "row.json").write_text("[1, 2]", encoding)
+    assert read_value(str(tmp_path / "row.json"), port("x", ov.Type.f32, [2]), PLAIN).tolist() == [1.0, 2.0]
+
+
+SAVED = BytesIO()
+np.save(SAVED, np.zeros(4))
+ARCHIVED = BytesIO()
+np.savez(ARCHIVED, np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("row.npy", b"", "cannot be read as an array: EOF: reading magic string, expected 8 bytes got 0; expected one"),
+        ("row.npy", SAVED.getvalue()[:40], "cannot be read as an array: EOF: reading array header"),
+        ("row.npy", SAVED.getvalue()[:-8], "cannot be read as an array: "),
+        ("row.npy", ARCHIVED.getvalue(), "cannot be read as an array: the magic string is not correct"),
+        ("row.npy", ARCHIVED.getvalue()[:40], "cannot be read as an array: the magic string is not correct"),
+        ("row.json", b"", "cannot be read as JSON: Expecting value: line 1 column 1 (char 0); expected values"),
+        ("row.json", b"[1, 2,", "cannot be read as JSON: Expecting value: line 1 column 7 (char 6); expected values"),
+        ("row.json", b"[1, \xff]", "cannot be read as JSON: 'utf-8' codec can't decode byte 0xff in position 4"),
+    ],
+)
+def test_a_file_that_does_not_hold_what_it_should_is_named(
+    tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CommandError) as refused:
+        read_value(str(tmp_path / name), port("x", ov.Type.f32, [4]), PLAIN)
+    assert str(refused.value).startswith(f"{tmp_path / name} {said}")
+
+
+@pytest.mark.parametrize(
+    ("name", "element_type", "said"),
+    [
+        ("row.npy", ov.Type.f32, "cannot be read as an array: Input/output error; expected one as numpy.save"),
+        ("row.json", ov.Type.f32, "cannot be read as JSON: Input/output error; expected values or lists"),
+        ("sound.wav", ov.Type.string, "cannot be read: Input/output error"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, element_type: ov.Type, said: str) -> None:
+    # The memory at 0 is nobody's: whoever runs this, that file cannot be read.
+    (tmp_path / name).symlink_to("/proc/self/mem")
+    with pytest.raises(CommandError) as refused:
+        read_value(str(tmp_path / name), port("x", element_type, [1]), PLAIN)
+    assert str(refused.value).startswith(f"{tmp_path / name} {said}")
 
 
 @pytest.mark.parametrize(("shape", "expected"), [([], ()), ([-1], (1,))])
@@ -144,12 +268,33 @@ def test_bf16_travels_as_its_bits() -> None:
     bits = read_value(json.dumps(numbers), port("x", ov.Type.bf16, [4]), PLAIN)
     assert (bits.dtype, bits.view(np.uint16)[0]) == (np.float16, 0x3F80)
     np.testing.assert_allclose(numbers_of(bits, ov.Type.bf16), numbers, rtol=2**-8)
+    single = read_value("-2.5", port("x", ov.Type.bf16, []), PLAIN)
+    assert (single.shape, single.dtype) == ((), np.float16)
+    assert numbers_of(single, ov.Type.bf16).tolist() == -2.5
 
 
 def test_json_has_null_for_what_is_no_number() -> None:
     output = port("y", ov.Type.f32, [3])
     document = as_document(Answer(output, np.array([1.0, np.nan, -np.inf], np.float32)), (), 1)
     assert document == {"name": "y", "type": "f32", "shape": [3], "data": [1.0, None, None]}
+    document = as_document(Answer(output, np.array([1.0, np.inf, -np.inf], np.float32)), ("a", "b", "c"), 1)
+    assert document["classes"] == [[{"label": "a", "index": 0, "probability": None}]]
+
+
+def test_labels_may_come_from_windows(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_bytes("grün\r\nrot\r\n".encode("utf-8-sig"))
+    assert read_labels(tmp_path / "labels.txt") == ("grün", "rot")
+
+
+@pytest.mark.parametrize("name", ["file", "allow_pickle", "args", "kwds", "arr_0", "head/boxes:0", "/a.npy", "größe"])
+def test_outputs_are_saved_whatever_they_are_called(tmp_path: Path, name: str) -> None:
+    arrays = {name: np.arange(6, dtype=np.float32).reshape(2, 3)[:, ::2], "other": np.array(7)}
+    save(tmp_path / "out.npz", [Answer(port(each, ov.Type.f32, []), array) for each, array in arrays.items()])
+    with np.load(tmp_path / "out.npz", allow_pickle=False) as saved:
+        assert set(saved.files) == {name, "other"}
+        for each, array in arrays.items():
+            np.testing.assert_array_equal(saved[each], array)
+            assert saved[each].dtype == array.dtype
 
 
 def test_inputs_are_told_apart_by_name_and_one_needs_none() -> None:
@@ -182,6 +327,7 @@ def test_the_best_come_first_and_only_of_what_counts_the_classes() -> None:
         (np.array([1.5, 2.0], np.float32), ["1.5 2"]),
         (np.array(["a", "b"]), ["'a' 'b'"]),
         (np.arange(9), ["min 0   max 8   mean 4", "0 1 2 3 4 5 6 7 ..."]),
+        (np.array([np.inf, -np.inf] * 5), ["min -inf   max inf   mean nan", "inf -inf inf -inf inf -inf inf -inf ..."]),
         (np.array([True]), ["True"]),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -16,9 +18,10 @@ from inferwire.transport.address import parse_address
 from inferwire_cli.bench.figures import Bar, histogram, spreads
 from inferwire_cli.bench.inputs import complete
 from inferwire_cli.bench.load import Budget, Call, Sample, Samples, Tally, in_threads
+from inferwire_cli.bench.measure import measure
 from inferwire_cli.bench.report import bar_lines
 from inferwire_cli.http_address import HttpAddress, http_address
-from inferwire_cli.terminal import MisuseError
+from inferwire_cli.terminal import CommandError, MisuseError
 
 
 class Clock:
@@ -86,6 +89,34 @@ def test_a_server_that_is_gone_ends_the_load() -> None:
     assert not budget.take()
 
 
+def test_what_nobody_expected_ends_the_load_and_is_raised() -> None:
+    @contextmanager
+    def open_call() -> Generator[Call]:
+        def call() -> Sample:
+            raise TypeError("a bug")
+
+        yield call
+
+    budget = Budget(1000, None)
+    with pytest.raises(TypeError, match="a bug"):
+        in_threads(open_call, 2)(budget, Tally())
+    assert not budget.take()
+
+
+def test_what_is_in_flight_is_waited_for_after_ctrl_c() -> None:
+    def way(budget: Budget, tally: Tally) -> None:
+        nobody_sets_it = threading.Event()
+        # As long as it takes to begin to wait for the end; the answer that is in flight then takes as long.
+        nobody_sets_it.wait(0.5)
+        signal.raise_signal(signal.SIGINT)
+        nobody_sets_it.wait(0.5)
+        tally.answer(Sample(3.0, 1.0, 0.5))
+
+    spending, is_interrupted = measure(way, Budget(None, 60.0), "m")
+    assert is_interrupted
+    assert len(spending.tally.samples) == 1
+
+
 def test_inputs_are_made_in_the_least_shape_that_is_taken() -> None:
     ports = [
         port("a", ov.Type.f32, [-1, 3, ov.Dimension(2, 8)]),
@@ -123,6 +154,18 @@ def test_what_an_input_does_not_take_is_named(
         complete(values, [port("x", ov.Type.f32, shape)], shapes, batch)
 
 
+def test_packed_elements_are_not_made_up() -> None:
+    with pytest.raises(CommandError, match="input 'x' takes i4, elements that share bytes"):
+        complete({}, [port("x", ov.Type.i4, [2])], (), None)
+
+
+def test_a_shape_for_no_input_is_named_by_its_flag() -> None:
+    ports = [port("a", ov.Type.f32, [-1]), port("b", ov.Type.f32, [-1])]
+    for shape in ("3", "c=3"):
+        with pytest.raises(MisuseError, match=f"^--shape {shape} names no input, expected NAME="):
+            complete({}, ports, (shape,), None)
+
+
 def test_strings_are_not_made_up() -> None:
     with pytest.raises(MisuseError, match="input 'x' takes strings, which are not made up"):
         complete({}, [port("x", ov.Type.string, [-1])], (), None)
@@ -134,11 +177,22 @@ def test_the_spread_of_each_part_is_told() -> None:
         samples.append(Sample(float(total), 1.0, 2.0))
     told = spreads(samples)
     assert list(told) == ["latency", "queue", "inference", "wire"]
-    assert told["latency"].mean == pytest.approx(59.5)
-    assert told["latency"].percentiles[0] == pytest.approx(59.5)
-    assert told["latency"].most == 109.0
-    assert told["wire"].most == 106.0
+    latency, wire = told["latency"], told["wire"]
+    assert latency is not None
+    assert latency.mean == pytest.approx(59.5)
+    assert latency.percentiles[0] == pytest.approx(59.5)
+    assert latency.most == 109.0
+    assert wire is not None
+    assert wire.most == 106.0
     assert spreads(Samples()) == {}
+
+
+def test_what_a_server_does_not_say_has_no_spread() -> None:
+    samples = Samples()
+    samples.append(Sample(3.0, 1.0, 0.5))
+    samples.append(Sample(4.0, None, 0.5))
+    told = spreads(samples)
+    assert [part for part, spread in told.items() if spread is None] == ["queue", "wire"]
 
 
 def test_a_histogram_counts_every_sample_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -75,6 +76,37 @@ def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, words: tuple[str, .
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("command", ["load", "unload"])
+def test_an_empty_name_is_that_of_no_model(run: Run, command: str) -> None:
+    done = run(command, "")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the model's name is empty" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("load", "\udcff"), ("infer", "\udcff"), ("bench", "files", "-i", "\udcff")])
+def test_what_is_no_utf_8_is_named(run: Run, words: tuple[str, ...]) -> None:
+    done = run(*words)
+    assert done.returncode == 2
+    assert done.stderr == "inferwire: '\\udcff' is not in UTF-8, as names and texts have to be\n"
+
+
+@pytest.mark.parametrize("words", [("models",), ("models", "--help")])
+def test_a_terminal_that_says_it_has_no_columns_shows_all(run: Run, words: tuple[str, ...]) -> None:
+    done = run(*words, COLUMNS="0")
+    assert done.returncode == 0
+    assert " models " in done.stdout or "model  " in done.stdout
+
+
+def test_a_name_is_shown_as_it_is(run: Run, unusual: str) -> None:
+    assert run("unload", unusual).stdout == f"{unusual}: unloaded\n"
+    assert run("load", unusual).stdout.startswith(f"{unusual}: version 1 ready after ")
+    assert f"\n{unusual}  1 " in run("models").stdout
+    assert run("infer", unusual, "-i", str([0] * 64)).stdout.startswith(f"{unusual} version 1 on CPU: ")
+    assert f"\n{unusual}  1 " in run("top").stdout
+    done = run("load", "[/bold]")
+    assert done.stderr == "inferwire: the server's repository has no model '[/bold]'\n"
+
+
 def test_a_server_that_is_not_there_is_named(run: Run) -> None:
     (port,) = free_ports(1)
     done = run("models", "--address", f"{HOST}:{port}")
@@ -88,8 +120,9 @@ def test_an_address_that_is_none_is_misuse(run: Run) -> None:
     assert "is not host:port" in done.stderr
 
 
-def test_a_reader_that_has_had_enough_is_no_error(server: ServerProcess) -> None:
-    command = [sys.executable, "-m", "inferwire_cli", "models", "--json", "--address", server.grpc_address]
+@pytest.mark.parametrize("words", [("--json",), ()])
+def test_a_reader_that_has_had_enough_is_no_error(server: ServerProcess, words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "inferwire_cli", "models", *words, "--address", server.grpc_address]
     # Python can be told to give each line away at once, which would raise earlier than it does for most.
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     reading, writing = os.pipe()
@@ -100,7 +133,31 @@ def test_a_reader_that_has_had_enough_is_no_error(server: ServerProcess) -> None
         )
     finally:
         os.close(writing)
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_streams_that_are_closed_and_a_full_disk_are_no_tracebacks(server: ServerProcess) -> None:
+    models = [sys.executable, "-m", "inferwire_cli", "models", "--address", server.grpc_address]
+
+    def run_in_a_shell(words: list[str], redirection: str) -> subprocess.CompletedProcess[str]:
+        line = f"{shlex.join(words)} {redirection}"
+        return subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, timeout=60)
+
+    for words in (models, [*models, "--json"]):
+        done = run_in_a_shell(words, "<&- >&-")
+        assert (done.returncode, done.stderr) == (0, "")
+        done = run_in_a_shell(words, ">/dev/full")
+        assert (done.returncode, done.stderr) == (1, "inferwire: [Errno 28] No space left on device\n")
+        assert run_in_a_shell(words, "2>&-").stdout
+
+
+@pytest.mark.parametrize("words", [("models",), ("bench", "digits_mlp", "--number", "9")])
+def test_a_terminal_without_unicode_has_signs_in_their_place(server: ServerProcess, words: tuple[str, ...]) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "INFERWIRE_ADDRESS": server.grpc_address}
+    command = [sys.executable, "-m", "inferwire_cli", *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "?" in done.stdout
 
 
 def test_a_server_that_does_not_allow_it_says_what_to_start_it_with() -> None:

@@ -24,6 +24,14 @@ Run = Callable[..., Any]
 LIMIT_S = 60.0
 
 
+def test_colours_are_no_terminal(server: ServerProcess) -> None:
+    command = [sys.executable, "-m", "inferwire_cli", "top"]
+    environment = {**os.environ, "INFERWIRE_HTTP_ADDRESS": server.http_address, "FORCE_COLOR": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "digits_mlp" in done.stdout
+
+
 @pytest.mark.parametrize("flags", [("--once",), ()])
 def test_where_nobody_looks_it_looks_once(run: Run, flags: tuple[str, ...]) -> None:
     run("infer", "digits_mlp", "-i", str([0.0] * 64))
@@ -43,6 +51,8 @@ def test_who_is_not_there_or_something_else_is_named(run: Run, server: ServerPro
     (port,) = free_ports(1)
     done = run("top", "--once", "--http-address", f"{HOST}:{port}")
     assert (done.returncode, f"no HTTP server answers at {HOST}:{port}" in done.stderr) == (1, True)
+    done = run("top", "--once", "--http-address", "nobody..here:80")
+    assert (done.returncode, "no HTTP server answers at nobody..here:80" in done.stderr) == (1, True)
     done = run("top", "--once", "--http-address", server.grpc_address)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
@@ -58,6 +68,13 @@ def test_http_is_not_guessed_from_an_unusual_grpc_port(
     assert f"gRPC is at {server.grpc_address}" in done.stderr
     assert f"give --http-address {HOST}:PORT" in done.stderr
     assert run(*words, "--address", server.grpc_address, "--http-address", server.http_address).returncode == 0
+
+
+@pytest.mark.parametrize("interval", ["inf", "nan", "1e10"])
+def test_nobody_can_wait_for_ever_for_the_next_look(run: Run, interval: str) -> None:
+    done = run("top", "--interval", interval)
+    assert done.returncode == 2
+    assert "--interval" in done.stderr
 
 
 class Terminal:
@@ -98,11 +115,11 @@ class Terminal:
 
 
 @contextmanager
-def watching(server: ServerProcess) -> Generator[Terminal]:
+def watching(server: ServerProcess, kind: str = "xterm") -> Generator[Terminal]:
     screen, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 130, 0, 0))
     command = [sys.executable, "-m", "inferwire_cli", "top", "--interval", "0.1"]
-    environment = {**os.environ, "INFERWIRE_HTTP_ADDRESS": server.http_address, "TERM": "xterm"}
+    environment = {**os.environ, "INFERWIRE_HTTP_ADDRESS": server.http_address, "TERM": kind}
     environment.pop("COLUMNS", None)
     process = subprocess.Popen(
         command, env=environment, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True
@@ -124,6 +141,12 @@ def test_it_looks_again_and_again_until_a_key_ends_it(server: ServerProcess, key
         terminal.press(key)
         assert terminal.end() == 0
         assert terminal.has_echo()
+
+
+def test_a_terminal_on_which_nothing_can_change_is_shown_one_look(server: ServerProcess) -> None:
+    with watching(server, "dumb") as terminal:
+        terminal.wait_for("digits_mlp")
+        assert terminal.end() == 0
 
 
 def test_an_interrupt_ends_it_as_well(server: ServerProcess) -> None:

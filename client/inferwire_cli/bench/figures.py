@@ -30,8 +30,8 @@ class Bar:
     count: int
 
 
-def spreads(samples: Samples) -> dict[str, Spread]:
-    """Give the spread of each part; of none where nothing was answered."""
+def spreads(samples: Samples) -> dict[str, Spread | None]:
+    """Give the spread of each part, None where answers do not say it; of no part where nothing was answered."""
     return {part: _spread(samples.column(part)) for part in PARTS} if len(samples) else {}
 
 
@@ -48,6 +48,8 @@ def histogram(values: Array, bars: int = 12) -> list[Bar]:
     return [*found, Bar(most, None, above)] if above else found
 
 
-def _spread(values: Array) -> Spread:
+def _spread(values: Array) -> Spread | None:
+    if np.isnan(values).any():
+        return None
     percentiles: list[float] = np.percentile(values, PERCENTILES).tolist()
     return Spread(float(values.mean()), tuple(percentiles), float(values.max()))

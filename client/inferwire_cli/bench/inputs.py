@@ -10,7 +10,7 @@ from inferwire.dimensions import Dimension
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import PortDescription
 from inferwire.types import Type
-from inferwire_cli.infer.pictures import Array
+from inferwire_cli.infer.elements import Array, refuse_packed
 from inferwire_cli.infer.values import assign
 from inferwire_cli.terminal import MisuseError
 
@@ -26,7 +26,7 @@ def complete(
     Raises:
         MisuseError: For a shape that an input does not take, or one that has to be given.
     """
-    wanted = {at: _lengths(text) for at, text in assign(shapes, ports).items()}
+    wanted = {at: _lengths(text) for at, text in assign(shapes, ports, "--shape").items()}
     random = np.random.default_rng(SEED)
     values: dict[int, Array] = {}
     for at, port in enumerate(ports):
@@ -75,6 +75,7 @@ def random_value(port: PortDescription, shape: tuple[int, ...], random: np.rando
     _check(port, shape)
     if port.element_type == Type.string:
         raise MisuseError(f"input '{port.oip_name}' takes strings, which are not made up: give it with -i")
+    refuse_packed(port)
     dtype = port.element_type.to_dtype()
     if port.element_type == Type.boolean:
         return random.integers(0, 2, shape).astype(dtype)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from math import nan
 from time import perf_counter
 
 import numpy as np
@@ -22,17 +23,19 @@ class Sample:
 
     Attributes:
         total_ms: As its caller saw it.
-        queue_ms: From the server's admission to the start of the inference.
-        inference_ms: On the device.
+        queue_ms: From the server's admission to the start of the inference; None where the server does not say.
+        inference_ms: On the device; None where the server does not say.
     """
 
     total_ms: float
-    queue_ms: float
-    inference_ms: float
+    queue_ms: float | None
+    inference_ms: float | None
 
     @property
-    def wire_ms(self) -> float:
+    def wire_ms(self) -> float | None:
         """All else: encoding, network, decoding."""
+        if self.queue_ms is None or self.inference_ms is None:
+            return None
         return max(0.0, self.total_ms - self.queue_ms - self.inference_ms)
 
 
@@ -52,11 +55,12 @@ class Samples:
 
     def append(self, sample: Sample) -> None:
         """Add one."""
+        parts = (sample.total_ms, sample.queue_ms, sample.inference_ms, sample.wire_ms)
         with self._lock:
-            self._numbers.extend((sample.total_ms, sample.queue_ms, sample.inference_ms, sample.wire_ms))
+            self._numbers.extend(nan if part is None else part for part in parts)
 
     def column(self, part: str) -> Array:
-        """Give one part of all."""
+        """Give one part of all; NaN where it is not known."""
         with self._lock:
             return np.array(self._numbers).reshape(-1, len(PARTS))[:, PARTS.index(part)]
 
@@ -124,22 +128,22 @@ Call = Callable[[], Sample]
 """One inference, from its start to its answer. Raises `InferwireError` where it fails."""
 
 Way = Callable[[Budget, Tally], None]
-"""Spends a budget and notes what came of it. Raises `ServerUnavailable` where nobody answers any more."""
+"""Spends a budget and notes what came of it. Raises what ended it, as `ServerUnavailable` where nobody answers."""
 
 
 def in_threads(open_call: Callable[[], AbstractContextManager[Call]], concurrency: int) -> Way:
     """Make a way of so many threads, each with a call of its own."""
 
     def spend(budget: Budget, tally: Tally) -> None:
-        gone: list[InferwireError] = []
+        ended_by: list[Exception] = []
 
         def work() -> None:
             try:
                 with open_call() as call:
                     while budget.take():
                         _note(call, tally)
-            except InferwireError as error:
-                gone.append(error)
+            except Exception as error:  # noqa: BLE001 - whoever waits for the threads raises it
+                ended_by.append(error)
                 budget.stop()
 
         threads = [threading.Thread(target=work, daemon=True) for _ in range(concurrency)]
@@ -147,8 +151,8 @@ def in_threads(open_call: Callable[[], AbstractContextManager[Call]], concurrenc
             thread.start()
         for thread in threads:
             thread.join()
-        if gone:
-            raise gone[0]
+        if ended_by:
+            raise ended_by[0]
 
     return spend
 

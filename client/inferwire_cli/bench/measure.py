@@ -23,6 +23,7 @@ class Spending(threading.Thread):
         self.budget = budget
         self.tally = Tally()
         self.error: Exception | None = None
+        self._has_ended = threading.Event()
         self._ended_s: float | None = None
 
     @property
@@ -43,6 +44,11 @@ class Spending(threading.Thread):
             self.error = error
         finally:
             self._ended_s = self.budget.elapsed_s
+            self._has_ended.set()
+
+    def wait(self, limit_s: float) -> bool:
+        """Wait for the end, and say whether it has come. Python 3.11 takes a join that Ctrl-C cuts off for the end."""
+        return self._has_ended.wait(limit_s)
 
 
 def warm_up(way: Way, places: int) -> None:
@@ -65,13 +71,13 @@ def measure(way: Way, budget: Budget, title: str) -> tuple[Spending, bool]:
         Exception: What ended it before anything was answered.
     """
     spending, is_interrupted = Spending(way, budget), False
-    spending.start()
     try:
+        spending.start()
         _follow(spending, title)
     except KeyboardInterrupt:
         is_interrupted = True
         budget.stop()
-        spending.join(END_LIMIT_S)
+        spending.wait(END_LIMIT_S)
     if spending.error is not None:
         if not spending.tally.samples:
             raise spending.error
@@ -83,7 +89,7 @@ def _follow(spending: Spending, title: str) -> None:
     """Show how far it is until it has ended; nothing where nobody looks."""
     console = new_console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("{task.fields[rate]}"),
@@ -91,6 +97,5 @@ def _follow(spending: Spending, title: str) -> None:
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(title, total=1.0, rate="")
-        while spending.is_alive():
+        while not spending.wait(REFRESH_S):
             progress.update(task, completed=spending.budget.done, rate=f"{spending.per_second:,.0f}/s")
-            spending.join(REFRESH_S)

@@ -25,6 +25,8 @@ def check_plot(path: Path) -> None:
         raise MisuseError(f"--plot is {path}, expected a file that ends in {', '.join(SUFFIXES)}")
     if not path.parent.is_dir():
         raise MisuseError(f"--plot is {path}, and there is no folder {path.parent}")
+    if path.is_dir():
+        raise MisuseError(f"--plot is {path}, which is a folder, expected a file")
     if "matplotlib" not in sys.modules and find_spec("matplotlib") is None:
         raise MisuseError("--plot needs the package 'matplotlib', which is missing: pip install matplotlib")
 

@@ -10,11 +10,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from inferwire_cli.bench.figures import PERCENTILES, Bar, histogram, spreads
+from inferwire_cli.bench.figures import PERCENTILES, Bar, Spread, histogram, spreads
 from inferwire_cli.bench.load import Tally
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 BAR_WIDTH = 40
+NOTHING = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def as_text(measured: Measured) -> RenderableType:
 
 def as_document(measured: Measured) -> dict[str, Any]:
     """Say it as JSON does."""
-    names = [f"p{percentile:g}" for percentile in PERCENTILES]
+    names = ["mean", *(f"p{percentile:g}" for percentile in PERCENTILES), "max"]
     return {
         "model": measured.name,
         "version": measured.version,
@@ -52,7 +53,7 @@ def as_document(measured: Measured) -> dict[str, Any]:
         "failed": dict(measured.tally.failures),
         "inferences_per_second": measured.per_second,
         "milliseconds": {
-            part: {"mean": spread.mean, **dict(zip(names, spread.percentiles, strict=True)), "max": spread.most}
+            part: None if spread is None else dict(zip(names, _numbers(spread), strict=True))
             for part, spread in spreads(measured.tally.samples).items()
         },
     }
@@ -91,9 +92,13 @@ def _table(measured: Measured) -> Table:
     for heading in ("ms", "mean", *(f"p{percentile:g}" for percentile in PERCENTILES), "max"):
         table.add_column(heading, justify="left" if heading == "ms" else "right")
     for part, spread in spreads(measured.tally.samples).items():
-        numbers = (spread.mean, *spread.percentiles, spread.most)
-        table.add_row(part, *(f"{number:,.2f}" for number in numbers))
+        numbers = [NOTHING] if spread is None else [f"{number:,.2f}" for number in _numbers(spread)]
+        table.add_row(part, *numbers)
     return table
+
+
+def _numbers(spread: Spread) -> tuple[float, ...]:
+    return spread.mean, *spread.percentiles, spread.most
 
 
 def _bar(share: float, width: int) -> str:

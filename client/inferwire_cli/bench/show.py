@@ -19,7 +19,7 @@ from inferwire_cli.exit_codes import FAILED, INTERRUPTED
 from inferwire_cli.infer.pictures import PixelOptions
 from inferwire_cli.infer.values import read_inputs
 from inferwire_cli.named_server import NamedServer, named_server
-from inferwire_cli.terminal import ending_in_a_code, new_console
+from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console
 
 LEAST_CONCURRENCY = 8
 
@@ -59,6 +59,8 @@ def _show(plan: Plan, server: NamedServer, http: str | None) -> int:
         way = _way(plan, work, calls, server, http)
         warm_up(way, work.concurrency)
         spending, is_interrupted = measure(way, plan.budget(), plan.name)
+    if not (is_interrupted or spending.tally.samples or spending.tally.failures):
+        raise CommandError(f"nothing was answered in {spending.elapsed_s:.3f} s: give more --seconds, or a --number")
     measured = _measured(work, plan.path, spending)
     if plan.as_json:
         print(json.dumps(as_document(measured), indent=2))  # noqa: T201 - what the command is for

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPResponse
 from time import perf_counter
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from inferwire.ports import PortDescription
 from inferwire.transport.executions import ExecutionHeader, Outcome, Target, TensorSpec, Timings, WireBytes
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire_cli.bench.load import Budget, Call, Sample, Tally, Way, in_threads
-from inferwire_cli.http_server import HttpServer
+from inferwire_cli.http_server import NOT_REACHED, HttpServer
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.named_server import NamedServer
 from inferwire_cli.terminal import CommandError
@@ -85,6 +86,9 @@ def _through(queue: AsyncInferQueue, inputs: Mapping[int, Array], budget: Budget
             raise
         except InferwireError as error:
             tally.fail(str(error))
+        except (TypeError, ValueError, RuntimeError) as error:
+            # What the client itself refuses, it refuses always.
+            raise CommandError(" ".join(str(error).split())) from error
     queue.wait_all()
     if lost:
         raise lost[0]
@@ -128,8 +132,8 @@ def _unary(calls: OperatorCalls, header: ExecutionHeader, raw: Sequence[WireByte
 def rest(http: HttpServer, work: Work) -> Way:
     """The way of the Open Inference Protocol over HTTP, tensors as bytes; a connection for each in flight."""
     header, body = rest_request(work)
-    version = f"/versions/{work.version}" if work.version else ""
-    path = f"/v2/models/{work.name}{version}/infer"
+    version = f"/versions/{quote(work.version, safe='')}" if work.version else ""
+    path = f"/v2/models/{quote(work.name, safe='')}{version}/infer"
     headers = {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(len(header)), **http.headers}
 
     @contextmanager
@@ -170,13 +174,18 @@ def _post(http: HttpServer, connection: HTTPConnection, path: str, body: bytes, 
         connection.request("POST", path, body, dict(headers))
         response = connection.getresponse()
         content = response.read()
-    except (OSError, HTTPException) as error:
+    except NOT_REACHED as error:
         raise http.unavailable(error) from error
     total_ms = (perf_counter() - begun) * 1000
     if response.status != 200:
         raise http.refusal(response.status, content)
-    queue_us, inference_us = (int(response.headers[f"inferwire-{part}-us"]) for part in ("queue", "inference"))
-    return Sample(total_ms, queue_us / 1000, inference_us / 1000)
+    return Sample(total_ms, _server_ms(response, "queue"), _server_ms(response, "inference"))
+
+
+def _server_ms(response: HTTPResponse, part: str) -> float | None:
+    """Give what an answer says of its time, which those of other servers, or through some proxies, do not."""
+    said = response.headers[f"inferwire-{part}-us"] or ""
+    return int(said) / 1000 if said.isascii() and said.isdigit() else None
 
 
 def wire_bytes(array: Array) -> bytes:

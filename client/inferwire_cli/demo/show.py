@@ -18,6 +18,7 @@ from inferwire_cli.demo.photos import Guess, Photo, best_guesses, load_photo
 from inferwire_cli.demo.report import Report
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED
 from inferwire_cli.server_process import ServerProcess, ServerProcessError, running_server
+from inferwire_cli.terminal import ending_in_a_code
 
 REQUESTS = {"AsyncInferQueue": 64}
 """How many requests a way makes, taking the photos in turns; `FEW_REQUESTS` where it stands not here."""
@@ -28,6 +29,10 @@ AT_ONCE = {"start_async + wait": FEW_REQUESTS, "AsyncInferQueue": QUEUE_JOBS}
 
 def show(models: Path, photo_folder: Path) -> int:
     """Run the demo and return its exit code."""
+    return ending_in_a_code(lambda: _show(models, photo_folder))
+
+
+def _show(models: Path, photo_folder: Path) -> int:
     report = Report(sys.stdout)
     try:
         with interrupted_by(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -19,6 +19,7 @@ InputOption = Annotated[
         name=["--input", "-i"],
         negative=(),
         show_default=False,
+        allow_leading_hyphen=True,
         help="What goes in: a picture, a .npy or .json file, JSON, or a text where the model takes texts; NAME=... "
         "where it has several inputs. May be repeated.",
     ),
@@ -26,7 +27,10 @@ InputOption = Annotated[
 MeanOption = Annotated[
     str,
     Parameter(
-        group=PICTURES, show_default=False, help="Subtracted from pixels, which are 0 to 255: a number, or R,G,B."
+        group=PICTURES,
+        show_default=False,
+        allow_leading_hyphen=True,
+        help="Subtracted from pixels, which are 0 to 255: a number, or R,G,B.",
     ),
 ]
 ScaleOption = Annotated[

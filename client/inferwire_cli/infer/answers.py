@@ -45,7 +45,8 @@ def numbers_of(array: Array, element_type: Type) -> Array:
     """Give the numbers of an output: openvino shows those of bf16 as bits of f16."""
     if element_type != Type.bf16:
         return array
-    return (np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    bits = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16
+    return bits.view(np.float32).reshape(array.shape)
 
 
 def guesses(answer: Answer, labels: Sequence[str], count: int) -> list[list[Guess]]:
@@ -61,8 +62,9 @@ def probabilities(row: Array) -> Array:
     """Give a row that is probabilities already, or its softmax."""
     if row.min() >= 0 and abs(row.sum() - 1) < 0.01:
         return row
-    powers = np.exp(row - row.max())
-    return powers / powers.sum()
+    with np.errstate(invalid="ignore"):  # of infinite numbers there are none
+        powers = np.exp(row - row.max())
+        return powers / powers.sum()
 
 
 def lines(answer: Answer, labels: Sequence[str], count: int) -> Iterator[Text]:
@@ -87,7 +89,8 @@ def summary(array: Array) -> Iterator[str]:
         return
     if np.issubdtype(array.dtype, np.number) and flat.size > FEW:
         floats = flat.astype(np.float64)
-        yield f"min {floats.min():.6g}   max {floats.max():.6g}   mean {floats.mean():.6g}"
+        with np.errstate(invalid="ignore"):  # infinite numbers may have no mean
+            yield f"min {floats.min():.6g}   max {floats.max():.6g}   mean {floats.mean():.6g}"
     shown = " ".join(_spoken(value) for value in flat[:FEW])
     yield shown if flat.size <= FEW else f"{shown} ..."
 
@@ -95,17 +98,21 @@ def summary(array: Array) -> Iterator[str]:
 def as_document(answer: Answer, labels: Sequence[str], count: int) -> dict[str, Any]:
     """Say it as JSON does."""
     name, type_name = answer.port.oip_name, answer.port.element_type.type_name
-    # JSON has no infinities, and nothing that is no number.
     flat: list[Any] = answer.array.reshape(-1).tolist()
-    data = [None if isinstance(each, float) and not isfinite(each) else each for each in flat]
+    data = [_in_json(each) for each in flat]
     document = {"name": name, "type": type_name, "shape": list(answer.array.shape), "data": data}
     rows = guesses(answer, labels, count)
     if rows:
         document["classes"] = [
-            [{"label": each.label, "index": each.index, "probability": each.probability} for each in row]
+            [{"label": each.label, "index": each.index, "probability": _in_json(each.probability)} for each in row]
             for row in rows
         ]
     return document
+
+
+def _in_json(value: Any) -> Any:
+    """Give null for what JSON has no number for: infinities, and what is no number."""
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _best(row: Array, labels: Sequence[str], count: int) -> list[Guess]:

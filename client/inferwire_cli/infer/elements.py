@@ -11,6 +11,7 @@ from inferwire.ports import PortDescription
 from inferwire.tensor import Tensor
 from inferwire.types import Type
 from inferwire_cli.terminal import CommandError
+from inferwire_proto.element_types import BY_NAME
 
 Array = NDArray[Any]
 
@@ -21,6 +22,7 @@ def typed(array: Array, port: PortDescription) -> Array:
     Raises:
         CommandError: If its elements are of a kind that the input does not take, or one does not fit.
     """
+    refuse_packed(port)
     element_type = port.element_type
     try:
         if element_type.integral_number and _has_integers(array):
@@ -30,6 +32,34 @@ def typed(array: Array, port: PortDescription) -> Array:
         return array.astype(element_type.to_dtype(), casting="same_kind", copy=False)
     except TypeError:
         raise CommandError(f"input '{port.oip_name}' is of {array.dtype}, expected {element_type.type_name}") from None
+
+
+def refuse_packed(port: PortDescription) -> None:
+    """Leave to programs what numpy has no type for.
+
+    Raises:
+        CommandError: If several elements of the input share a byte.
+    """
+    row = BY_NAME[port.element_type.type_name]
+    if row.is_packed:
+        raise CommandError(
+            f"input '{port.oip_name}' takes {row.name}, elements that share bytes: only programs can make them"
+        )
+
+
+def texts(array: Array, port: PortDescription) -> Array:
+    """Give an array for an input that takes texts.
+
+    Raises:
+        CommandError: If something else is among them.
+        UnicodeEncodeError: If one cannot be sent.
+    """
+    for position, each in enumerate(array.flat):
+        if isinstance(each, str):
+            each.encode()
+        if not isinstance(each, str | bytes):
+            raise CommandError(f"input '{port.oip_name}' has {each} at position {position}, expected a text")
+    return array
 
 
 def as_input(array: Array) -> Array | Tensor:
@@ -77,7 +107,7 @@ def _as_float(number: int) -> float:
 
 def _as_bf16(floats: NDArray[np.float32]) -> tuple[Array, Array]:
     """Give bf16 as openvino shows it, as bits of f16, which numpy has beside it; and the numbers that they are."""
-    bits = np.ascontiguousarray(floats).view(np.uint32)
+    bits = np.ascontiguousarray(floats).view(np.uint32).reshape(floats.shape)
     rounded = np.where(np.isfinite(floats), bits + np.uint32(0x8000), bits) >> 16
     return rounded.astype(np.uint16).view(np.float16), (rounded << 16).astype(np.uint32).view(np.float32)
 

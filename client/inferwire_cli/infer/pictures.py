@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import PortDescription
 from inferwire_cli.infer.elements import Array, typed
-from inferwire_cli.terminal import CommandError, MisuseError
+from inferwire_cli.terminal import CommandError, MisuseError, why_not_read
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 
@@ -79,10 +80,13 @@ def _lengths(shape: PartialShape) -> list[int | None]:
 
 def _resized(path: Path, form: Form) -> Array:
     try:
-        with Image.open(path) as picture:
-            upright = ImageOps.exif_transpose(picture).convert("RGB" if form.channels == 3 else "L")
-    except (OSError, UnidentifiedImageError) as error:
-        raise CommandError(f"picture {path} cannot be read: {error}") from error
+        with warnings.catch_warnings():
+            # Large ones warn; it is the caller's own.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(path) as picture:
+                upright = ImageOps.exif_transpose(picture).convert("RGB" if form.channels == 3 else "L")
+    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+        raise CommandError(f"picture {path} cannot be read: {why_not_read(error)}") from error
     size = (form.width or upright.width, form.height or upright.height)
     pixels = np.asarray(_cut(upright, size).resize(size, Image.Resampling.BICUBIC))
     return pixels if form.channels == 3 else pixels[..., np.newaxis]
@@ -104,17 +108,20 @@ def _numbers(pixels: Array, options: PixelOptions, port: PortDescription) -> Arr
             f"input '{port.oip_name}' takes {port.element_type.type_name}, expected a type of floating-point numbers "
             "for --mean and --scale"
         )
-    mean, scale = _per_channel("--mean", options.mean, 0.0), _per_channel("--scale", options.scale, 1.0)
+    channels = pixels.shape[-1]
+    mean = _per_channel("--mean", options.mean, 0.0, channels)
+    scale = _per_channel("--scale", options.scale, 1.0, channels)
     return typed((pixels.astype(np.float32) - mean) / scale, port)
 
 
-def _per_channel(flag: str, text: str, default: float) -> Array:
+def _per_channel(flag: str, text: str, default: float, channels: int) -> Array:
     try:
         numbers = [float(part) for part in text.split(",")] if text else [default]
     except ValueError:
         numbers = []
     if flag == "--scale" and 0.0 in numbers:
         raise MisuseError(f"{flag} is '{text}', expected numbers other than 0")
-    if len(numbers) not in (1, 3):
-        raise MisuseError(f"{flag} is '{text}', expected a number or three, as in 123.7,116.3,103.5")
+    if len(numbers) not in (1, channels):
+        expected = "a number or three, as in 123.7,116.3,103.5" if channels == 3 else "a number for the one channel"
+        raise MisuseError(f"{flag} is '{text}', expected {expected}")
     return np.array(numbers, np.float32)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.infer.pictures import PixelOptions
 from inferwire_cli.infer.values import read_inputs, require_all
 from inferwire_cli.named_server import NamedServer, named_server
-from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, new_console
+from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, new_console, why_not_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def _show(wanted: Wanted, server: NamedServer) -> None:
         outputs = ", ".join(answer.heading for answer in answers)
         raise CommandError(f"{wanted.labels} has {len(labels)} labels, and no output counts so many classes: {outputs}")
     if wanted.save:
-        np.savez(wanted.save, allow_pickle=False, **{answer.port.oip_name: answer.array for answer in answers})
+        save(wanted.save, answers)
     if wanted.as_json:
         _print_document(wanted, model, answers, timings, labels)
     else:
@@ -79,6 +80,22 @@ def _infer(
     return answers, request.timings
 
 
+def save(path: Path, answers: Sequence[Answer]) -> None:
+    """Write every output by its name, as `numpy.load` reads them.
+
+    Raises:
+        CommandError: If the file cannot be written.
+    """
+    # numpy.savez takes names as keywords, beside those of its own: an output may be called `file`.
+    try:
+        with ZipFile(path, "w") as archive:
+            for answer in answers:
+                with archive.open(f"{answer.port.oip_name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, answer.array, allow_pickle=False)
+    except OSError as error:
+        raise CommandError(f"--save is '{path}', which cannot be written: {why_not_read(error)}") from error
+
+
 def read_labels(path: Path) -> tuple[str, ...]:
     """Read the classes' names, one a line.
 
@@ -86,7 +103,7 @@ def read_labels(path: Path) -> tuple[str, ...]:
         CommandError: If they cannot be read.
     """
     try:
-        return tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+        return tuple(line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines())
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else f"it is no text: {error}"
         raise CommandError(f"--labels is '{path}', which cannot be read: {why}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os.path
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,9 @@ import numpy as np
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import PortDescription
 from inferwire.types import Type
-from inferwire_cli.infer.elements import Array, typed
+from inferwire_cli.infer.elements import Array, texts, typed
 from inferwire_cli.infer.pictures import SUFFIXES, PixelOptions, read_picture
-from inferwire_cli.terminal import CommandError, MisuseError
-
-LONGEST_NAME = 255
+from inferwire_cli.terminal import CommandError, MisuseError, why_not_read
 
 
 def read_inputs(given: Sequence[str], ports: Sequence[PortDescription], options: PixelOptions) -> dict[int, Array]:
@@ -30,8 +29,8 @@ def read_inputs(given: Sequence[str], ports: Sequence[PortDescription], options:
     return {at: read_value(text, ports[at], options) for at, text in texts.items()}
 
 
-def assign(given: Sequence[str], ports: Sequence[PortDescription]) -> dict[int, str]:
-    """Tell which input each value is for.
+def assign(given: Sequence[str], ports: Sequence[PortDescription], flag: str = "-i") -> dict[int, str]:
+    """Tell which input each value of a flag is for.
 
     Raises:
         MisuseError: For an input that is not named, or given twice.
@@ -43,7 +42,7 @@ def assign(given: Sequence[str], ports: Sequence[PortDescription]) -> dict[int, 
         at = positions.get(name) if equals else None
         if at is None:
             if len(ports) != 1 or (equals and _is_misnamed(name, text, ports[0])):
-                raise MisuseError(f"-i {text} names no input, expected NAME=... with one of {described(ports)}")
+                raise MisuseError(f"{flag} {text} names no input, expected NAME=... with one of {described(ports)}")
             at, value = 0, text
         if at in texts:
             raise MisuseError(f"input '{ports[at].oip_name}' is given twice")
@@ -53,7 +52,7 @@ def assign(given: Sequence[str], ports: Sequence[PortDescription]) -> dict[int, 
 
 def _is_misnamed(name: str, text: str, port: PortDescription) -> bool:
     """Whether what stands before the sign was meant as an input's name: text may have one in it, and so may a path."""
-    return port.element_type != Type.string and name.isidentifier() and not Path(text).is_file()
+    return port.element_type != Type.string and name.isidentifier() and not _is_file(text)
 
 
 def require_all(values: Mapping[int, Array], ports: Sequence[PortDescription], model: str) -> None:
@@ -80,39 +79,74 @@ def read_value(text: str, port: PortDescription, options: PixelOptions) -> Array
     """
     path = Path(text)
     is_text = port.element_type == Type.string
-    if len(path.name) > LONGEST_NAME or not path.is_file():
-        return _fitted(_from_json(text, text if is_text else None, port), port)
+    if not _is_file(text):
+        return _fitted(_from_text(text, port) if is_text else _from_json(text, port), port)
     if path.suffix.lower() == ".npy":
-        return _fitted(_from_numpy(path), port)
+        return _fitted(_from_numpy_file(path), port)
     if path.suffix.lower() == ".json":
-        return _fitted(_from_json(path.read_text(encoding="utf-8"), None, port), port)
+        return _fitted(_from_json_file(path, port), port)
     if is_text:
-        # Encoded pictures and whatever else is in a file: the model knows what to do with it.
-        return _fitted(np.array(path.read_bytes(), object), port)
+        return _fitted(_from_any_file(path), port)
     if path.suffix.lower() in SUFFIXES:
         return read_picture(path, port, options)
     raise CommandError(f"{path} is no picture, .npy or .json file, which input '{port.oip_name}' would take")
 
 
-def _from_numpy(path: Path) -> Array:
+def _is_file(text: str) -> bool:
+    return os.path.isfile(text)  # noqa: PTH113 - Path's own raises for what is too long for a path, as texts are
+
+
+def _from_numpy_file(path: Path) -> Array:
     try:
-        return np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            # numpy.load would also open archives, which are no array.
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise CommandError(
+            f"{path} cannot be read as an array: {why_not_read(error)}; expected one as numpy.save writes it"
+        ) from error
+
+
+def _from_json_file(path: Path, port: PortDescription) -> Array:
+    try:
+        # Given bytes, it finds out the encoding, and passes over the mark before it that files from Windows have.
+        parsed = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise CommandError(f"{path} cannot be read as an array: {error}") from error
+        raise CommandError(
+            f"{path} cannot be read as JSON: {why_not_read(error)}; expected values or lists of them"
+        ) from error
+    return _as_array(parsed, port)
 
 
-def _from_json(text: str, fallback: str | None, port: PortDescription) -> Array:
-    """Read JSON; what is none is the fallback itself, where there is one."""
+def _from_any_file(path: Path) -> Array:
+    """Take a file as it is: encoded pictures and whatever else, the model knows what to do with it."""
+    try:
+        return np.array(path.read_bytes(), object)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {why_not_read(error)}") from error
+
+
+def _from_text(text: str, port: PortDescription) -> Array:
+    """Take a text as it is, unless it is JSON of a text or of several: 42 is two signs here, and no number."""
+    try:
+        parsed: Any = json.loads(text)
+    except ValueError:
+        parsed = text
+    return _as_array(parsed if isinstance(parsed, str | list) else text, port)
+
+
+def _from_json(text: str, port: PortDescription) -> Array:
     try:
         parsed: Any = json.loads(text)
     except ValueError as error:
-        if fallback is None:
-            shown = text if len(text) <= 60 else f"{text[:60]}..."
-            why = f"no JSON: {error}" if text[:1] in tuple("[{") else "no JSON"
-            raise CommandError(
-                f"input '{port.oip_name}' is {shown}, which is no file that is there, and {why}"
-            ) from error
-        parsed = fallback
+        shown = text if len(text) <= 60 else f"{text[:60]}..."
+        why = f"no JSON: {error}" if text[:1] in tuple("[{") else "no JSON"
+        what = "a folder, and no file" if os.path.isdir(text) else "no file that is there"  # noqa: PTH112 - as above
+        raise CommandError(f"input '{port.oip_name}' is {shown}, which is {what}, and {why}") from error
+    return _as_array(parsed, port)
+
+
+def _as_array(parsed: Any, port: PortDescription) -> Array:
     if isinstance(parsed, dict):
         raise CommandError(
             f"input '{port.oip_name}' is a JSON object, expected numbers or lists of them; inputs are named as NAME=..."
@@ -129,8 +163,7 @@ def _fitted(array: Array, port: PortDescription) -> Array:
     Raises:
         CommandError: If its elements or its shape are none that the input takes.
     """
-    if port.element_type != Type.string:
-        array = typed(array, port)
+    array = texts(array, port) if port.element_type == Type.string else typed(array, port)
     shape = port.partial_shape
     if not shape.rank.is_dynamic and array.ndim == shape.rank.get_length() - 1:
         array = array[np.newaxis]

@@ -5,18 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from time import perf_counter
 
+from rich.text import Text
+
 from inferwire.errors import ModelNotFound
 from inferwire_cli.named_server import named_server
-from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console
+from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, new_console
 
 
 def load_model(name: str, address: str | None, root_certificates: Path | None) -> int:
     """Load a model and say what is ready then; give the exit code."""
 
     def work() -> None:
+        _require_name(name)
         begun = perf_counter()
         with named_server(address, root_certificates).calls() as calls:
-            with new_console(stderr=True).status(f"loading {name}"):
+            with new_console(stderr=True).status(Text(f"loading {name}")):
                 try:
                     calls.load(name)
                 except ModelNotFound as error:
@@ -33,13 +36,19 @@ def unload_model(name: str, address: str | None, root_certificates: Path | None)
     """Unload a model; give the exit code."""
 
     def work() -> None:
+        _require_name(name)
         with named_server(address, root_certificates).calls() as calls:
             # For the server an unknown model is an unloaded one; for a person it is a slip of the finger.
             known = sorted({each.name for each in calls.models()})
             if name not in known:
                 raise CommandError(f"the server has no model '{name}', expected one of {', '.join(known) or 'none'}")
-            with new_console(stderr=True).status(f"unloading {name}"):
+            with new_console(stderr=True).status(Text(f"unloading {name}")):
                 calls.unload(name)
         new_console().print(f"{name}: unloaded")
 
     return ending_in_a_code(work)
+
+
+def _require_name(name: str) -> None:
+    if not name:
+        raise MisuseError("the model's name is empty, expected one that `inferwire models` lists")

@@ -40,7 +40,7 @@ def show(address: str | None, root_certificates: Path | None, *, as_json: bool) 
             console = new_console()
             console.print(as_table(rows))
             for reason in reasons(rows):
-                console.print(f"\n{reason}", markup=False)
+                console.print(f"\n{reason}")
         else:
             new_console().print("the server serves no models")
 

@@ -13,7 +13,7 @@ from inferwire_cli.options import AddressOption, HttpAddressOption, RootCertific
 def top(
     *,
     interval: Annotated[
-        float, Parameter(validator=validators.Number(gte=0.1), help="Seconds from one look to the next.")
+        float, Parameter(validator=validators.Number(gte=0.1, lte=3600), help="Seconds from one look to the next.")
     ] = 1.0,
     once: Annotated[bool, Parameter(show_default=False, help="Print what is so now, and end.")] = False,
     address: AddressOption = None,

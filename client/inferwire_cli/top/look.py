@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection
 from time import monotonic
 from typing import Any
 
 from inferwire.errors import InferwireError
-from inferwire_cli.http_server import UNAUTHENTICATED, HttpServer
+from inferwire_cli.http_server import NOT_REACHED, UNAUTHENTICATED, HttpServer
 from inferwire_cli.top.metrics_text import Metrics
 
 TIMEOUT_S = 5.0
@@ -63,7 +63,7 @@ def look(server: HttpServer) -> Look:
                 _get(server, connection, path)
                 for path in ("/", "/inferwire/v1/devices", "/inferwire/v1/models", "/metrics")
             )
-        except (OSError, HTTPException) as error:
+        except NOT_REACHED as error:
             raise server.unavailable(error) from error
     try:
         named = json.loads(identity)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -28,10 +30,12 @@ def show(
         first = look(server)
         console = new_console()
         name = str(server.address)
-        if once or not console.is_terminal:
+        # FORCE_COLOR has rich take anything for a terminal, and on a dumb one it draws nothing that changes.
+        if once or not (console.is_terminal and sys.stdout.isatty()) or console.is_dumb_terminal:
             console.print(draw(first, None, name, console.width))
             return
         with (
+            suppress(KeyboardInterrupt),  # from the first drawing on it is a way to end it
             pressed_keys() as wait,
             Live(draw(first, None, name, console.width), console=console, screen=True, auto_refresh=False) as live,
         ):
@@ -41,15 +45,12 @@ def show(
 
 
 def _watch(live: Live, first: Look, server: HttpServer, wait: Wait, interval_s: float) -> None:
-    """Look until a key or Ctrl-C ends it. A server that has gone may come back."""
+    """Look until a key ends it. A server that has gone may come back."""
     last, name = first, str(server.address)
     before: Look | None = None
-    try:
-        while ENDING.isdisjoint(wait(interval_s)):
-            try:
-                before, last, note = last, look(server), ""
-            except InferwireError as error:
-                before, note = None, f"{error}; seen last {monotonic() - last.at_s:.0f} s ago"
-            live.update(draw(last, before, name, live.console.width, note), refresh=True)
-    except KeyboardInterrupt:
-        return
+    while ENDING.isdisjoint(wait(interval_s)):
+        try:
+            before, last, note = last, look(server), ""
+        except InferwireError as error:
+            before, note = None, f"{error}; seen last {monotonic() - last.at_s:.0f} s ago"
+        live.update(draw(last, before, name, live.console.width, note), refresh=True)
