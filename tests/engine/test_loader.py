@@ -371,13 +371,14 @@ async def test_a_version_that_goes_while_it_drains_is_forgotten(tmp_path: Path) 
         assert rig.states() == {}
 
 
-async def test_a_model_that_is_not_in_the_repository_cannot_be_loaded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["x", ""])
+async def test_a_model_that_is_not_in_the_repository_cannot_be_loaded(tmp_path: Path, name: str) -> None:
     async with a_rig(tmp_path, "m") as rig:
         with pytest.raises(ServingError) as caught:
-            await rig.loader.load("x")
+            await rig.loader.load(name)
         assert caught.value.code is Code.MODEL_NOT_FOUND
-        assert caught.value.message == "failed to load 'x', failed to poll from model repository"
-        await rig.loader.unload("x")
+        assert caught.value.message == f"failed to load '{name}', failed to poll from model repository"
+        await rig.loader.unload(name)
 
 
 async def test_a_load_goes_on_when_its_caller_has_gone(tmp_path: Path) -> None:

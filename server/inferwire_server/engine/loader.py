@@ -128,10 +128,10 @@ class Loader:
         """Give what is held while a model changes; it is there as long as somebody holds it or waits for it."""
         return self._locks.setdefault(name, asyncio.Lock())
 
-    def _find(self, overrides: Overrides, name: str = "") -> Found:
+    def _find(self, overrides: Overrides, name: str | None = None) -> Found:
         """Look at all versions of the repository, or at those of one model."""
         entries = self._scan(overrides)
-        return {entry: entry.fingerprint() for entry in entries if name in ("", entry.name)}
+        return {entry: entry.fingerprint() for entry in entries if name in (None, entry.name)}
 
     def _overridden(self, name: str, settings: Mapping[str, Any]) -> Overrides:
         """Lay settings over a model's own in place of those that lie there."""
