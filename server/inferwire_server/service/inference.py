@@ -11,7 +11,7 @@ from typing import Any
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Session
-from inferwire_server.core.states import StateAccess
+from inferwire_server.core.states import StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.models import Engine, Model, Submission
 from inferwire_server.errors import invalid_input, shutting_down
@@ -124,13 +124,15 @@ class InferenceService:
         """Read, write or reset the states of a sequence, behind what was submitted to it before; give the ended job.
 
         Raises:
-            ServingError: INVALID_INPUT for a model without states; SEQUENCE_NOT_FOUND; what became of it later is
-                in the job.
+            ServingError: INVALID_INPUT for a model without states, and for values that they cannot have;
+                SEQUENCE_NOT_FOUND; what became of it later is in the job.
         """
         self._require_open()
         model = self._models.resolve(target)
         if not model.spec.states:
             raise invalid_input(f"model '{model.name}' keeps no states")
+        if isinstance(states, WriteStates):
+            model.spec.check_states(states.values)
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         submission = Submission(Work((), (), states), model.priority)
         job = self._submit(model, submission, sequence, lambda _: end.done() or end.set_result(None))
