@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter, validators
 
 from inferwire_server.errors import invalid_input
-from inferwire_server.flags import WHOLE
+from inferwire_server.flags import SECONDS, WHOLE
 
 _SOCKETS = Group("Sockets", sort_key=1)
 _MODELS = Group("Models", sort_key=2)
@@ -167,6 +167,7 @@ class Settings:
     ] = None
     keep_jobs_s: Annotated[
         float,
+        SECONDS,
         Parameter(group=_QUEUE, validator=_NOT_NEGATIVE, help="Seconds a finished job's result can be collected."),
     ] = 60.0
     max_sequences: Annotated[
@@ -188,6 +189,7 @@ class Settings:
     ] = False
     sequence_idle_s: Annotated[
         float,
+        SECONDS,
         Parameter(
             group=_CLIENTS,
             validator=_POSITIVE,
@@ -253,6 +255,7 @@ class Settings:
     ] = 4096
     session_grace_s: Annotated[
         float,
+        SECONDS,
         Parameter(
             group=_CLIENTS,
             validator=_NOT_NEGATIVE,
@@ -275,6 +278,7 @@ class Settings:
     ] = "inferwire"
     drain_delay_s: Annotated[
         float,
+        SECONDS,
         Parameter(
             group=_OPERATION,
             validator=_NOT_NEGATIVE,
@@ -283,6 +287,7 @@ class Settings:
     ] = 0.0
     grace_s: Annotated[
         float,
+        SECONDS,
         Parameter(
             group=_OPERATION,
             validator=_NOT_NEGATIVE,
