@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from struct import pack
 from typing import Any
 
@@ -15,8 +17,10 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2, states_pb2, types_pb2
-from inferwire_server.engine.fake_backend import FakeModel, echo_spec
+from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.server import Composition
+from inferwire_server.settings import Settings
+from inferwire_server.transport.oip_stubs import grpc_service_pb2 as oip
 
 STATES: Any = states_pb2.DESCRIPTOR.services_by_name["StateService"]
 TARGET = inference_pb2.Target(served="counts")
@@ -25,7 +29,12 @@ SEVEN = pack("<f", 7)
 
 @pytest.fixture
 def models() -> dict[str, FakeModel]:
-    return {"counts": FakeModel(replace(echo_spec("counts"), states=("count", "other")))}
+    return {"counts": FakeModel(replace(echo_spec("counts"), states=("count", "other")), gate=Gate(is_open=False))}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(model_repository=tmp_path / "models", max_sequences=1, session_grace_s=0.0)
 
 
 class Session:
@@ -114,3 +123,21 @@ async def test_states_that_are_refused_start_no_sequence(session: Session, compo
         await session.write(("count", "f32", [1], b""), start=True)
     (device,) = composition.engine.devices
     assert [device.occupancy_of(model).bound for model in device.models] == [0]
+
+
+async def test_a_stream_starts_a_sequence_anew_behind_the_end_of_the_last(
+    channel: grpc.aio.Channel, models: dict[str, FakeModel]
+) -> None:
+    stream: Any = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")()
+    for flags in (("sequence_start",), ("sequence_end",), ("sequence_start", "sequence_end"), ("sequence_start",)):
+        request = oip.ModelInferRequest(model_name="counts", raw_input_contents=[bytes(16)])
+        request.inputs.add(name="x", datatype="FP32", shape=[1, 4])
+        request.parameters["sequence_id"].int64_param = 7
+        for flag in flags:
+            request.parameters[flag].bool_param = True
+        await stream.write(request.SerializeToString())
+    await asyncio.to_thread(models["counts"].gate.wait_held, 1)
+    models["counts"].gate.open()
+    await stream.done_writing()
+    answers = [oip.ModelStreamInferResponse.FromString(await stream.read()) for _ in range(4)]
+    assert [answer.error_message for answer in answers] == [""] * 4
