@@ -15,7 +15,7 @@ from inferwire_proto.properties import Properties
 from inferwire_server import logs
 from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.core.bindings import BindingTerms
-from inferwire_server.core.ledger import JobLedger
+from inferwire_server.core.ledger import JobLedger, KeepingTerms
 from inferwire_server.core.sessions import Sessions
 from inferwire_server.core.versions import parse_version_policy
 from inferwire_server.engine.api_key_file import read_api_keys
@@ -104,10 +104,11 @@ async def compose(
             control = ModelControl(loader, settings.allow_model_control, settings.watch)
             models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)
             statistics = StatisticsService(catalogue, metrics.tallies, lambda at: time() - clock() + at)
-            ledger: JobLedger[NamedJob] = JobLedger(new_own_id, settings.keep_jobs_s)
+            ledger: JobLedger[NamedJob] = JobLedger(new_own_id, _keeping(settings))
             identity = Identity(settings.server_name, version("inferwire"), new_own_id())
             access = AccessService(await _api_keys(settings))
             services = _services(settings, access, identity, engine, catalogue, models, uploads, statistics, ledger)
+            metrics.watch_results(lambda: ledger.kept)
             metrics.watch_refusals(lambda: services.refusals.counts)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)
@@ -188,3 +189,7 @@ def _model_options(settings: Settings) -> ModelOptions:
 
 def _binding(settings: Settings) -> BindingTerms:
     return BindingTerms(settings.max_sequences, settings.sequence_idle_s, settings.sequences_wait)
+
+
+def _keeping(settings: Settings) -> KeepingTerms:
+    return KeepingTerms(settings.keep_jobs_s, settings.max_kept_results_mb * MEBIBYTE)

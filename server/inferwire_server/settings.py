@@ -170,6 +170,15 @@ class Settings:
         SECONDS,
         Parameter(group=_QUEUE, validator=_NOT_NEGATIVE, help="Seconds a finished job's result can be collected."),
     ] = 60.0
+    max_kept_results_mb: Annotated[
+        int,
+        WHOLE,
+        Parameter(
+            group=_QUEUE,
+            validator=_POSITIVE,
+            help="Results of finished jobs that are kept at once, in MiB; the oldest go first.",
+        ),
+    ] = 1024
     max_sequences: Annotated[
         int,
         WHOLE,

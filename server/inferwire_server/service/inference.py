@@ -25,6 +25,12 @@ from inferwire_server.service.values import Inference, LentTensor, SequenceCall,
 LONGEST_WAIT_S = 60.0
 """How long one call may wait for a named job."""
 
+_BYTES_OF_A_JOB = 4096
+"""What a kept job counts beside its outputs' bytes: small results in any number take memory, too."""
+
+_BYTES_OF_A_LAYER = 512
+"""What each layer of its profile counts."""
+
 _SIMPLY: AbstractContextManager[None] = nullcontext()
 
 
@@ -192,7 +198,7 @@ class InferenceService:
             # It may be kept for long, and with an output of a batch those of all callers.
             job.outputs = tuple([output.on_its_own() for output in job.outputs])
             end.set_result(None)
-            forget_at = self._ledger.ended(job_id, loop.time())
+            forget_at = self._ledger.ended(job_id, _byte_size(job), loop.time())
             # A timer may go off a moment early; by its own time the job is due.
             loop.call_at(forget_at, self._ledger.expire, forget_at)
 
@@ -320,3 +326,9 @@ class InferenceService:
     def _require_open(self) -> None:
         if self._draining:
             raise shutting_down()
+
+
+def _byte_size(job: Job) -> int:
+    """Say what it takes to keep an ended job."""
+    outputs = sum([output.byte_size for output in job.outputs])
+    return _BYTES_OF_A_JOB + _BYTES_OF_A_LAYER * len(job.profile) + outputs
