@@ -20,9 +20,10 @@ from inferwire_server.core.sessions import Sessions
 from inferwire_server.core.versions import parse_version_policy
 from inferwire_server.engine.api_key_file import read_api_keys
 from inferwire_server.engine.backend import Backend, ModelOptions
-from inferwire_server.engine.blobs import BlobStore
+from inferwire_server.engine.blobs import BlobLimits, BlobStore
 from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.loader import Loader
+from inferwire_server.engine.machine import free_temporary_bytes, memory_bytes
 from inferwire_server.engine.model_server_config import ConfiguredRepository
 from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Entry, Overrides, Repository
@@ -49,6 +50,7 @@ from inferwire_server.service.logs import LogControl
 from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.service.sequences import Sequences
+from inferwire_server.service.tensors import TensorLimits
 from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
 
 
@@ -90,7 +92,7 @@ async def compose(
     catalogue = Catalogue()
     catalogue.expect(await asyncio.to_thread(scan, {}))
     metrics = Metrics()
-    blobs = BlobStore(settings.max_upload_mb * MEBIBYTE) if settings.allow_uploads else None
+    blobs = BlobStore(_blob_limits(settings)) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
     try:
         async with (
@@ -136,7 +138,7 @@ def _services(
     ledger: JobLedger[NamedJob],
 ) -> Services:
     sequences = Sequences(engine)
-    tensors = TensorService(settings.max_session_tensors_mb * MEBIBYTE)
+    tensors = TensorService(_tensor_limits(settings))
     segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None
     shared_memory = SharedMemoryService(segments)
     return Services(
@@ -193,3 +195,20 @@ def _binding(settings: Settings) -> BindingTerms:
 
 def _keeping(settings: Settings) -> KeepingTerms:
     return KeepingTerms(settings.keep_jobs_s, settings.max_kept_results_mb * MEBIBYTE)
+
+
+def _tensor_limits(settings: Settings) -> TensorLimits:
+    """Say what sessions may keep. Where it depends on the machine, the workers share that."""
+    of_all = settings.max_tensors_mb
+    return TensorLimits(
+        settings.max_session_tensors_mb * MEBIBYTE,
+        memory_bytes() // 2 // settings.workers if of_all is None else of_all * MEBIBYTE,
+    )
+
+
+def _blob_limits(settings: Settings) -> BlobLimits:
+    of_all = settings.max_uploads_mb
+    return BlobLimits(
+        settings.max_upload_mb * MEBIBYTE,
+        free_temporary_bytes() * 9 // 10 // settings.workers if of_all is None else of_all * MEBIBYTE,
+    )

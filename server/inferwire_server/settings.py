@@ -210,6 +210,15 @@ class Settings:
         WHOLE,
         Parameter(group=_CLIENTS, validator=_NOT_NEGATIVE, help="Tensors that a session may keep here, in MiB."),
     ] = 1024
+    max_tensors_mb: Annotated[
+        int | None,
+        WHOLE,
+        Parameter(
+            group=_CLIENTS,
+            validator=_NOT_NEGATIVE,
+            help="Tensors that all sessions together may keep here, in MiB; half of the machine's memory unless given.",
+        ),
+    ] = None
     shared_memory: Annotated[
         tuple[str, ...],
         Parameter(
@@ -262,6 +271,16 @@ class Settings:
         WHOLE,
         Parameter(group=_CLIENTS, validator=_POSITIVE, help="Largest file a client may upload, in MiB."),
     ] = 4096
+    max_uploads_mb: Annotated[
+        int | None,
+        WHOLE,
+        Parameter(
+            group=_CLIENTS,
+            validator=_POSITIVE,
+            help="Uploaded files that are here at once, in MiB; nine tenths of what is free in the folder of temporary "
+            "files at the start unless given.",
+        ),
+    ] = None
     session_grace_s: Annotated[
         float,
         SECONDS,
