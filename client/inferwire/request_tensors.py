@@ -259,7 +259,7 @@ def _not_kept(position: int, byte_size: int) -> RuntimeError:
     return RuntimeError(
         f"output {position} has {byte_size} bytes, which the server cannot "
         "keep for this client beside what it keeps already; free some remote tensors, or start the server with a "
-        "larger --max-session-tensors-mb"
+        "larger --max-session-tensors-mb or --max-tensors-mb"
     )
 
 

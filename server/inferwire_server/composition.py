@@ -15,14 +15,15 @@ from inferwire_proto.properties import Properties
 from inferwire_server import logs
 from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.core.bindings import BindingTerms
-from inferwire_server.core.ledger import JobLedger
+from inferwire_server.core.ledger import JobLedger, KeepingTerms
 from inferwire_server.core.sessions import Sessions
 from inferwire_server.core.versions import parse_version_policy
 from inferwire_server.engine.api_key_file import read_api_keys
 from inferwire_server.engine.backend import Backend, ModelOptions
-from inferwire_server.engine.blobs import BlobStore
+from inferwire_server.engine.blobs import BlobLimits, BlobStore
 from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.loader import Loader
+from inferwire_server.engine.machine import free_temporary_bytes, memory_bytes
 from inferwire_server.engine.model_server_config import ConfiguredRepository
 from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Entry, Overrides, Repository
@@ -49,6 +50,7 @@ from inferwire_server.service.logs import LogControl
 from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.service.sequences import Sequences
+from inferwire_server.service.tensors import TensorLimits
 from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
 
 
@@ -90,7 +92,7 @@ async def compose(
     catalogue = Catalogue()
     catalogue.expect(await asyncio.to_thread(scan, {}))
     metrics = Metrics()
-    blobs = BlobStore(settings.max_upload_mb * MEBIBYTE) if settings.allow_uploads else None
+    blobs = BlobStore(_blob_limits(settings)) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
     try:
         async with (
@@ -104,10 +106,11 @@ async def compose(
             control = ModelControl(loader, settings.allow_model_control, settings.watch)
             models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)
             statistics = StatisticsService(catalogue, metrics.tallies, lambda at: time() - clock() + at)
-            ledger: JobLedger[NamedJob] = JobLedger(new_own_id, settings.keep_jobs_s)
+            ledger: JobLedger[NamedJob] = JobLedger(new_own_id, _keeping(settings))
             identity = Identity(settings.server_name, version("inferwire"), new_own_id())
             access = AccessService(await _api_keys(settings))
             services = _services(settings, access, identity, engine, catalogue, models, uploads, statistics, ledger)
+            metrics.watch_results(lambda: ledger.kept)
             metrics.watch_refusals(lambda: services.refusals.counts)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)
@@ -135,7 +138,7 @@ def _services(
     ledger: JobLedger[NamedJob],
 ) -> Services:
     sequences = Sequences(engine)
-    tensors = TensorService(settings.max_session_tensors_mb * MEBIBYTE)
+    tensors = TensorService(_tensor_limits(settings))
     segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None
     shared_memory = SharedMemoryService(segments)
     return Services(
@@ -188,3 +191,24 @@ def _model_options(settings: Settings) -> ModelOptions:
 
 def _binding(settings: Settings) -> BindingTerms:
     return BindingTerms(settings.max_sequences, settings.sequence_idle_s, settings.sequences_wait)
+
+
+def _keeping(settings: Settings) -> KeepingTerms:
+    return KeepingTerms(settings.keep_jobs_s, settings.max_kept_results_mb * MEBIBYTE)
+
+
+def _tensor_limits(settings: Settings) -> TensorLimits:
+    """Say what sessions may keep. Where it depends on the machine, the workers share that."""
+    of_all = settings.max_tensors_mb
+    return TensorLimits(
+        settings.max_session_tensors_mb * MEBIBYTE,
+        memory_bytes() // 2 // settings.workers if of_all is None else of_all * MEBIBYTE,
+    )
+
+
+def _blob_limits(settings: Settings) -> BlobLimits:
+    of_all = settings.max_uploads_mb
+    return BlobLimits(
+        settings.max_upload_mb * MEBIBYTE,
+        free_temporary_bytes() * 9 // 10 // settings.workers if of_all is None else of_all * MEBIBYTE,
+    )

@@ -6,6 +6,7 @@ The commands of `inferwire_cli` read theirs in the same way.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import CycloptsError, Parameter, Token
@@ -29,8 +30,23 @@ def _whole_number(_: Any, tokens: Sequence[Token]) -> int:
         raise ValueError(f"expected a whole number, got {token.value!r}") from None
 
 
+def _seconds(_: Any, tokens: Sequence[Token]) -> float:
+    """Read a duration, which has an end."""
+    (token,) = tokens
+    try:
+        seconds = float(token.value)
+    except ValueError:
+        seconds = inf
+    if not isfinite(seconds):
+        raise ValueError(f"expected a finite number of seconds, got {token.value!r}")
+    return seconds
+
+
 WHOLE = Parameter(converter=_whole_number)
 """What makes a flag of whole numbers refuse others."""
+
+SECONDS = Parameter(converter=_seconds)
+"""What makes a flag of seconds refuse `inf` and `nan`: not every wait can be for ever, and no bound refuses nan."""
 
 
 _CLOSING = {"--api-key-file", "--tls-certificate", "--tls-key"}

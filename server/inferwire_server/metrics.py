@@ -15,6 +15,7 @@ from prometheus_client.metrics_core import (
 )
 
 from inferwire_server.core.lane import ModelKey
+from inferwire_server.core.ledger import Kept
 from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.tally import OUTCOMES, Histogram, Tally
 from inferwire_server.engine.catalogue import Served
@@ -57,6 +58,10 @@ class Metrics:
     def watch_models(self, served: Callable[[], Iterable[Served]]) -> None:
         """Read at every scrape which of the repository's models are ready."""
         self._registry.register(_Models(served))
+
+    def watch_results(self, kept: Callable[[], Kept]) -> None:
+        """Read at every scrape what is kept of named jobs that have ended."""
+        self._registry.register(_Results(kept))
 
     def watch_refusals(self, counts: Callable[[], Mapping[tuple[str, str], int]]) -> None:
         """Read at every scrape how many requests were answered with an error of no job, by face and code."""
@@ -142,6 +147,19 @@ class _Models:
             ready.add_metric((served.name, served.version), served.takes_jobs)
             failed.add_metric((served.name, served.version), served.load_failed)
         yield from (ready, failed)
+
+
+class _Results:
+    """Collects what callers may still collect."""
+
+    def __init__(self, kept: Callable[[], Kept]) -> None:
+        self._kept = kept
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauges."""
+        kept = self._kept()
+        yield GaugeMetricFamily("inferwire_kept_jobs", "Named jobs that have ended and are kept.", kept.jobs)
+        yield GaugeMetricFamily("inferwire_kept_result_bytes", "What they count in bytes.", kept.byte_size)
 
 
 class _Refusals:

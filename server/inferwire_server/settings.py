@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter, validators
 
 from inferwire_server.errors import invalid_input
-from inferwire_server.flags import WHOLE
+from inferwire_server.flags import SECONDS, WHOLE
 
 _SOCKETS = Group("Sockets", sort_key=1)
 _MODELS = Group("Models", sort_key=2)
@@ -167,8 +167,18 @@ class Settings:
     ] = None
     keep_jobs_s: Annotated[
         float,
+        SECONDS,
         Parameter(group=_QUEUE, validator=_NOT_NEGATIVE, help="Seconds a finished job's result can be collected."),
     ] = 60.0
+    max_kept_results_mb: Annotated[
+        int,
+        WHOLE,
+        Parameter(
+            group=_QUEUE,
+            validator=_POSITIVE,
+            help="Results of finished jobs that are kept at once, in MiB; the oldest go first.",
+        ),
+    ] = 1024
     max_sequences: Annotated[
         int,
         WHOLE,
@@ -188,6 +198,7 @@ class Settings:
     ] = False
     sequence_idle_s: Annotated[
         float,
+        SECONDS,
         Parameter(
             group=_CLIENTS,
             validator=_POSITIVE,
@@ -199,6 +210,15 @@ class Settings:
         WHOLE,
         Parameter(group=_CLIENTS, validator=_NOT_NEGATIVE, help="Tensors that a session may keep here, in MiB."),
     ] = 1024
+    max_tensors_mb: Annotated[
+        int | None,
+        WHOLE,
+        Parameter(
+            group=_CLIENTS,
+            validator=_NOT_NEGATIVE,
+            help="Tensors that all sessions together may keep here, in MiB; half of the machine's memory unless given.",
+        ),
+    ] = None
     shared_memory: Annotated[
         tuple[str, ...],
         Parameter(
@@ -251,8 +271,19 @@ class Settings:
         WHOLE,
         Parameter(group=_CLIENTS, validator=_POSITIVE, help="Largest file a client may upload, in MiB."),
     ] = 4096
+    max_uploads_mb: Annotated[
+        int | None,
+        WHOLE,
+        Parameter(
+            group=_CLIENTS,
+            validator=_POSITIVE,
+            help="Uploaded files that are here at once, in MiB; nine tenths of what is free in the folder of temporary "
+            "files at the start unless given.",
+        ),
+    ] = None
     session_grace_s: Annotated[
         float,
+        SECONDS,
         Parameter(
             group=_CLIENTS,
             validator=_NOT_NEGATIVE,
@@ -275,6 +306,7 @@ class Settings:
     ] = "inferwire"
     drain_delay_s: Annotated[
         float,
+        SECONDS,
         Parameter(
             group=_OPERATION,
             validator=_NOT_NEGATIVE,
@@ -283,6 +315,7 @@ class Settings:
     ] = 0.0
     grace_s: Annotated[
         float,
+        SECONDS,
         Parameter(
             group=_OPERATION,
             validator=_NOT_NEGATIVE,

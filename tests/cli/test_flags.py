@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -81,3 +83,28 @@ def test_a_whole_number_is_not_rounded(words: str, capsys: pytest.CaptureFixture
 def test_a_variable_that_is_wrong_is_named() -> None:
     with pytest.raises(CycloptsError, match=r"INFERWIRE_SLOTS: expected a whole number, got '2\.7'"):
         parsed(INFERWIRE_SLOTS="2.7")
+
+
+DURATIONS = [field.name for field in fields(Settings) if field.name.endswith("_s")]
+
+
+@pytest.mark.parametrize("given", ["inf", "nan", "-inf", "1e999", "soon"])
+@pytest.mark.parametrize("name", DURATIONS)
+def test_a_duration_has_an_end(name: str, given: str) -> None:
+    sentence = re.escape(f"expected a finite number of seconds, got '{given}'")
+    with pytest.raises(CycloptsError, match=sentence):
+        parsed(f"--{name.replace('_', '-')}={given}")
+    with pytest.raises(CycloptsError, match=f"INFERWIRE_{name.upper()}: {sentence}"):
+        parsed(**{f"INFERWIRE_{name.upper()}": given})
+
+
+@pytest.mark.parametrize("name", DURATIONS)
+def test_a_duration_may_be_as_long_as_one_likes(name: str) -> None:
+    assert getattr(parsed(f"--{name.replace('_', '-')} 1.5e9"), name) == 1.5e9
+
+
+@pytest.mark.parametrize("words", ["bench m --seconds nan", "top --interval inf"])
+def test_a_command_that_would_have_no_end_says_so(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(words.split()) == 2
+    said = capsys.readouterr()
+    assert "expected a finite number of seconds, got" in said.out + said.err

@@ -26,8 +26,8 @@ def a_scheduler(slots: int = 1, **terms: object) -> Scheduler:
     return scheduler
 
 
-def bind(scheduler: Scheduler, now: float = 0.0) -> Binding:
-    return scheduler.bind("m", lambda _: None, now)
+def bind(scheduler: Scheduler, now: float = 0.0, behind: Binding | None = None) -> Binding:
+    return scheduler.bind("m", lambda _: None, now, behind)
 
 
 def a_job(binding: Binding | None, priority: int = 0, deadline: float | None = None) -> Job:
@@ -89,6 +89,41 @@ def test_one_caller_too_many_is_refused_and_told_when_to_come_back() -> None:
     assert (caught.value.code, caught.value.retry_after_s) == (Code.QUEUE_FULL, 1.0)
     assert unbound(scheduler.release(first, 1.0)) == [first]
     assert bind(scheduler).slot == 1
+
+
+def test_a_caller_waits_for_a_binding_of_its_own_that_is_ending_where_others_are_refused() -> None:
+    scheduler = a_scheduler(most=1)
+    first = bind(scheduler)
+    running, last = a_job(first), a_job(first)
+    scheduler.submit(running, 0.0)
+    scheduler.submit(last, 0.0)
+    assert scheduler.release(first, 0.0) == []
+    second = bind(scheduler, behind=first)
+    assert scheduler.submit(a_job(second), 0.0) == scheduler.release(second, 0.0) == []
+    third = bind(scheduler, behind=second)
+    with pytest.raises(ServingError, match="keeps the states of 1 callers, at most 1 may be"):
+        bind(scheduler)
+    scheduler.report("m", 1, DONE, 1.0)
+    assert second.slot is None
+    assert [started.binding for started, _ in starts(scheduler.report("m", 1, DONE, 2.0))] == [second]
+    assert scheduler.report("m", 1, DONE, 3.0)[-1] == Unbound(second, 1)
+    assert third.slot == 1
+
+
+@pytest.mark.parametrize("state", ["live", "ended", "of another model"])
+def test_a_binding_that_makes_no_room_is_not_waited_for(state: str) -> None:
+    scheduler = a_scheduler(most=1)
+    scheduler.add_model("other", 1, Terms(binding=BindingTerms()))
+    other = scheduler.bind("other", lambda _: None, 0.0)
+    first = bind(scheduler)
+    if state == "ended":
+        scheduler.release(first, 0.0)
+        bind(scheduler)
+    if state == "of another model":
+        scheduler.submit(Job("other", Work((), ()), 0.0, binding=other), 0.0)
+        scheduler.release(other, 0.0)
+    with pytest.raises(ServingError, match="keeps the states of 1 callers, at most 1 may be"):
+        bind(scheduler, behind=other if state == "of another model" else first)
 
 
 def test_where_callers_may_wait_the_first_of_them_inherits_the_slot_and_its_jobs_start() -> None:

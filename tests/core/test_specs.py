@@ -311,6 +311,28 @@ def test_a_boolean_is_zero_or_one(data: bytes) -> None:
     assert message == (None if set(data) <= {0, 1} else "it has a boolean that is neither 0 nor 1")
 
 
+@pytest.mark.parametrize(
+    ("name", "tensor", "message"),
+    [
+        ("h", u8(2), None),
+        ("c", Tensor(BY_NAME["string"], (1,), b"\1\0\0\0a"), None),
+        ("x", u8(2), "model 'm' has no state 'x', expected one of 'h', 'c'"),
+        ("h", u8(2)._replace(data=b""), "state 'h' of model 'm' has 0 bytes, expected 2 for u8[2]"),
+        ("h", Tensor(BY_NAME["u8"], (-2, -1), b"ab"), "state 'h' of model 'm' has shape [-2,-1], expected dimensions"),
+        ("h", Tensor(BY_NAME["u8"], (0, LONGEST), b""), "state 'h' of model 'm' has shape [0,"),
+    ],
+)
+def test_states_are_checked_to_their_bytes(name: str, tensor: Tensor, message: str | None) -> None:
+    model = replace(a_model(), states=("h", "c"))
+    if message is None:
+        model.check_states([(name, tensor)])
+        return
+    with pytest.raises(ServingError) as caught:
+        model.check_states([("c", u8(1)), (name, tensor)])
+    assert caught.value.code is Code.INVALID_INPUT
+    assert caught.value.message.startswith(message)
+
+
 @given(st.sampled_from(SIZED), SHAPES.filter(lambda shape: 0 in shape))
 def test_a_tensor_without_elements_has_no_bytes(element_type: ElementType, shape: tuple[int, ...]) -> None:
     assert content_refusal(Tensor(element_type, shape, b"")) is None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import resource
 from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
 from inferwire_proto.errors import Code
-from inferwire_server.engine.blobs import BlobStore
+from inferwire_server.engine.blobs import BlobLimits, BlobStore
 from inferwire_server.errors import ServingError
 
 CONTENT = b"0123456789"
@@ -18,7 +22,7 @@ DIGEST = sha256(CONTENT).digest()
 
 @pytest.fixture
 def blobs() -> Generator[BlobStore, None, None]:
-    store = BlobStore(max_bytes=10)
+    store = BlobStore(BlobLimits(10, 3 * 4106))
     yield store
     store.close()
 
@@ -29,6 +33,17 @@ def folder_of(blobs: BlobStore) -> Path:
 
 def files_of(blobs: BlobStore) -> list[str]:
     return sorted(path.name for path in folder_of(blobs).rglob("*"))
+
+
+@contextmanager
+def no_file_beyond(byte_size: int) -> Generator[None, None, None]:
+    """Have the system refuse what makes a file longer, as where the disk is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (byte_size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 async def chunks(*parts: bytes) -> AsyncGenerator[bytes, None]:
@@ -89,6 +104,68 @@ async def test_an_upload_that_breaks_off_leaves_nothing(blobs: BlobStore) -> Non
 
     with pytest.raises(ConnectionResetError):
         await blobs.put(DIGEST, 10, breaking())
+    assert files_of(blobs) == []
+
+
+async def test_all_blobs_together_take_so_much_and_no_more(blobs: BlobStore) -> None:
+    first, second = await put(blobs, b"a"), await put(blobs, b"b")
+    await put(blobs)
+    with pytest.raises(ServingError) as caught:
+        await put(blobs, b"c" * 10)
+    assert caught.value.code is Code.TOO_LARGE
+    assert caught.value.message == (
+        "the upload of 10 bytes is too much for this server, where uploads take 12300 of at most 12318 bytes; "
+        "release some first, or start it with a larger --max-uploads-mb"
+    )
+    blobs.drop(first)
+    for _ in range(3):
+        await put(blobs, b"b")
+        blobs.drop(second)
+    await put(blobs, b"c" * 10)
+    assert len(files_of(blobs)) == 3
+
+
+async def test_uploads_count_while_they_come_and_not_once_they_have_failed(blobs: BlobStore) -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def breaking() -> AsyncGenerator[bytes, None]:
+        begun.set()
+        await goes_on.wait()
+        yield b"else"
+
+    coming = [asyncio.ensure_future(blobs.put(DIGEST, 10, breaking())) for _ in range(3)]
+    await begun.wait()
+    with pytest.raises(ServingError, match="uploads take 12318 of at most 12318 bytes"):
+        await put(blobs, b"")
+    goes_on.set()
+    assert len(await asyncio.gather(*coming, return_exceptions=True)) == 3
+    for content in (b"a", b"b", b"c"):
+        await put(blobs, content)
+
+
+async def test_a_disk_that_takes_no_more_is_told_as_one(blobs: BlobStore) -> None:
+    with no_file_beyond(5):
+        error = await refusal(blobs, DIGEST, 10, CONTENT)
+    assert (error.code, error.message) == (Code.TOO_LARGE, "the upload cannot be stored: File too large")
+    for _ in range(3):
+        await put(blobs)
+
+
+async def test_a_folder_that_cannot_be_written_to_is_told_as_one(blobs: BlobStore) -> None:
+    model = await put(blobs)
+    rmtree(folder_of(blobs))
+    error = await refusal(blobs, DIGEST, 10, CONTENT)
+    assert (error.code, error.message) == (Code.TOO_LARGE, "the upload cannot be stored: No such file or directory")
+    with pytest.raises(ServingError, match=r"^the model's files cannot be stored: No such file or directory$"):
+        blobs.lay_out(model, None, ".onnx", {})
+
+
+@pytest.mark.parametrize("suffix", [".onnx", "saved_model.pb"])
+async def test_files_that_cannot_be_laid_out_leave_nothing(blobs: BlobStore, suffix: str) -> None:
+    model = await put(blobs)
+    (folder_of(blobs) / model.hex()).unlink()
+    with pytest.raises(ServingError, match="the model's files cannot be stored: No such file or directory"):
+        blobs.lay_out(model, None, suffix, {})
     assert files_of(blobs) == []
 
 
@@ -193,7 +270,7 @@ async def test_files_that_cannot_lie_beside_each_other_are_refused(blobs: BlobSt
 
 
 async def test_closing_removes_the_folder() -> None:
-    store = BlobStore(max_bytes=10)
+    store = BlobStore(BlobLimits(10, 3 * 4106))
     folder = folder_of(store)
     await put(store)
     assert folder.is_dir()

@@ -24,6 +24,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel
 from inferwire_server.engine.openvino_specs import texts
+from inferwire_server.engine.openvino_tensors import to_runtime
 from inferwire_server.errors import ServingError
 
 DATA = Path(__file__).parent.parent / "data"
@@ -129,6 +130,19 @@ def test_strings_come_back_as_they_went(backend: OpenVinoBackend, tmp_path: Path
     sent = Tensor(BY_NAME["string"], (len(values),), memoryview(strings.pack(values)))
     expected = Tensor(BY_NAME["string"], (len(values),), strings.pack(values))
     assert slot.run([sent], [0]) == slot.run([sent], [0], (copied,)) == (expected,)
+
+
+@pytest.mark.parametrize("name", ["f32", "u4"])
+def test_no_tensor_is_made_of_memory_that_nobody_has_written_to(name: str) -> None:
+    with pytest.raises(AssertionError, match="nobody has written to; this is a bug"):
+        to_runtime(Tensor(BY_NAME[name], (4,), b""))
+    assert to_runtime(Tensor(BY_NAME[name], (4, 0), b"")).size == 0
+
+
+def test_strings_that_are_not_there_take_no_memory() -> None:
+    # As many would take more than any machine has.
+    with pytest.raises(ValueError, match="string 0 of 1099511627776 has 0 bytes of its length"):
+        to_runtime(Tensor(BY_NAME["string"], (2**40,), b""))
 
 
 @pytest.mark.parametrize("name", ["f32", "string"])

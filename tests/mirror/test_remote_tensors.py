@@ -232,7 +232,7 @@ def test_what_a_client_holds_is_bounded_and_freed(tmp_path: Path) -> None:
     with running_server(tmp_path, "--max-session-tensors-mb", "1") as server:
         context = ov.Core(server.grpc_address).get_default_context("CPU")
         held = context.create_tensor(ov.Type.u8, [600_000], {})
-        with pytest.raises(ov.TooLarge, match=r"600000 bytes is too much for this session, which keeps 600000"):
+        with pytest.raises(ov.TooLarge, match=r"600000 bytes is too much for this session, which keeps 600552"):
             context.create_tensor(ov.Type.u8, [600_000], {})
         for _ in range(20):
             del held

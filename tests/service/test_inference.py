@@ -143,6 +143,34 @@ async def test_an_ended_job_is_kept_for_its_time_and_then_forgotten(serving: Ser
         await is_forgotten(server, job_id)
 
 
+async def test_results_beyond_what_is_kept_make_the_oldest_go(serving: Serving) -> None:
+    large = Tensor(BY_NAME["f32"], (1 << 15, 4), bytes(1 << 19))
+    async with serving(FakeModel(echo_spec("m")), max_kept_results_mb=1) as server:
+        inference = server.services.inference
+        names: list[str] = []
+        for tensor in (ROW, large, ROW, large, ROW):
+            names.append(inference.start(an_inference(inputs=(("x", tensor),))))
+            await inference.wait(names[-1], 10.0)
+        for forgotten in names[:2]:
+            await is_forgotten(server, forgotten)
+        assert [len(inference.result(name).result()) for name in names[2:]] == [1, 1, 1]
+        kept = (1 << 19) + 2 * ROW.byte_size + 3 * 4096
+        said = server.metrics.text().decode()
+        assert "inferwire_kept_jobs 3.0" in said
+        assert f"inferwire_kept_result_bytes {kept}.0" in said
+
+
+async def test_small_results_count_as_well(serving: Serving) -> None:
+    async with serving(a_model(), max_kept_results_mb=1) as server:
+        inference = server.services.inference
+        names = [inference.start(an_inference()) for _ in range(2)]
+        for _ in range(260):
+            await inference.wait(names[-1], 10.0)
+            names.append(inference.start(an_inference()))
+        assert "inferwire_kept_jobs 25" in server.metrics.text().decode()
+        await is_forgotten(server, names[0])
+
+
 async def test_an_ended_job_keeps_none_of_what_ran_with_it(serving: Serving) -> None:
     model = a_model()
     async with serving(model, properties=("INFERWIRE_MAX_BATCH=8",)) as server:

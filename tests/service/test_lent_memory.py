@@ -13,7 +13,7 @@ from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.service.lent_memory import LentMemory
-from inferwire_server.service.tensors import TensorService
+from inferwire_server.service.tensors import TensorLimits, TensorService
 from inferwire_server.service.values import LentTensor, StoredTensor
 
 F32 = BY_NAME["f32"]
@@ -92,7 +92,7 @@ def test_a_session_lends_so_much_and_no_more(lent: LentMemory, session: Session)
 
 
 def test_it_ends_with_the_session(lent: LentMemory, session: Session) -> None:
-    tensors = TensorService(100, lent)
+    tensors = TensorService(TensorLimits(10_000, 10_000), lent)
     lent.lend(session, 1, LOAN)
     tensors.end(session)
     assert repr(lent) == "<LentMemory: 0 of 0 sessions>"
@@ -103,7 +103,7 @@ def test_it_ends_with_the_session(lent: LentMemory, session: Session) -> None:
 
 
 def test_kept_and_lent_tensors_are_found_where_they_are(lent: LentMemory, session: Session) -> None:
-    tensors = TensorService(100, lent)
+    tensors = TensorService(TensorLimits(10_000, 10_000), lent)
     lent.lend(session, 1, LOAN)
     tensors.create(StoredTensor(session, 1), F32, (2,))
     assert tensors.tensor(StoredTensor(session, 1)) == Tensor(F32, (2,), bytes(8))

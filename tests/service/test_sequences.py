@@ -145,6 +145,31 @@ async def test_one_caller_too_many_is_refused_and_the_others_keep_their_states(c
         await rig.infer(2, is_start=True)
 
 
+@pytest.mark.parametrize("ends", [True, False], ids=["after its end", "without one"])
+async def test_a_start_takes_the_place_that_its_own_sequence_leaves(counting: Counting, ends: bool) -> None:
+    async with counting(is_open=False, max_sequences=1) as rig:
+        before = [asyncio.ensure_future(rig.infer(1, is_start=True)), asyncio.ensure_future(rig.infer(1, is_end=ends))]
+        await asyncio.to_thread(rig.model.gate.wait_held, 1)
+        anew = [asyncio.ensure_future(rig.infer(1, is_start=flag)) for flag in (True, True, False)]
+        other = asyncio.ensure_future(rig.infer(2, is_start=True))
+        assert (await refused(other)).code is Code.QUEUE_FULL
+        assert not any(call.done() for call in (*before, *anew))
+        rig.model.gate.open()
+        await asyncio.gather(*before, *anew)
+        assert await rig.count(1) == 2
+        assert rig.bound == 1
+
+
+async def test_what_has_ended_is_not_under_way_though_its_last_job_is(counting: Counting) -> None:
+    async with counting(is_open=False) as rig:
+        last = asyncio.ensure_future(rig.infer(1, is_start=True, is_end=True))
+        await asyncio.to_thread(rig.model.gate.wait_held, 1)
+        assert (await refused(rig.infer(1))).code is Code.SEQUENCE_NOT_FOUND
+        rig.model.gate.open()
+        await last
+        assert rig.bound == 0
+
+
 async def test_where_callers_may_wait_the_next_one_runs_when_a_sequence_ends(counting: Counting) -> None:
     async with counting(max_sequences=1, sequences_wait=True) as rig:
         await rig.infer(1, is_start=True)

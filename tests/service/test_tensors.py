@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 
 import numpy as np
 import pytest
@@ -15,9 +15,10 @@ from inferwire_server.core.boxes import Box
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.engine.machine import memory_bytes
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
-from inferwire_server.service.tensors import TensorService
+from inferwire_server.service.tensors import TensorLimits, TensorService
 from inferwire_server.service.values import Inference, ServedModel, StoredTensor
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
@@ -34,7 +35,7 @@ def session() -> Session:
 
 @pytest.fixture
 def tensors() -> TensorService:
-    return TensorService(100)
+    return TensorService(TensorLimits(2000, 3000))
 
 
 def test_a_tensor_begins_with_zeros_and_takes_what_is_written(tensors: TensorService, session: Session) -> None:
@@ -61,7 +62,7 @@ def test_strings_are_kept_whole(tensors: TensorService, session: Session) -> Non
         (Tensor(BY_NAME["i32"], (2, 4), bytes(32)), "tensor 1 is of type f32, but what is to be written is i32"),
         (Tensor(F32, (2, 4), bytes(31)), "tensor 1 has 31 bytes, expected 32 for f32"),
         (Tensor(F32, (-2, -4), bytes(32)), "a tensor cannot be f32[-2,-4], expected lengths from 0 up"),
-        (Tensor(F32, (5, 6), bytes(120)), "a tensor of 120 bytes is too much for this session, which keeps 32 of"),
+        (Tensor(F32, (50, 10), bytes(2000)), "a tensor of 2000 bytes is too much for this session, which keeps 624 of"),
     ],
 )
 def test_what_does_not_fit_changes_nothing(
@@ -106,7 +107,7 @@ def test_a_session_keeps_so_much_and_no_more_and_what_is_freed_makes_room(
 ) -> None:
     for index in (1, 2, 3):
         tensors.create(StoredTensor(session, index), F32, (2, 4))
-    with pytest.raises(ServingError, match="keeps 96 of at most 100 bytes; free some first, or start") as caught:
+    with pytest.raises(ServingError, match="keeps 1872 of at most 2000 bytes; free some first, or start") as caught:
         tensors.create(StoredTensor(session, 4), F32, (2, 4))
     assert caught.value.code is Code.TOO_LARGE
     tensors.create(StoredTensor(session, 1), F32, (9,))
@@ -116,6 +117,50 @@ def test_a_session_keeps_so_much_and_no_more_and_what_is_freed_makes_room(
     assert repr(tensors) == "<TensorService: 4 tensors of 2 sessions>"
     tensors.end(session)
     assert repr(tensors) == "<TensorService: 1 tensors of 1 sessions>"
+
+
+def test_all_sessions_together_keep_so_much_and_no_more(tensors: TensorService, session: Session) -> None:
+    other, third = Session("other", ""), Session("third", "")
+    tensors.create(StoredTensor(session, 1), F32, (300,))
+    tensors.create(StoredTensor(other, 1), F32, (120,))
+    with pytest.raises(ServingError) as caught:
+        tensors.create(StoredTensor(third, 1), F32, (150,))
+    assert caught.value.code is Code.TOO_LARGE
+    assert caught.value.message == (
+        "a tensor of 600 bytes is too much for this server, which keeps 2784 of at most 3000 bytes; "
+        "free some first, or start the server with a larger --max-tensors-mb"
+    )
+    tensors.put(StoredTensor(other, 1), Tensor(F32, (130,), bytes(520)))
+    tensors.release(session, [1])
+    tensors.create(StoredTensor(third, 1), F32, (300,))
+    tensors.end(third)
+    tensors.end(third)
+    tensors.create(StoredTensor(session, 1), F32, (300,))
+    with pytest.raises(ServingError, match="which keeps 2824 of at most 3000 bytes"):
+        tensors.create(StoredTensor(third, 1), F32, (1,))
+
+
+@pytest.mark.parametrize("shape", [(0,), (0,) * 200])
+def test_tensors_of_nothing_are_counted(tensors: TensorService, session: Session, shape: tuple[int, ...]) -> None:
+    kept = 0
+    with suppress(ServingError):
+        for kept in range(5):
+            tensors.create(StoredTensor(session, kept + 1), F32, shape)
+    assert kept == (3 if len(shape) == 1 else 0)
+
+
+async def test_the_share_of_a_worker_is_as_small_as_they_are_many(serving: Serving, session: Session) -> None:
+    quarter = memory_bytes() // 4
+    async with serving(max_session_tensors_mb=1 << 40, workers=4) as server:
+        with pytest.raises(ServingError, match=f"keeps 0 of at most {quarter // 2} bytes"):
+            server.services.tensors.create(StoredTensor(session, 1), BY_NAME["u8"], (quarter // 2,))
+
+
+async def test_an_output_that_there_is_no_room_for_on_the_server_is_given(serving: Serving, session: Session) -> None:
+    async with serving(FakeModel(echo_spec("m")), max_tensors_mb=0) as server:
+        keeps = {0: StoredTensor(session, 7)}
+        job = await server.services.inference.infer(Inference(ServedModel("m"), (("x", TENSOR),), keeps=keeps))
+        assert job.result() == (TENSOR,)
 
 
 def test_a_size_that_nobody_has_memory_for_is_refused_before_it_is_made(

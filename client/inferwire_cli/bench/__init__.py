@@ -10,7 +10,7 @@ from cyclopts import Parameter, validators
 from inferwire_cli.extras import needs_extra
 from inferwire_cli.infer import BgrOption, InputOption, MeanOption, ScaleOption
 from inferwire_cli.options import AddressOption, HttpAddressOption, JsonOption, RootCertificatesOption, VersionOption
-from inferwire_server.flags import WHOLE
+from inferwire_server.flags import SECONDS, WHOLE
 
 _POSITIVE = validators.Number(gt=0)
 
@@ -19,7 +19,7 @@ def bench(
     name: str,
     /,
     *,
-    seconds: Annotated[float, Parameter(validator=_POSITIVE, help="For how many seconds it runs.")] = 10.0,
+    seconds: Annotated[float, SECONDS, Parameter(validator=_POSITIVE, help="For how many seconds it runs.")] = 10.0,
     number: Annotated[
         int | None, WHOLE, Parameter(validator=_POSITIVE, help="How many inferences it runs, however long that takes.")
     ] = None,

@@ -8,12 +8,15 @@ from cyclopts import Parameter, validators
 
 from inferwire_cli.extras import needs_extra
 from inferwire_cli.options import AddressOption, HttpAddressOption, RootCertificatesOption
+from inferwire_server.flags import SECONDS
 
 
 def top(
     *,
     interval: Annotated[
-        float, Parameter(validator=validators.Number(gte=0.1, lte=3600), help="Seconds from one look to the next.")
+        float,
+        SECONDS,
+        Parameter(validator=validators.Number(gte=0.1, lte=3600), help="Seconds from one look to the next."),
     ] = 1.0,
     once: Annotated[bool, Parameter(show_default=False, help="Print what is so now, and end.")] = False,
     address: AddressOption = None,

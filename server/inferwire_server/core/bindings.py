@@ -79,14 +79,16 @@ class Bindings:
             return since + self._terms.idle_s
         return None
 
-    def bind(self, now: float) -> Binding:
+    def bind(self, now: float, behind: Binding | None = None) -> Binding:
         """Give a caller a slot, or a place in the row of those that wait for one.
+
+        A caller's own binding that it comes `behind` leaves it a place when it ends: it may wait for that at least.
 
         Raises:
             ServingError: QUEUE_FULL if as many are bound as may be, and no more may wait.
         """
         has_room = len(self._bound) < self._terms.most
-        if not has_room and not self._terms.may_wait:
+        if not has_room and not self._terms.may_wait and not self._is_leaving(behind):
             raise ServingError(
                 Code.QUEUE_FULL,
                 f"model '{self._model}' keeps the states of {len(self._bound)} callers, at most {self._terms.most} "
@@ -132,6 +134,10 @@ class Bindings:
         while (due := self.next_end) is not None and due <= now:
             ended += self._end(next(iter(self._idle)))
         return ended
+
+    def _is_leaving(self, binding: Binding | None) -> bool:
+        """Whether it is one of these, and makes room when the last of its jobs has ended."""
+        return binding is not None and binding.is_ending and (binding in self._bound or binding in self._waiting)
 
     def _end(self, binding: Binding) -> list[Binding]:
         binding.has_ended = binding.is_ending = True

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
@@ -12,17 +12,48 @@ from inferwire_server.errors import ServingError
 E = TypeVar("E")
 
 
-class JobLedger(Generic[E]):
-    """Named jobs. One that has ended is forgotten when released, or `keep_s` after its end."""
+class KeepingTerms(NamedTuple):
+    """How long ended jobs are kept, and how many bytes of them."""
 
-    def __init__(self, new_id: Callable[[], str], keep_s: float) -> None:
+    keep_s: float
+    most_bytes: int
+
+
+class Kept(NamedTuple):
+    """The jobs that have ended and are still kept, and their bytes."""
+
+    jobs: int
+    byte_size: int
+
+
+class _End(NamedTuple):
+    """Until when an ended job is kept, and what it takes."""
+
+    forget_at: float
+    byte_size: int
+
+
+class JobLedger(Generic[E]):
+    """Named jobs. One that has ended is forgotten when released, some time after its end, or when later ones need room.
+
+    The one that ended last is kept, however large it is.
+    """
+
+    def __init__(self, new_id: Callable[[], str], terms: KeepingTerms) -> None:
         self._new_id = new_id
-        self._keep_s = keep_s
+        self._terms = terms
         self._entries: dict[str, E] = {}
-        self._ended: deque[tuple[float, str]] = deque()
+        # In the order of their ends. A plain dict finds its first entry ever more slowly as entries before it go.
+        self._ended: OrderedDict[str, _End] = OrderedDict()
+        self._byte_size = 0
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def kept(self) -> Kept:
+        """What is kept of ended jobs."""
+        return Kept(len(self._ended), self._byte_size)
 
     def add(self, entry: E) -> str:
         """Give a job a name."""
@@ -40,21 +71,31 @@ class JobLedger(Generic[E]):
         if entry is None:
             raise ServingError(
                 Code.JOB_NOT_FOUND,
-                f"job '{job_id}' is not known: it never was, was released, or ended too long ago",
+                f"job '{job_id}' is not known: it never was, was released, or ended too long ago: results are kept for "
+                f"{self._terms.keep_s:g} s, and for less where later ones need the room",
             )
         return entry
 
     def release(self, job_id: str) -> None:
         """Forget a job; one that is not there is forgotten already."""
         self._entries.pop(job_id, None)
+        if (end := self._ended.pop(job_id, None)) is not None:
+            self._byte_size -= end.byte_size
 
-    def ended(self, job_id: str, now: float) -> float:
-        """Start the time after which an ended job is forgotten, and say when that is."""
-        forget_at = now + self._keep_s
-        self._ended.append((forget_at, job_id))
-        return forget_at
+    def ended(self, job_id: str, byte_size: int, now: float) -> float:
+        """Start the time after which an ended job is forgotten, and say when that is. It may take others' room."""
+        end = _End(now + self._terms.keep_s, byte_size)
+        if job_id in self._entries:
+            self._ended[job_id] = end
+            self._byte_size += byte_size
+        while self._byte_size > self._terms.most_bytes and len(self._ended) > 1:
+            self.release(next(iter(self._ended)))
+        return end.forget_at
 
     def expire(self, now: float) -> None:
         """Forget the jobs that have ended long enough ago."""
-        while self._ended and self._ended[0][0] <= now:
-            self.release(self._ended.popleft()[1])
+        while self._ended:
+            job_id, end = next(iter(self._ended.items()))
+            if end.forget_at > now:
+                break
+            self.release(job_id)

@@ -124,8 +124,12 @@ class Scheduler:
         lane = self._lane(model)
         return self._end_waiting(lane, error, now) + self._drop_if_drained(lane) + self._dispatch(now)
 
-    def bind(self, model: ModelKey, on_end: Callable[[Binding], Any], now: float) -> Binding:
+    def bind(
+        self, model: ModelKey, on_end: Callable[[Binding], Any], now: float, behind: Binding | None = None
+    ) -> Binding:
         """Give a caller of a model with states a slot of its own, or a place in the row for one.
+
+        It may wait for one of its own that it comes `behind`, and that is ending.
 
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving.
@@ -133,7 +137,7 @@ class Scheduler:
         lane = self._taking(model)
         if lane.bindings is None:
             raise bug(f"model {model} has no slots to bind")
-        binding = lane.bindings.bind(now)
+        binding = lane.bindings.bind(now, behind)
         binding.on_end = on_end
         return binding
 

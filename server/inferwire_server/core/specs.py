@@ -178,6 +178,20 @@ class ModelSpec:
             selected.append(index)
         return tuple(selected)
 
+    def check_states(self, values: Iterable[tuple[str, Tensor]]) -> None:
+        """Refuse values that states cannot have.
+
+        Raises:
+            ServingError: INVALID_INPUT if the model has no state of a name, or a tensor is none of its type and shape.
+        """
+        for name, tensor in values:
+            if name not in self.states:
+                known = ", ".join(f"'{state}'" for state in self.states)
+                raise invalid_input(f"model '{self.name}' has no state '{name}', expected one of {known or 'none'}")
+            prefix = f"state '{name}' of model '{self.name}'"
+            _check_lengths(prefix, tensor.shape)
+            check_content(prefix, tensor)
+
     def _unknown(self, kind: str, key: PortKey, ports: Sequence[PortSpec]) -> str:
         known = ", ".join(f"'{port.oip_name}'" for port in ports)
         what = f"'{key}'" if isinstance(key, str) else f"number {key}"
@@ -194,17 +208,22 @@ class ModelSpec:
         shape_of_one = shape if count == 1 else (shape[0] // count, *shape[1:])
         if not port.admits(shape_of_one):
             raise invalid_input(f"{prefix} has shape {_written(shape_of_one)}, expected {port.shape_text}")
-        if any(not 0 <= length <= _LONGEST for length in shape):
-            raise invalid_input(f"{prefix} has shape {_written(shape)}, expected dimensions from 0 to {_LONGEST}")
-        if 0 in shape and prod(length or 1 for length in shape) > _MOST_ELEMENTS:
-            raise invalid_input(
-                f"{prefix} has shape {_written(shape)}, expected at most {_MOST_ELEMENTS} elements beside its zeros"
-            )
+        _check_lengths(prefix, shape)
         return None if element_type.is_string or element_type.name == "boolean" else element_type.byte_size(shape)
 
 
 def _written(shape: Iterable[int]) -> str:
     return f"[{','.join(map(str, shape))}]"
+
+
+def _check_lengths(prefix: str, shape: tuple[int, ...]) -> None:
+    """Refuse a shape that the runtime cannot say."""
+    if any(not 0 <= length <= _LONGEST for length in shape):
+        raise invalid_input(f"{prefix} has shape {_written(shape)}, expected dimensions from 0 to {_LONGEST}")
+    if 0 in shape and prod(length or 1 for length in shape) > _MOST_ELEMENTS:
+        raise invalid_input(
+            f"{prefix} has shape {_written(shape)}, expected at most {_MOST_ELEMENTS} elements beside its zeros"
+        )
 
 
 def check_content(prefix: str, tensor: Tensor) -> None:

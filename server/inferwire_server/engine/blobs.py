@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import IO, Protocol
+from typing import NamedTuple, Protocol
 
 from inferwire_proto.errors import Code
 from inferwire_server.engine.repository import MODEL_SUFFIXES, SAVED_MODEL
@@ -30,13 +31,26 @@ _LONGEST_PATH = 255
 _VARIABLES = re.compile(r"variables/variables\.[A-Za-z0-9-]{1,64}")
 
 
+_BYTES_OF_A_FILE = 4096
+"""What a blob counts beside its content: files take a block, and a name."""
+
+
+class BlobLimits(NamedTuple):
+    """How many bytes a blob may have, and all of them together."""
+
+    of_one: int
+    of_all: int
+
+
 class BlobStore:
     """Blobs on disk. Who may use one is the sessions' business; here each has a count of holders."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self, limits: BlobLimits) -> None:
+        self._limits = limits
         self._folder = TemporaryDirectory(prefix="inferwire-")
         self._holders: dict[bytes, int] = {}
+        self._taken: dict[bytes, int] = {}
+        self._byte_size = 0
 
     def __repr__(self) -> str:
         return f"<BlobStore: {len(self._holders)} blobs in {self._folder.name}>"
@@ -49,20 +63,23 @@ class BlobStore:
         """Write a blob and hold it, once its content is what was announced.
 
         Raises:
-            ServingError: TOO_LARGE, or INVALID_INPUT if length or hash differ.
+            ServingError: TOO_LARGE, also if the disk does not take it; INVALID_INPUT if length or hash differ.
         """
-        if byte_size > self._max_bytes:
+        if byte_size > self._limits.of_one:
             raise ServingError(
-                Code.TOO_LARGE, f"the upload has {byte_size} bytes, at most {self._max_bytes} are allowed"
+                Code.TOO_LARGE, f"the upload has {byte_size} bytes, at most {self._limits.of_one} are allowed"
             )
         if len(digest) != 32:
             raise invalid_input(f"the blob's hash has {len(digest)} bytes, expected the 32 of a SHA-256")
-        scratch = Path(mkdtemp(dir=self._folder.name))
+        taken = self._take_room(byte_size)
         try:
-            await _write(scratch / "blob", digest, byte_size, chunks)
-            (scratch / "blob").replace(self._path(digest))
-        finally:
-            rmtree(scratch)
+            await self._store(digest, byte_size, chunks)
+        except BaseException:
+            self._byte_size -= taken
+            raise
+        if digest in self._holders:
+            self._byte_size -= taken
+        self._taken[digest] = taken
         self._holders[digest] = self._holders.get(digest, 0) + 1
 
     def drop(self, digest: bytes) -> None:
@@ -70,6 +87,7 @@ class BlobStore:
         self._holders[digest] -= 1
         if self._holders[digest] == 0:
             del self._holders[digest]
+            self._byte_size -= self._taken.pop(digest)
             self._path(digest).unlink(missing_ok=True)
 
     def lay_out(
@@ -78,20 +96,30 @@ class BlobStore:
         """Link blobs under the names a runtime looks for; give a folder to remove later, and the model in it.
 
         Raises:
-            ServingError: INVALID_INPUT for a suffix that is none, and for variables at a path that may have none.
+            ServingError: INVALID_INPUT for a suffix that is none, and for variables at a path that may have none;
+                TOO_LARGE if the disk does not take the files.
         """
         _check_names(suffix, variables)
-        folder = Path(mkdtemp(dir=self._folder.name))
+        with _on_disk("the model's files"):
+            folder = Path(mkdtemp(dir=self._folder.name))
+            try:
+                return folder, self._lay_out(folder, model, weights, suffix, variables)
+            except BaseException:
+                rmtree(folder)
+                raise
+
+    def _lay_out(
+        self, folder: Path, model: bytes, weights: bytes | None, suffix: str, variables: Mapping[str, bytes]
+    ) -> Path:
         if suffix == SAVED_MODEL:
-            path = folder / _MODEL
-            self._link({SAVED_MODEL: model, **variables}, path)
-            return folder, path
+            self._link({SAVED_MODEL: model, **variables}, folder / _MODEL)
+            return folder / _MODEL
         path = folder / f"{_MODEL}{suffix}"
         files = {path.name: model, **variables}
         if weights is not None:
             files[path.with_suffix(_WEIGHTS_SUFFIX.get(suffix, ".bin")).name] = weights
         self._link(files, folder)
-        return folder, path
+        return path
 
     def _link(self, files: Mapping[str, bytes], folder: Path) -> None:
         for name, digest in files.items():
@@ -100,8 +128,30 @@ class BlobStore:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.hardlink_to(self._path(digest))
             except (FileExistsError, NotADirectoryError) as error:
-                rmtree(folder)
                 raise invalid_input(f"'{name}' is taken by another of the model's files") from error
+
+    def _take_room(self, byte_size: int) -> int:
+        """Count an upload that is announced, and give what it counts."""
+        taken = byte_size + _BYTES_OF_A_FILE
+        if self._byte_size + taken > self._limits.of_all:
+            raise ServingError(
+                Code.TOO_LARGE,
+                f"the upload of {byte_size} bytes is too much for this server, where uploads take {self._byte_size} of "
+                f"at most {self._limits.of_all} bytes; release some first, or start it with a larger --max-uploads-mb",
+            )
+        self._byte_size += taken
+        return taken
+
+    async def _store(self, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
+        """Write a file under its own name, once it is whole."""
+        with _on_disk("the upload"):
+            scratch = Path(mkdtemp(dir=self._folder.name))
+        try:
+            await _write(scratch / "blob", digest, byte_size, chunks)
+            with _on_disk("the upload"):
+                (scratch / "blob").replace(self._path(digest))
+        finally:
+            rmtree(scratch)
 
     def _path(self, digest: bytes) -> Path:
         return Path(self._folder.name) / digest.hex()
@@ -128,18 +178,33 @@ def _is_beside(path: str) -> bool:
 async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
     """Write the chunks off the loop and check what they are."""
     content, written = sha256(), 0
-    with path.open("wb") as file:
-        async for chunk in chunks:
-            written += len(chunk)
-            if written > byte_size:
-                raise invalid_input(f"the upload has more than the {byte_size} bytes it announced")
-            await asyncio.to_thread(_take, chunk, file, content)
+    _append(path, b"", content)
+    async for chunk in chunks:
+        written += len(chunk)
+        if written > byte_size:
+            raise invalid_input(f"the upload has more than the {byte_size} bytes it announced")
+        await asyncio.to_thread(_append, path, chunk, content)
     if written != byte_size:
         raise invalid_input(f"the upload has {written} bytes, expected the {byte_size} it announced")
     if content.digest() != digest:
         raise invalid_input(f"the upload has hash {content.hexdigest()}, expected {digest.hex()}")
 
 
-def _take(chunk: bytes, file: IO[bytes], content: _Digest) -> None:
+def _append(path: Path, chunk: bytes, content: _Digest) -> None:
+    """Write a chunk at the end of a file, which is closed between them: so that what fails is known to be the disk."""
     content.update(chunk)
-    file.write(chunk)
+    with _on_disk("the upload"), path.open("ab") as file:
+        file.write(chunk)
+
+
+@contextmanager
+def _on_disk(what: str) -> Generator[None]:
+    """Do what the disk may refuse, for want of room as a rule.
+
+    Raises:
+        ServingError: TOO_LARGE with the system's reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ServingError(Code.TOO_LARGE, f"{what} cannot be stored: {error.strerror}") from error

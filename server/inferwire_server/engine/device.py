@@ -164,13 +164,15 @@ class Device:
         if not job.state.is_terminal:
             self._arm_timer()
 
-    def bind(self, model: ModelKey, on_end: Callable[[Binding], Any]) -> Binding:
+    def bind(self, model: ModelKey, on_end: Callable[[Binding], Any], behind: Binding | None = None) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
+
+        It may wait for one of its own that it comes `behind`, and that is ending.
 
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving.
         """
-        binding = self._scheduler.bind(model, on_end, self._clock())
+        binding = self._scheduler.bind(model, on_end, self._clock(), behind)
         self._arm_timer()
         return binding
 

@@ -241,15 +241,17 @@ class Engine:
         if isinstance(job.model, Model):
             job.model.device.drop(job, index, reason)
 
-    def bind(self, model: Model, on_end: Callable[[Binding], Any]) -> Binding:
+    def bind(self, model: Model, on_end: Callable[[Binding], Any], behind: Binding | None = None) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
+
+        It may wait for one of its own that it comes `behind`, and that is ending.
 
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model has gone.
         """
         if model not in self._models:
             raise _unloading(model)
-        return model.device.bind(model, on_end)
+        return model.device.bind(model, on_end, behind)
 
     def release(self, binding: Binding) -> None:
         """Let a binding end with the last of its jobs; do nothing for one that has ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import openvino as ov
 from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Tensor
+from inferwire_server.errors import bug
 
 
 def to_runtime(tensor: Tensor) -> ov.Tensor:
@@ -18,12 +20,16 @@ def to_runtime(tensor: Tensor) -> ov.Tensor:
     runtime_type = getattr(ov.Type, tensor.element_type.name)
     shape = list(tensor.shape)
     if tensor.element_type.is_string:
+        # As many as a shape says are made at once: first see that they are there.
+        values = strings.unpack(tensor.data, prod(shape))
         filled = ov.Tensor(runtime_type, ov.Shape(shape))
-        if filled.size:
-            filled.bytes_data = _nested(strings.unpack(tensor.data, filled.size), shape)
+        if values:
+            filled.bytes_data = _nested(values, shape)
         return filled
     storage = tensor.element_type.storage_dtype
     if not tensor.byte_size:
+        if prod(shape):
+            raise bug(f"{tensor!r} would be of memory that nobody has written to")
         return ov.Tensor(runtime_type, ov.Shape(shape))
     array = np.frombuffer(tensor.data, storage)
     if not array.flags.aligned:

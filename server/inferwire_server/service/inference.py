@@ -11,7 +11,7 @@ from typing import Any
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Session
-from inferwire_server.core.states import StateAccess
+from inferwire_server.core.states import StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.models import Engine, Model, Submission
 from inferwire_server.errors import invalid_input, shutting_down
@@ -24,6 +24,12 @@ from inferwire_server.service.values import Inference, LentTensor, SequenceCall,
 
 LONGEST_WAIT_S = 60.0
 """How long one call may wait for a named job."""
+
+_BYTES_OF_A_JOB = 4096
+"""What a kept job counts beside its outputs' bytes: small results in any number take memory, too."""
+
+_BYTES_OF_A_LAYER = 512
+"""What each layer of its profile counts."""
 
 _SIMPLY: AbstractContextManager[None] = nullcontext()
 
@@ -124,13 +130,15 @@ class InferenceService:
         """Read, write or reset the states of a sequence, behind what was submitted to it before; give the ended job.
 
         Raises:
-            ServingError: INVALID_INPUT for a model without states; SEQUENCE_NOT_FOUND; what became of it later is
-                in the job.
+            ServingError: INVALID_INPUT for a model without states, and for values that they cannot have;
+                SEQUENCE_NOT_FOUND; what became of it later is in the job.
         """
         self._require_open()
         model = self._models.resolve(target)
         if not model.spec.states:
             raise invalid_input(f"model '{model.name}' keeps no states")
+        if isinstance(states, WriteStates):
+            model.spec.check_states(states.values)
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         submission = Submission(Work((), (), states), model.priority)
         job = self._submit(model, submission, sequence, lambda _: end.done() or end.set_result(None))
@@ -190,7 +198,7 @@ class InferenceService:
             # It may be kept for long, and with an output of a batch those of all callers.
             job.outputs = tuple([output.on_its_own() for output in job.outputs])
             end.set_result(None)
-            forget_at = self._ledger.ended(job_id, loop.time())
+            forget_at = self._ledger.ended(job_id, _byte_size(job), loop.time())
             # A timer may go off a moment early; by its own time the job is due.
             loop.call_at(forget_at, self._ledger.expire, forget_at)
 
@@ -318,3 +326,9 @@ class InferenceService:
     def _require_open(self) -> None:
         if self._draining:
             raise shutting_down()
+
+
+def _byte_size(job: Job) -> int:
+    """Say what it takes to keep an ended job."""
+    outputs = sum([output.byte_size for output in job.outputs])
+    return _BYTES_OF_A_JOB + _BYTES_OF_A_LAYER * len(job.profile) + outputs

@@ -18,14 +18,14 @@ _Key: TypeAlias = tuple[Hashable, int | str]
 
 
 class Sequences:
-    """The sequences that are under way. One whose binding has ended is not."""
+    """The sequences that are under way, and those whose last jobs are: one that starts anew comes behind them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._bindings: dict[_Key, Binding] = {}
 
     def __len__(self) -> int:
-        return len(self._bindings)
+        return sum(not binding.is_ending for binding in self._bindings.values())
 
     def __repr__(self) -> str:
         return f"<Sequences: {len(self)} under way>"
@@ -39,17 +39,15 @@ class Sequences:
                 model keeps no more callers' states; MODEL_NOT_READY if the model is leaving.
         """
         key: _Key = (call.session or model, call.id)
-        under_way = None if call.is_start else self._bindings.get(key)
-        is_new = under_way is None or under_way.model is not model
-        binding = self._start(key, model, call) if is_new or under_way is None else under_way
+        binding = self._start(key, model) if call.is_start else self._under_way(key, model)
         try:
             yield binding
         except BaseException:
-            if is_new:
-                self._release(key)
+            if call.is_start:
+                self._engine.release(binding)
             raise
         if call.is_end:
-            self._release(key)
+            self._engine.release(binding)
 
     def end(self, session: Session) -> None:
         """End all sequences of a session."""
@@ -61,15 +59,19 @@ class Sequences:
         for sequence_id in ids:
             self._release((session, sequence_id))
 
-    def _start(self, key: _Key, model: Model, call: SequenceCall) -> Binding:
-        if not call.is_start:
+    def _under_way(self, key: _Key, model: Model) -> Binding:
+        binding = self._bindings.get(key)
+        if binding is None or binding.is_ending or binding.model is not model:
             raise ServingError(
                 Code.SEQUENCE_NOT_FOUND,
-                f"inference request for sequence {call.id} to model '{model.name}' must specify the START flag on the "
+                f"inference request for sequence {key[1]} to model '{model.name}' must specify the START flag on the "
                 "first request of the sequence: it never started, has ended, or was idle for too long",
             )
-        self._release(key)
-        binding = self._engine.bind(model, self._forgetting(key))
+        return binding
+
+    def _start(self, key: _Key, model: Model) -> Binding:
+        before = self._release(key)
+        binding = self._engine.bind(model, self._forgetting(key), before)
         self._bindings[key] = binding
         return binding
 
@@ -80,8 +82,9 @@ class Sequences:
 
         return forget
 
-    def _release(self, key: _Key) -> None:
-        """Let a sequence's name go at once, and its slot when its last job has ended."""
-        binding = self._bindings.pop(key, None)
+    def _release(self, key: _Key) -> Binding | None:
+        """Let a sequence, if there is one, take no more jobs and end with its last; give its binding."""
+        binding = self._bindings.get(key)
         if binding is not None:
             self._engine.release(binding)
+        return binding

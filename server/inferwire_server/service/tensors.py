@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import NamedTuple
 
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
@@ -21,6 +22,16 @@ from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.lent_memory import LentMemory
 from inferwire_server.service.values import LentTensor, StoredTensor
 
+_BYTES_OF_A_TENSOR, _BYTES_OF_A_LENGTH = 512, 40
+"""What a kept tensor counts beside its data, and for each length of its shape: empty ones take memory, too."""
+
+
+class TensorLimits(NamedTuple):
+    """How many bytes a session may keep, and all of them together."""
+
+    of_session: int
+    of_all: int
+
 
 @dataclass(eq=False, slots=True)
 class _Shelf:
@@ -31,16 +42,17 @@ class _Shelf:
 
 
 class TensorService:
-    """Keeps tensors for sessions, each of which may keep so many bytes.
+    """Keeps tensors for sessions. Each may keep so many bytes, and all of them so many together.
 
     Attributes:
         lent: The memory that sessions' clients lend.
     """
 
-    def __init__(self, most_bytes: int, lent: LentMemory | None = None) -> None:
+    def __init__(self, limits: TensorLimits, lent: LentMemory | None = None) -> None:
         self.lent = LentMemory() if lent is None else lent
-        self._most_bytes = most_bytes
+        self._limits = limits
         self._shelves: dict[Session, _Shelf] = {}
+        self._byte_size = 0
 
     def __repr__(self) -> str:
         shelves = self._shelves.values()
@@ -54,7 +66,8 @@ class TensorService:
         """
         _check_lengths(element_type, shape)
         # Room is asked for before there is anything of that size; an empty string takes the four bytes of its length.
-        self._check_room(stored, 4 * prod(shape) if element_type.is_string else element_type.byte_size(shape))
+        byte_size = 4 * prod(shape) if element_type.is_string else element_type.byte_size(shape)
+        self._check_room(stored, byte_size, shape)
         self._keep(stored, zero_tensor(element_type, shape))
 
     def put(self, stored: StoredTensor, tensor: Tensor) -> None:
@@ -75,7 +88,7 @@ class TensorService:
                 f"tensor {stored.id} is of type {kept.element_type.name}, "
                 f"but what is to be written is {describe(tensor.element_type, tensor.shape)}"
             )
-        self._check_room(stored, tensor.byte_size)
+        self._check_room(stored, tensor.byte_size, tensor.shape)
         # What came with a message would keep the whole message alive.
         self._keep(stored, tensor.on_its_own())
 
@@ -109,15 +122,16 @@ class TensorService:
             return
         for tensor_id in ids:
             if (tensor := shelf.tensors.pop(tensor_id, None)) is not None:
-                shelf.byte_size -= tensor.byte_size
+                self._count(shelf, -_taken_by(tensor))
 
     def end(self, session: Session) -> None:
         """Free all that a session keeps, and give back what it has lent."""
-        self._shelves.pop(session, None)
+        if (shelf := self._shelves.pop(session, None)) is not None:
+            self._byte_size -= shelf.byte_size
         self.lent.end(session)
 
     def _shelved(self, tensor: Tensor, stored: StoredTensor | None) -> Tensor:
-        if stored is None or stored.session.has_ended or not self._has_room(stored, tensor.byte_size):
+        if stored is None or stored.session.has_ended or self._lacks(stored, tensor.byte_size, tensor.shape):
             return tensor
         # An output of a batch would keep those of all callers alive.
         self._keep(stored, tensor.on_its_own())
@@ -137,27 +151,44 @@ class TensorService:
         if stored.session.has_ended:
             raise session_expired(stored.session.id)
         shelf = self._shelves.setdefault(stored.session, _Shelf())
-        before = shelf.tensors.get(stored.id)
-        shelf.byte_size += tensor.byte_size - (0 if before is None else before.byte_size)
+        self._count(shelf, _taken_by(tensor) - _taken_by(shelf.tensors.get(stored.id)))
         shelf.tensors[stored.id] = tensor
 
-    def _has_room(self, stored: StoredTensor, byte_size: int) -> bool:
-        shelf = self._shelves.get(stored.session)
-        if shelf is None:
-            return byte_size <= self._most_bytes
-        before = shelf.tensors.get(stored.id)
-        return shelf.byte_size - (0 if before is None else before.byte_size) + byte_size <= self._most_bytes
+    def _count(self, shelf: _Shelf, byte_size: int) -> None:
+        shelf.byte_size += byte_size
+        self._byte_size += byte_size
 
-    def _check_room(self, stored: StoredTensor, byte_size: int) -> None:
-        if not self._has_room(stored, byte_size):
-            shelf = self._shelves.get(stored.session)
-            remedy = "free some first, or start" if byte_size <= self._most_bytes else "start"
-            raise ServingError(
-                Code.TOO_LARGE,
-                f"a tensor of {byte_size} bytes is too much for this session, which keeps "
-                f"{0 if shelf is None else shelf.byte_size} of at most {self._most_bytes} bytes; "
-                f"{remedy} the server with a larger --max-session-tensors-mb",
-            )
+    def _lacks(self, stored: StoredTensor, byte_size: int, shape: tuple[int, ...]) -> str:
+        """Say why there is no room for a tensor in place of what has its name; nothing where there is."""
+        shelf = self._shelves.get(stored.session)
+        kept = 0 if shelf is None else shelf.byte_size
+        taken = _taken(byte_size, shape)
+        more = taken - (0 if shelf is None else _taken_by(shelf.tensors.get(stored.id)))
+        limits = self._limits
+        if kept + more > limits.of_session:
+            where, most, flag = f"this session, which keeps {kept}", limits.of_session, "--max-session-tensors-mb"
+        elif self._byte_size + more > limits.of_all:
+            where, most, flag = f"this server, which keeps {self._byte_size}", limits.of_all, "--max-tensors-mb"
+        else:
+            return ""
+        remedy = "free some first, or start" if taken <= most else "start"
+        return (
+            f"a tensor of {byte_size} bytes is too much for {where} of at most {most} bytes; "
+            f"{remedy} the server with a larger {flag}"
+        )
+
+    def _check_room(self, stored: StoredTensor, byte_size: int, shape: tuple[int, ...]) -> None:
+        if lack := self._lacks(stored, byte_size, shape):
+            raise ServingError(Code.TOO_LARGE, lack)
+
+
+def _taken(byte_size: int, shape: tuple[int, ...]) -> int:
+    """Say what it takes to keep a tensor."""
+    return byte_size + _BYTES_OF_A_TENSOR + _BYTES_OF_A_LENGTH * len(shape)
+
+
+def _taken_by(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else _taken(tensor.byte_size, tensor.shape)
 
 
 def _check_lengths(element_type: ElementType, shape: tuple[int, ...]) -> None:

@@ -9,14 +9,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.model_states import ModelState
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.models import Served
 from inferwire_server.transport import oip_override
 
-_STATES = {"loading": "LOADING", "warming": "LOADING", "draining": "UNLOADING"}
-"""What is told of a version that takes no jobs; all else is UNAVAILABLE."""
+STATES = {
+    ModelState.LOADING: "LOADING",
+    ModelState.WARMING: "LOADING",
+    ModelState.READY: "READY",
+    ModelState.DRAINING: "UNLOADING",
+    ModelState.UNLOADED: "UNAVAILABLE",
+    ModelState.FAILED: "UNAVAILABLE",
+}
+"""What is told of a version that takes no jobs; one that does is READY, whatever it is doing."""
 
 _LOAD_FAILURES = (Code.MODEL_NOT_FOUND, Code.MODEL_FAILED)
 
@@ -38,9 +46,8 @@ def index(services: Services, *, ready_only: bool) -> list[IndexEntry]:
 
 
 def _entry(served: Served) -> IndexEntry:
-    state = served.state.value
-    reason = served.reason or ("unloaded" if state == "unloaded" else "")
-    told = "READY" if served.takes_jobs else _STATES.get(state, "UNAVAILABLE")
+    reason = served.reason or ("unloaded" if served.state is ModelState.UNLOADED else "")
+    told = "READY" if served.takes_jobs else STATES[served.state]
     return IndexEntry(served.name, served.version, told, reason)
 
 

@@ -60,8 +60,8 @@ class JobRoutes:
         """Queue an inference and answer at once with the id of its job.
 
         The body is that of the protocol's inference call. A job that has ended is kept for a while, 60 seconds
-        unless the server was told otherwise. With `profile=true` the state of the ended job has the time of each
-        layer, of a model that was compiled with PERF_COUNT.
+        unless the server was told otherwise, or until later results need its room. With `profile=true` the state of
+        the ended job has the time of each layer, of a model that was compiled with PERF_COUNT.
         """
         is_profiled = _is_true("profile", request.query_params.get("profile", "false"))
         parsed = await read_request(self._services, request, self._options.max_body_bytes)

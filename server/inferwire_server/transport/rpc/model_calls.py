@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
+from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
@@ -23,15 +24,15 @@ from inferwire_server.transport.rpc.v1_descriptions import (
 )
 from inferwire_server.transport.v1_codec import decode_target, encode_layers
 
-_STATES = {
-    "loading": pb.MODEL_STATE_LOADING,
-    "warming": pb.MODEL_STATE_WARMING,
-    "ready": pb.MODEL_STATE_READY,
-    "draining": pb.MODEL_STATE_DRAINING,
-    "unloaded": pb.MODEL_STATE_UNLOADED,
-    "failed": pb.MODEL_STATE_FAILED,
+STATES = {
+    ModelState.LOADING: pb.MODEL_STATE_LOADING,
+    ModelState.WARMING: pb.MODEL_STATE_WARMING,
+    ModelState.READY: pb.MODEL_STATE_READY,
+    ModelState.DRAINING: pb.MODEL_STATE_DRAINING,
+    ModelState.UNLOADED: pb.MODEL_STATE_UNLOADED,
+    ModelState.FAILED: pb.MODEL_STATE_FAILED,
 }
-
+"""What the wire says of states."""
 
 _CHUNK_BYTES = 1 << 20
 
@@ -50,9 +51,7 @@ class ModelCalls:
     async def list_models(self, _request: pb.ListModelsRequest, _: Context) -> pb.ListModelsResponse:
         """List every version of every served model."""
         statuses = [
-            pb.ModelStatus(
-                name=served.name, version=served.version, state=_STATES[served.state.value], reason=served.reason
-            )
+            pb.ModelStatus(name=served.name, version=served.version, state=STATES[served.state], reason=served.reason)
             for served in self._services.models.statuses()
         ]
         return pb.ListModelsResponse(models=statuses)
