@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,7 +25,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel
 from inferwire_server.engine.openvino_specs import texts
-from inferwire_server.engine.openvino_tensors import to_runtime
+from inferwire_server.engine.openvino_tensors import from_runtime, to_runtime
 from inferwire_server.errors import ServingError
 
 DATA = Path(__file__).parent.parent / "data"
@@ -137,6 +138,25 @@ def test_no_tensor_is_made_of_memory_that_nobody_has_written_to(name: str) -> No
     with pytest.raises(AssertionError, match="nobody has written to; this is a bug"):
         to_runtime(Tensor(BY_NAME[name], (4,), b""))
     assert to_runtime(Tensor(BY_NAME[name], (4, 0), b"")).size == 0
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (2, 0), (2, 3), (64,), (65,), (3, 70, 5), (2, 1, 100), (200, 2)])
+def test_strings_of_any_shape_are_read_in_their_order(shape: tuple[int, ...]) -> None:
+    sent = Tensor(BY_NAME["string"], shape, strings.pack(b"%d" % at for at in range(prod(shape))))
+    assert from_runtime(to_runtime(sent), sent.element_type) == sent
+
+
+def test_one_long_string_among_short_ones_does_not_make_all_as_long() -> None:
+    values = [b"a" * 7] * 2000 + [b"b" * (1 << 20)] + [b"c"] * 2000
+    sent = Tensor(BY_NAME["string"], (len(values),), strings.pack(values))
+    tracemalloc.start()
+    filled = to_runtime(sent)
+    _, most = tracemalloc.get_traced_memory()
+    assert from_runtime(filled, sent.element_type) == sent
+    _, most_read = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8 << 20
+    assert most_read < 128 << 20
 
 
 def test_strings_that_are_not_there_take_no_memory() -> None:

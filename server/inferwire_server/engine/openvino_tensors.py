@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -14,6 +13,12 @@ from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import bug
 
+_ARRAY_BYTES = 1 << 20
+"""How many bytes an array has at the most that strings are given to OpenVINO in, unless it is of one alone."""
+
+_READ_AT_ONCE = 64
+"""How many strings are read from OpenVINO in one array. How long they are is not known before."""
+
 
 def to_runtime(tensor: Tensor) -> ov.Tensor:
     """View a tensor's bytes as OpenVINO's, copying only strings and misaligned bytes."""
@@ -21,11 +26,7 @@ def to_runtime(tensor: Tensor) -> ov.Tensor:
     shape = list(tensor.shape)
     if tensor.element_type.is_string:
         # As many as a shape says are made at once: first see that they are there.
-        values = strings.unpack(tensor.data, prod(shape))
-        filled = ov.Tensor(runtime_type, ov.Shape(shape))
-        if values:
-            filled.bytes_data = _nested(values, shape)
-        return filled
+        return _filled(strings.unpack(tensor.data, prod(shape)), shape)
     storage = tensor.element_type.storage_dtype
     if not tensor.byte_size:
         if prod(shape):
@@ -42,9 +43,7 @@ def to_runtime(tensor: Tensor) -> ov.Tensor:
 def from_runtime(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
     """Copy a tensor's bytes out of OpenVINO's memory."""
     if element_type.is_string:
-        # Reading no strings at all divides by zero in OpenVINO, which ends the process.
-        data = strings.pack(bytes(string) for string in tensor.bytes_data.reshape(-1)) if tensor.size else b""
-        return Tensor(element_type, tuple(tensor.shape), data)
+        return Tensor(element_type, tuple(tensor.shape), strings.pack(_strings_of(tensor)))
     array = tensor.data
     # numpy knows the shape far sooner than OpenVINO's Shape gives its items; packed types are flat there.
     shape = tuple(tensor.shape) if element_type.is_packed else array.shape
@@ -58,5 +57,46 @@ def view_of(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
     return Tensor(element_type, tuple(tensor.shape), tensor.data.reshape(-1).view(np.uint8).data.toreadonly())
 
 
-def _nested(values: list[bytes], shape: Sequence[int]) -> np.ndarray[Any, np.dtype[np.bytes_]]:
-    return np.array(values, dtype=np.bytes_).reshape(shape)
+def _filled(values: Sequence[bytes], shape: Sequence[int]) -> ov.Tensor:
+    """Make a tensor of strings, some at a time: in an array that OpenVINO takes, each has as much room as the longest."""
+    filled = ov.Tensor(ov.Type.string, ov.Shape([len(values)]))
+    for start, end in _runs(values):
+        _part(filled, (start,), (end,)).bytes_data = np.array(values[start:end], np.bytes_)
+    filled.shape = shape
+    return filled
+
+
+def _strings_of(tensor: ov.Tensor) -> Iterator[bytes]:
+    """Read strings, some at a time, for the same reason. To read none at all would divide by zero inside OpenVINO."""
+    for begin, end in _blocks(tuple(tensor.shape), _READ_AT_ONCE) if tensor.size else ():
+        yield from map(bytes, _part(tensor, begin, end).bytes_data.reshape(-1))
+
+
+def _blocks(shape: tuple[int, ...], most: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Cut a shape into blocks of so many elements at the most, in their order, and give where each begins and ends."""
+    if prod(shape) <= most:
+        yield (0,) * len(shape), shape
+    elif prod(shape[1:]) > most:
+        for at in range(shape[0]):
+            for begin, end in _blocks(shape[1:], most):
+                yield (at, *begin), (at + 1, *end)
+    else:
+        step = most // prod(shape[1:])
+        for at in range(0, shape[0], step):
+            yield (at, *(0,) * (len(shape) - 1)), (min(at + step, shape[0]), *shape[1:])
+
+
+def _runs(values: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Cut strings into runs that take little more memory as an array than they have bytes."""
+    start = longest = 0
+    for at, value in enumerate(values):
+        longest = max(longest, len(value))
+        if (at + 1 - start) * longest > _ARRAY_BYTES and at > start:
+            yield start, at
+            start, longest = at, len(value)
+    if values:
+        yield start, len(values)
+
+
+def _part(tensor: ov.Tensor, begin: Sequence[int], end: Sequence[int]) -> ov.Tensor:
+    return ov.Tensor(tensor, ov.Coordinate(begin), ov.Coordinate(end))
