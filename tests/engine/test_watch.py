@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import watchfiles
 from structlog.testing import capture_logs
 from tests.engine.conftest import without_rights
 
@@ -142,6 +143,62 @@ async def test_what_cannot_be_read_hides_no_change_of_anything_else(readable_by_
             (readable_by_all / "e" / "closed").chmod(0)
             await anext(changes)  # what is new is watched from now on
             await told_of(changes, (readable_by_all / "e" / "1" / "file").touch)
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+async def test_a_folder_that_takes_the_place_of_the_one_that_is_watched_is_followed(
+    tmp_path: Path, is_link: bool
+) -> None:
+    for release in ("1", "2"):
+        write(tmp_path / release, 1, "as good as the other")
+    root = tmp_path / "models"
+    root.symlink_to("1") if is_link else (tmp_path / "1").rename(root)
+    async with asyncio.timeout(30), aclosing(changes_in(root)) as changes:
+        await anext(changes)
+        if is_link:
+            move_link_to(root, "2")
+        else:
+            root.rename(tmp_path / "old")
+            (tmp_path / "2").rename(root)
+        await anext(changes)
+        await told_of(changes, (root / "m" / "1" / "file").touch)
+
+
+async def test_a_folder_that_has_gone_is_followed_when_it_is_back(tmp_path: Path) -> None:
+    root = tmp_path / "models"
+    root.mkdir()
+    async with asyncio.timeout(30), aclosing(changes_in(root)) as changes:
+        await anext(changes)
+        root.rmdir()
+        await anext(changes)
+        root.mkdir()
+        await anext(changes)
+        await told_of(changes, (root / "file").touch)
+
+
+@pytest.mark.parametrize("is_absolute", [True, False])
+async def test_a_repository_is_followed_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_absolute: bool
+) -> None:
+    root = tmp_path / ".venv" / "models"
+    root.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    named = root if is_absolute else Path(".venv/../.venv/models")
+    async with asyncio.timeout(30), aclosing(changes_in(named)) as changes:
+        await anext(changes)
+        await told_of(changes, (root / "m.onnx").touch)
+
+
+async def test_what_editors_and_version_control_write_for_themselves_is_no_change(tmp_path: Path) -> None:
+    for name in (".git", "m"):
+        (tmp_path / name).mkdir()
+    async with asyncio.timeout(30), aclosing(changes_in(tmp_path)) as changes:
+        await anext(changes)
+        (tmp_path / ".git" / "index").touch()
+        (tmp_path / "m" / ".inferwire.toml.swp").touch()
+        (tmp_path / "m" / "inferwire.toml").touch()
+        told = await anext(changes)
+        assert told == {(watchfiles.Change.added, str(tmp_path / "m" / "inferwire.toml"))}
 
 
 class Watches:

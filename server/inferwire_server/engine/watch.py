@@ -68,23 +68,36 @@ async def changes_of(
 async def changes_in_any(folders: Callable[[], Collection[Path]]) -> AsyncGenerator[object, None]:
     """Tell of changes in folders, of which each change may make others, and once that a watch is on; until cancelled.
 
-    Nobody saw what changed before it was.
+    Nobody saw what changed before it was. It stays with the folders that it began with, wherever they are moved:
+    whether others have taken their place, themselves or by a link, is looked at beside it.
 
     Raises:
-        OSError: If a folder has gone.
+        OSError: If a folder has gone while the watch began.
         RuntimeError: If the system watches no more.
     """
     while True:
-        roots = await asyncio.to_thread(folders)
+        roots = await asyncio.to_thread(_identities, folders)
         watched = await asyncio.to_thread(_that_can_be_watched, roots)
         has_begun = False
-        async with aclosing(_changes(watched)) as changes:
+        async with aclosing(_changes(watched, roots)) as changes:
             async for change in changes:
                 if change or not has_begun:
                     has_begun = True
                     yield change
-                if change and watched != await asyncio.to_thread(lambda: _that_can_be_watched(folders())):
+                if roots != (found := await asyncio.to_thread(_identities, folders)):
                     break
+                if change and watched != await asyncio.to_thread(_that_can_be_watched, found):
+                    break
+
+
+def _identities(folders: Callable[[], Collection[Path]]) -> dict[Path, tuple[int, int]]:
+    """Give which folders there are, wherever links to them lead."""
+    found: dict[Path, tuple[int, int]] = {}
+    for folder in folders():
+        with suppress(OSError):
+            status = folder.stat()
+            found[folder] = status.st_dev, status.st_ino
+    return found
 
 
 def _that_can_be_watched(roots: Collection[Path]) -> frozenset[Path]:
@@ -120,11 +133,19 @@ def _state(file: Path) -> object:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _changes(folders: Collection[Path]) -> AsyncGenerator[object, None]:
+def _changes(folders: Collection[Path], roots: Collection[Path]) -> AsyncGenerator[object, None]:
     """Tell of changes in folders and all below them, or every second that there are none."""
+    ordinary = watchfiles.DefaultFilter()
+
+    def counts(change: watchfiles.Change, path: str) -> bool:
+        """Pass over what editors and version control write for themselves, but not for what lies above the roots."""
+        below = (Path(path).relative_to(root) for root in map(Path.absolute, roots) if Path(path).is_relative_to(root))
+        return ordinary(change, str(next(below, path)))
+
     # Its types name trio's, which is not installed.
     return watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
         *folders,
+        watch_filter=counts,
         step=_QUIET_MS,
         rust_timeout=round(_LOOK_S * 1000),
         yield_on_timeout=True,
