@@ -23,6 +23,7 @@ from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.idle import Idleness
 from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
+from inferwire_server.engine.opening_threads import OpeningThreads
 from inferwire_server.errors import ServingError, shutting_down
 
 CLOSE_S = 5.0
@@ -96,6 +97,7 @@ class Engine:
     Use as an async context manager: leaving it cancels what still runs and frees every model.
 
     Attributes:
+        threads: Those that models are opened on.
         stuck: How many models had an inference that did not stop when the engine closed.
     """
 
@@ -103,6 +105,7 @@ class Engine:
         self, backend: Backend, queue: QueueOptions, tally_of: TallyOf, clock: Callable[[], float] = monotonic
     ) -> None:
         self.backend = backend
+        self.threads = OpeningThreads()
         self._queue = queue
         self._tally_of = tally_of
         self._clock = clock
@@ -129,6 +132,7 @@ class Engine:
             self.stuck = len(stuck)
         for device in self.devices:
             device.close()
+        self.threads.close()
 
     def __repr__(self) -> str:
         return f"<Engine: {len(self._models)} models on {', '.join(self._devices) or 'no device'}>"
@@ -159,10 +163,10 @@ class Engine:
             ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
         """
         options = read_batching(options)
-        compiled, slots, first_device = await asyncio.to_thread(open_model, self.backend, source, options)
+        compiled, slots, first_device = await self.threads.run(open_model, self.backend, source, options)
         if options.warm_up is not None:
             on_warming()
-            await asyncio.to_thread(warm_up, compiled.spec, slots, options.warm_up)
+            await self.threads.run(warm_up, compiled.spec, slots, options.warm_up)
         compiled, slots = taking_pictures(compiled, slots, options)
         device = self._device(first_device)
         terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
@@ -173,7 +177,7 @@ class Engine:
             # The slots of callers with states are numbered after these.
             again = partial(reopen, self.backend, source, replace(options, slots=len(slots)))
             tell = _tell_nobody if on_change is None else partial(on_change, model)
-            self._idleness[model] = Idleness(model, options.idle_unload_s, again, tell)
+            self._idleness[model] = Idleness(model, options.idle_unload_s, again, self.threads, tell)
         return model
 
     async def unload(self, model: Model, error: ServingError | None = None) -> None:
