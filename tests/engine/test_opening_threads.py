@@ -25,7 +25,7 @@ async def opened() -> AsyncGenerator[tuple[OpeningThreads, Gate], None]:
         yield threads, gate
     finally:
         gate.open()
-        threads.close()
+        assert await threads.close(10.0) == 0
 
 
 def never() -> bool:
@@ -86,3 +86,28 @@ async def test_an_error_is_gone_once_it_is_taken() -> None:
             assert watch() is None
         finally:
             gc.enable()
+
+
+async def test_closing_waits_for_calls_that_have_begun_and_begins_no_more() -> None:
+    threads, gate, began = OpeningThreads(), Gate(is_open=False), threading.Event()
+    calls = [asyncio.ensure_future(threads.run(gate.pass_through, never)) for _ in range(AT_ONCE)]
+    await asyncio.to_thread(gate.wait_held, AT_ONCE)
+    waiting = asyncio.ensure_future(threads.run(began.set))
+    await asyncio.sleep(0)
+    closing = asyncio.ensure_future(threads.close(10.0))
+    await asyncio.wait([waiting])
+    assert not closing.done()
+    gate.open()
+    assert await closing == 0
+    await asyncio.gather(*calls)
+    assert waiting.cancelled()
+    assert not began.is_set()
+
+
+async def test_closing_counts_the_calls_that_it_does_not_wait_for() -> None:
+    threads, gate = OpeningThreads(), Gate(is_open=False)
+    held = asyncio.ensure_future(threads.run(gate.pass_through, never))
+    await asyncio.to_thread(gate.wait_held, 1)
+    assert await threads.close(0.0) == 1
+    gate.open()
+    await held

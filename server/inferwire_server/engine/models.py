@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
@@ -27,7 +27,8 @@ from inferwire_server.engine.opening_threads import OpeningThreads
 from inferwire_server.errors import ServingError, shutting_down
 
 CLOSE_S = 5.0
-"""How long a closing engine waits for cancelled inferences: most stop at their next layer, some never do."""
+"""How long a closing engine waits for cancelled inferences, of which most stop at their next layer and some never do,
+and for models that are being opened, of which most soon are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Engine:
 
     Attributes:
         threads: Those that models are opened on.
-        stuck: How many models had an inference that did not stop when the engine closed.
+        stuck: How many models had an inference that did not stop when the engine closed, or were still being opened.
     """
 
     def __init__(
@@ -127,12 +128,10 @@ class Engine:
         leaving = [device.remove_model(model, error) for device in self.devices for model in device.models]
         for device in self.devices:
             device.cancel_all(error.message, error.code)
-        if leaving:
-            _, stuck = await asyncio.wait(leaving, timeout=CLOSE_S)
-            self.stuck = len(stuck)
+        opening, _ = await asyncio.gather(self.threads.close(CLOSE_S), _ended(leaving))
+        self.stuck = opening + sum(not leave.done() for leave in leaving)
         for device in self.devices:
             device.close()
-        self.threads.close()
 
     def __repr__(self) -> str:
         return f"<Engine: {len(self._models)} models on {', '.join(self._devices) or 'no device'}>"
@@ -272,6 +271,12 @@ class Engine:
             scheduler = Scheduler(self._queue.capacity, self._queue.limit, name)
             self._devices[name] = Device(name, scheduler, self._tally_of, self._clock)
         return self._devices[name]
+
+
+async def _ended(leaving: Collection[asyncio.Future[None]]) -> None:
+    """Wait for the ends of models, but not for ever."""
+    if leaving:
+        await asyncio.wait(leaving, timeout=CLOSE_S)
 
 
 def _unloading(model: Model) -> ServingError:

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from inferwire_server.engine.slot_threads import SlotThreads
 
@@ -25,6 +25,7 @@ class OpeningThreads:
 
     def __init__(self) -> None:
         self._threads = SlotThreads("open", AT_ONCE)
+        self._given: set[Future[Any]] = set()
 
     def __repr__(self) -> str:
         return f"<OpeningThreads: {self._threads!r}>"
@@ -36,15 +37,23 @@ class OpeningThreads:
             NoThread: If there is no thread for it.
         """
         # An error knows this frame: what has the error is not to be in it, or both would be kept.
-        return await asyncio.wrap_future(self._given(partial(copy_context().run, call, *args, **kwargs)))
+        return await asyncio.wrap_future(self._begun(partial(copy_context().run, call, *args, **kwargs)))
 
-    def close(self) -> None:
-        """Let the threads go once their calls have ended."""
+    async def close(self, timeout_s: float) -> int:
+        """Let the threads go, wait so long for the calls that have begun, and give how many have not ended then."""
+        begun = [asyncio.wrap_future(given) for given in self._given if not given.cancel() and not given.done()]
         self._threads.close()
+        if not begun:
+            return 0
+        _, left = await asyncio.wait(begun, timeout=timeout_s)
+        for each in left:
+            each.cancel()
+        return len(left)
 
-    def _given(self, work: Callable[[], T]) -> Future[T]:
+    def _begun(self, work: Callable[[], T]) -> Future[T]:
         given = Future[T]()
         self._threads.run(partial(self._run_on_thread, asyncio.get_running_loop(), given, work))
+        self._given.add(given)
         return given
 
     def _run_on_thread(self, loop: asyncio.AbstractEventLoop, given: Future[T], work: Callable[[], T]) -> None:
@@ -53,7 +62,12 @@ class OpeningThreads:
                 given.set_result(work())
             except BaseException as error:  # noqa: BLE001 - it is whoever called who is to have it
                 given.set_exception(error)
-        del given, work
+        del work
         # The loop may have ended meanwhile, and nobody counts any more.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(self._threads.done)
+            loop.call_soon_threadsafe(self._end, given)
+        del given
+
+    def _end(self, given: Future[Any]) -> None:
+        self._given.discard(given)
+        self._threads.done()
