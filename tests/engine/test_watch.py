@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
@@ -105,7 +106,12 @@ async def test_folders_that_a_change_brings_are_followed_from_then_on(tmp_path: 
     first.mkdir()
     second.mkdir()
     folders = {first}
-    async with asyncio.timeout(30), aclosing(changes_in_any(lambda: set(folders))) as changes:
+
+    def named() -> set[Path]:
+        assert threading.current_thread() is not threading.main_thread(), "the loop stands still"
+        return set(folders)
+
+    async with asyncio.timeout(30), aclosing(changes_in_any(named)) as changes:
         await anext(changes)
         await told_of(changes, (first / "file").touch)
         folders.add(second)
