@@ -77,7 +77,8 @@ def run_worker(
             log.error("cannot serve", reason=str(refusal))
         return 1
     if not has_stopped:
-        log.warning("an inference did not stop, the process ends without it")
+        # A thread that is inside the runtime as the interpreter ends brings the process down in ways of its own.
+        log.warning("an inference or a load did not stop, the process ends without it")
         os._exit(0)
     return 0
 

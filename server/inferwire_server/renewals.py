@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -31,7 +32,7 @@ async def _follow_keys(file: Path, access: AccessService) -> None:
         if access.renew(keys):
             log.info("API keys renewed", keys=len(keys))
 
-    await follow(changes_of((file,)), renew, "the API keys stay as they were")
+    await follow(partial(changes_of, (file,)), renew, "the API keys stay as they were")
 
 
 async def _follow_certificate(tls: Tls) -> None:
@@ -39,4 +40,4 @@ async def _follow_certificate(tls: Tls) -> None:
         if await asyncio.to_thread(tls.renew):
             log.info("certificate renewed")
 
-    await follow(changes_of(tls.files), renew, "the certificate stays as it was")
+    await follow(partial(changes_of, tls.files), renew, "the certificate stays as it was")

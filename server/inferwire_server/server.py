@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -149,9 +150,9 @@ def _why_nothing(settings: Settings) -> str:
 def _watch(settings: Settings, server: Composition) -> Iterator[Coroutine[None, None, None]]:
     sync, failure = server.loader.sync, "the repository cannot be read"
     if settings.watch and settings.model_repository is not None:
-        yield follow(changes_in(settings.model_repository), sync, failure)
+        yield follow(partial(changes_in, settings.model_repository), sync, failure)
     if settings.watch and settings.config is not None:
-        yield follow(changes_in_any(configured(settings, settings.config).folders), sync, failure)
+        yield follow(partial(changes_in_any, configured(settings, settings.config).folders), sync, failure)
 
 
 def _take_work(server: Composition, sockets: Sockets) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,8 +23,9 @@ from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.engine.loader import Loader
+from inferwire_server.engine.model_settings import ModelSettings
 from inferwire_server.engine.models import Engine, QueueOptions, Submission
-from inferwire_server.engine.repository import Entry, Overrides, Repository
+from inferwire_server.engine.repository import Entry, Fingerprint, Overrides, Repository
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics
 
@@ -145,6 +147,36 @@ async def test_a_model_is_loaded_by_its_own_settings(tmp_path: Path) -> None:
         await rig.loader.sync()
         model = rig.catalogue.find("m").require()
         assert (model.slots, model.priority) == (5, 2)
+
+
+class SlowEntry(Entry):
+    """A version whose files lie on a slow file system."""
+
+    def _stand(self) -> None:
+        assert threading.current_thread() is not threading.main_thread(), "the loop stands still"
+
+    def settings(self) -> ModelSettings:
+        self._stand()
+        return super().settings()
+
+    def model_file(self) -> Path:
+        self._stand()
+        return super().model_file()
+
+    def fingerprint(self) -> Fingerprint:
+        self._stand()
+        return super().fingerprint()
+
+
+async def test_files_are_looked_at_on_threads(tmp_path: Path) -> None:
+    def scan(_: Overrides) -> list[Entry]:
+        return [SlowEntry("m", "1", tmp_path / "m" / "1")]
+
+    async with a_rig(tmp_path, "m", scan=scan) as rig:
+        await rig.loader.sync()
+        assert rig.states() == {"m/1": "ready"}
+        await rig.loader.load("m")
+        assert rig.states() == {"m/1": "ready"}
 
 
 async def test_several_models_load_at_once_and_are_known_from_the_start(tmp_path: Path) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from structlog.testing import capture_logs
+from tests.engine.conftest import without_rights
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import All, Latest, Specific, VersionPolicy
@@ -179,25 +176,6 @@ def test_settings_lie_in_the_model_s_folder(tmp_path: Path, root: str, files: tu
 def test_a_model_needs_no_settings(tmp_path: Path) -> None:
     entries = lay_out(tmp_path, "inferwire.toml", "a.onnx", "b/1/m.xml").scan()
     assert [entry.settings() for entry in entries] == [ModelSettings(), ModelSettings()]
-
-
-@pytest.fixture
-def readable_by_all() -> Generator[Path]:
-    """A repository that users without rights may read; pytest's own folders are not for them."""
-    with TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
-
-
-@contextmanager
-def without_rights() -> Generator[None]:
-    """Be a user whom permissions hold for."""
-    user = os.geteuid()
-    os.seteuid(user or 65534)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
 
 
 @pytest.mark.parametrize(("closed", "mode"), [("b", 0o000), ("b", 0o444), ("b/1", 0o000)])

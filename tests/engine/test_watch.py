@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+import threading
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import watchfiles
 from structlog.testing import capture_logs
+from tests.engine.conftest import without_rights
 
 from inferwire_server.core.versions import Latest
 from inferwire_server.engine.backend import ModelOptions
@@ -26,7 +29,7 @@ from inferwire_server.metrics import Metrics
 
 
 @asynccontextmanager
-async def following(root: Path, changes: AsyncIterator[object]) -> AsyncGenerator[Catalogue, None]:
+async def following(root: Path, changes: Callable[[], AsyncGenerator[object, None]]) -> AsyncGenerator[Catalogue, None]:
     """Follow a repository of the model m."""
     catalogue, backend = Catalogue(), FakeBackend({"m": FakeModel(echo_spec("m"))})
     scan = Repository(root, Latest()).served
@@ -37,7 +40,6 @@ async def following(root: Path, changes: AsyncIterator[object]) -> AsyncGenerato
             asyncio.TaskGroup() as tasks,
         ):
             watch = tasks.create_task(follow(changes, loader.sync, "the repository cannot be read"))
-            await asyncio.sleep(0)  # the watch is on from its first step
             yield catalogue
             watch.cancel()
 
@@ -59,7 +61,7 @@ def write(root: Path, version: int, content: str) -> None:
 async def test_versions_come_change_and_go_with_their_files(tmp_path: Path) -> None:
     root = tmp_path / "models"
     root.mkdir()
-    async with following(root, changes_in(root)) as catalogue:
+    async with following(root, partial(changes_in, root)) as catalogue:
         write(root, 1, "first")
         await until(catalogue, lambda: catalogue.versions("m") == ("1",))
         first = catalogue.find("m").require()
@@ -75,7 +77,7 @@ async def test_versions_come_change_and_go_with_their_files(tmp_path: Path) -> N
 async def test_a_repository_of_one_file_is_followed(tmp_path: Path) -> None:
     file = tmp_path / "m.onnx"
     file.touch()
-    async with following(file, changes_in(file)) as catalogue:
+    async with following(file, partial(changes_in, file)) as catalogue:
         file.with_suffix(".new").write_text("changed")
         file.with_suffix(".new").replace(file)
         await until(catalogue, lambda: catalogue.versions("m") == ("1",))
@@ -85,12 +87,12 @@ async def test_a_repository_that_cannot_be_read_is_looked_at_again(tmp_path: Pat
     root = tmp_path / "models"
     told: asyncio.Queue[object] = asyncio.Queue()
 
-    async def changes() -> AsyncIterator[object]:
+    async def changes() -> AsyncGenerator[object, None]:
         while True:
             yield await told.get()
             told.task_done()
 
-    async with following(root, changes()) as catalogue:
+    async with following(root, changes) as catalogue:
         told.put_nowait("gone")
         await told.join()
         assert catalogue.statuses() == []
@@ -104,7 +106,13 @@ async def test_folders_that_a_change_brings_are_followed_from_then_on(tmp_path: 
     first.mkdir()
     second.mkdir()
     folders = {first}
-    async with asyncio.timeout(30), aclosing(changes_in_any(lambda: set(folders))) as changes:
+
+    def named() -> set[Path]:
+        assert threading.current_thread() is not threading.main_thread(), "the loop stands still"
+        return set(folders)
+
+    async with asyncio.timeout(30), aclosing(changes_in_any(named)) as changes:
+        await anext(changes)
         await told_of(changes, (first / "file").touch)
         folders.add(second)
         # Whoever looked when the first change was told may have seen nothing of it.
@@ -115,12 +123,121 @@ async def test_folders_that_a_change_brings_are_followed_from_then_on(tmp_path: 
         await anext(changes)  # and leave a watch that has just begun
 
 
-async def told_of(changes: AsyncIterator[object], touch: Callable[[], None]) -> None:
-    """Change a file once a watch is on, which is to tell of it."""
-    waiting = asyncio.ensure_future(anext(changes))
-    await asyncio.sleep(0)  # the watch is on from its first step
+async def told_of(changes: AsyncGenerator[object, None], touch: Callable[[], None]) -> None:
+    """Change a file in what is watched, which is to be told of."""
     touch()
-    await waiting
+    assert await anext(changes)
+
+
+async def test_what_cannot_be_read_hides_no_change_of_anything_else(readable_by_all: Path) -> None:
+    for name in ("a/1", "b/1", "closed", "c/1", "d/closed", "d/1"):
+        (readable_by_all / name).mkdir(parents=True)
+    (readable_by_all / "d" / "back").symlink_to(readable_by_all)
+    for closed in ("closed", "d/closed"):
+        (readable_by_all / closed).chmod(0)
+    for writable in ("", "a/1", "b/1", "c/1", "d/1"):
+        (readable_by_all / writable).chmod(0o777)
+    async with aclosing(changes_in(readable_by_all)) as changes:
+        await anext(changes)  # what the library imports late may not be read without rights
+    with without_rights():
+        async with asyncio.timeout(30), aclosing(changes_in(readable_by_all)) as changes:
+            await anext(changes)
+            for name in "abcd":
+                await told_of(changes, (readable_by_all / name / "1" / "file").touch)
+            (readable_by_all / "e" / "closed").mkdir(parents=True)
+            (readable_by_all / "e" / "1").mkdir()
+            (readable_by_all / "e" / "closed").chmod(0)
+            await anext(changes)  # what is new is watched from now on
+            await told_of(changes, (readable_by_all / "e" / "1" / "file").touch)
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+async def test_a_folder_that_takes_the_place_of_the_one_that_is_watched_is_followed(
+    tmp_path: Path, is_link: bool
+) -> None:
+    for release in ("1", "2"):
+        write(tmp_path / release, 1, "as good as the other")
+    root = tmp_path / "models"
+    root.symlink_to("1") if is_link else (tmp_path / "1").rename(root)
+    async with asyncio.timeout(30), aclosing(changes_in(root)) as changes:
+        await anext(changes)
+        if is_link:
+            move_link_to(root, "2")
+        else:
+            root.rename(tmp_path / "old")
+            (tmp_path / "2").rename(root)
+        await anext(changes)
+        await told_of(changes, (root / "m" / "1" / "file").touch)
+
+
+async def test_a_folder_that_has_gone_is_followed_when_it_is_back(tmp_path: Path) -> None:
+    root = tmp_path / "models"
+    root.mkdir()
+    async with asyncio.timeout(30), aclosing(changes_in(root)) as changes:
+        await anext(changes)
+        root.rmdir()
+        await anext(changes)
+        root.mkdir()
+        await anext(changes)
+        await told_of(changes, (root / "file").touch)
+
+
+@pytest.mark.parametrize("is_absolute", [True, False])
+async def test_a_repository_is_followed_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_absolute: bool
+) -> None:
+    root = tmp_path / ".venv" / "models"
+    root.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    named = root if is_absolute else Path(".venv/../.venv/models")
+    async with asyncio.timeout(30), aclosing(changes_in(named)) as changes:
+        await anext(changes)
+        await told_of(changes, (root / "m.onnx").touch)
+
+
+async def test_what_editors_and_version_control_write_for_themselves_is_no_change(tmp_path: Path) -> None:
+    for name in (".git", "m"):
+        (tmp_path / name).mkdir()
+    async with asyncio.timeout(30), aclosing(changes_in(tmp_path)) as changes:
+        await anext(changes)
+        (tmp_path / ".git" / "index").touch()
+        (tmp_path / "m" / ".inferwire.toml.swp").touch()
+        (tmp_path / "m" / "inferwire.toml").touch()
+        told = await anext(changes)
+        assert told == {(watchfiles.Change.added, str(tmp_path / "m" / "inferwire.toml"))}
+
+
+class Watches:
+    """Watches that begin, and fail, as the test says."""
+
+    def __init__(self, *outcomes: Exception | None) -> None:
+        self.outcomes = list(outcomes)
+        self.seen: list[str] = []
+
+    async def changes(self) -> AsyncGenerator[object, None]:
+        outcome = self.outcomes.pop(0)
+        if outcome is not None:
+            raise outcome
+        yield "begun"
+        raise self.outcomes.pop(0) or asyncio.CancelledError
+
+    async def wait(self) -> None:
+        self.seen.append("waited")
+
+    async def renew(self) -> None:
+        self.seen.append("renewed")
+
+
+async def test_a_watch_that_fails_is_begun_anew_and_what_it_missed_is_looked_at() -> None:
+    full = RuntimeError("OS file watch limit reached")
+    watches = Watches(full, full, PermissionError("closed"), None, full, None, None)
+    with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
+        await follow(watches.changes, watches.renew, "it cannot be renewed", watches.wait)
+    assert watches.seen == [*["waited", "renewed"] * 3, "renewed", "waited", "renewed", "renewed"]
+    limits = "if it is the system's limit, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances"
+    reason = f"OS file watch limit reached; {limits}"
+    assert [line["reason"] for line in logs] == [reason, "closed", reason]
+    assert {line["event"] for line in logs} == {"changes are not seen at once"}
 
 
 def write_in_place(keys: Path) -> None:

@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from tests.system.servers import log_line, save_slow_model, started, wait_for_line
+from tests.system.servers import log_line, log_lines, save_slow_model, started, wait_for_line
 
 import inferwire as ov
 from inferwire_cli.server_process import (
@@ -28,11 +28,14 @@ from inferwire_cli.server_process import (
     tail,
     wait_until_ready,
 )
+from inferwire_server.engine.compile_cache import alone_in
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 ROW = np.zeros((1, 64), np.float32)
 SLOW_INPUT = {"inputs": [{"name": "data", "datatype": "FP32", "shape": [1], "data": [1.0]}]}
 END_S = 60
+WAITING_FOR_CACHE = "waiting for another that compiles into the cache"
+UNENDED = "an inference or a load did not stop, the process ends without it"
 
 
 def get(server: ServerProcess, path: str) -> Any:
@@ -141,6 +144,18 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         wait_for_line(server, log, "stopping")
         server.process.terminate()
         assert server.process.wait(END_S) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_model_that_is_loaded_for_long_does_not_keep_the_process_from_its_end(tmp_path: Path, workers: int) -> None:
+    flags = ("--cache-dir", str(tmp_path), "--grace-s", "0.1", "--workers", str(workers))
+    with alone_in(tmp_path), started("--model-repository", str(DIGITS), *flags) as (server, log):
+        while [line["event"] for line in log_lines(log)].count(WAITING_FOR_CACHE) < workers:
+            assert not has_ended_within(server, 0.02), tail(log)
+        server.process.terminate()
+        assert server.process.wait(END_S) == 0
+        assert [line["event"] for line in log_lines(log)].count(UNENDED) == workers
+        assert "Traceback" not in tail(log)
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:

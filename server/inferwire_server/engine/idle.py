@@ -22,6 +22,7 @@ from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import CompiledModel, Slot
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.opening_threads import OpeningThreads
 from inferwire_server.errors import ServingError, bug
 
 log = structlog.stdlib.get_logger()
@@ -96,7 +97,7 @@ class Dormant:
 class Idleness:
     """Watches one model: unloads it when it has had no job for so long, and loads it again for the next.
 
-    `reopen` compiles it again, on a thread. `on_change` is told what it has become, and why.
+    `reopen` compiles it again, on one of the `threads`. `on_change` is told what it has become, and why.
     """
 
     def __init__(
@@ -104,11 +105,13 @@ class Idleness:
         model: Sleeper,
         limit_s: float,
         reopen: Callable[[], tuple[CompiledModel, ModelSlots]],
+        threads: OpeningThreads,
         on_change: Callable[[ModelState, str], None],
     ) -> None:
         self._model = model
         self._limit_s = limit_s
         self._reopen = reopen
+        self._threads = threads
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         self._used_at = self._loop.time()
@@ -171,7 +174,7 @@ class Idleness:
 
     async def _wake(self) -> None:
         try:
-            compiled, slots = await asyncio.to_thread(self._reopen_alike)
+            compiled, slots = await self._threads.run(self._reopen_alike)
         except ServingError as error:
             self._stay_asleep(error.message)
         except Exception as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
@@ -23,10 +23,12 @@ from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.idle import Idleness
 from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
+from inferwire_server.engine.opening_threads import OpeningThreads
 from inferwire_server.errors import ServingError, shutting_down
 
 CLOSE_S = 5.0
-"""How long a closing engine waits for cancelled inferences: most stop at their next layer, some never do."""
+"""How long a closing engine waits for cancelled inferences, of which most stop at their next layer and some never do,
+and for models that are being opened, of which most soon are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,15 @@ class Engine:
     Use as an async context manager: leaving it cancels what still runs and frees every model.
 
     Attributes:
-        stuck: How many models had an inference that did not stop when the engine closed.
+        threads: Those that models are opened on.
+        stuck: How many models had an inference that did not stop when the engine closed, or were still being opened.
     """
 
     def __init__(
         self, backend: Backend, queue: QueueOptions, tally_of: TallyOf, clock: Callable[[], float] = monotonic
     ) -> None:
         self.backend = backend
+        self.threads = OpeningThreads()
         self._queue = queue
         self._tally_of = tally_of
         self._clock = clock
@@ -124,9 +128,8 @@ class Engine:
         leaving = [device.remove_model(model, error) for device in self.devices for model in device.models]
         for device in self.devices:
             device.cancel_all(error.message, error.code)
-        if leaving:
-            _, stuck = await asyncio.wait(leaving, timeout=CLOSE_S)
-            self.stuck = len(stuck)
+        opening, _ = await asyncio.gather(self.threads.close(CLOSE_S), _ended(leaving))
+        self.stuck = opening + sum(not leave.done() for leave in leaving)
         for device in self.devices:
             device.close()
 
@@ -159,10 +162,10 @@ class Engine:
             ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
         """
         options = read_batching(options)
-        compiled, slots, first_device = await asyncio.to_thread(open_model, self.backend, source, options)
+        compiled, slots, first_device = await self.threads.run(open_model, self.backend, source, options)
         if options.warm_up is not None:
             on_warming()
-            await asyncio.to_thread(warm_up, compiled.spec, slots, options.warm_up)
+            await self.threads.run(warm_up, compiled.spec, slots, options.warm_up)
         compiled, slots = taking_pictures(compiled, slots, options)
         device = self._device(first_device)
         terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
@@ -173,7 +176,7 @@ class Engine:
             # The slots of callers with states are numbered after these.
             again = partial(reopen, self.backend, source, replace(options, slots=len(slots)))
             tell = _tell_nobody if on_change is None else partial(on_change, model)
-            self._idleness[model] = Idleness(model, options.idle_unload_s, again, tell)
+            self._idleness[model] = Idleness(model, options.idle_unload_s, again, self.threads, tell)
         return model
 
     async def unload(self, model: Model, error: ServingError | None = None) -> None:
@@ -270,6 +273,12 @@ class Engine:
             scheduler = Scheduler(self._queue.capacity, self._queue.limit, name)
             self._devices[name] = Device(name, scheduler, self._tally_of, self._clock)
         return self._devices[name]
+
+
+async def _ended(leaving: Collection[asyncio.Future[None]]) -> None:
+    """Wait for the ends of models, but not for ever."""
+    if leaving:
+        await asyncio.wait(leaving, timeout=CLOSE_S)
 
 
 def _unloading(model: Model) -> ServingError:

@@ -58,7 +58,7 @@ def view_of(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
 
 
 def _filled(values: Sequence[bytes], shape: Sequence[int]) -> ov.Tensor:
-    """Make a tensor of strings, some at a time: in an array that OpenVINO takes, each has as much room as the longest."""
+    """Make a tensor of strings, some at a time: in an array that OpenVINO takes each has the longest one's room."""
     filled = ov.Tensor(ov.Type.string, ov.Shape([len(values)]))
     for start, end in _runs(values):
         _part(filled, (start,), (end,)).bytes_data = np.array(values[start:end], np.bytes_)

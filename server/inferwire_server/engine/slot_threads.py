@@ -1,4 +1,4 @@
-"""The threads that inferences run on, but for brief ones, which run on the loop: nothing else of the server blocks."""
+"""Threads that grow with what is in flight: those of inferences, but for brief ones, which run on the loop."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ class NoThread(Exception):
 
 
 class SlotThreads:
-    """As many threads as calls were ever in flight at once; idle ones wait for the next call.
+    """As many threads as calls were ever in flight at once, up to a limit; idle ones wait for the next call.
 
     The threads are daemons: a second signal ends the process whatever an inference is doing.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, limit: int | None = None) -> None:
         self._name = name
+        self._limit = limit
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads: list[Thread] = []
         self._busy = 0
@@ -29,12 +30,12 @@ class SlotThreads:
     def run(self, call: Callable[[], None]) -> None:
         """Run a call that does not raise. The caller says `done` when it has ended.
 
-        Where the system gives no more threads, it waits for one of those there are.
+        Where there are as many threads as may be, or the system gives no more, it waits for one of those there are.
 
         Raises:
             NoThread: If there is none; the call does not run.
         """
-        if self._busy >= len(self._threads):
+        if self._busy >= len(self._threads) != self._limit:
             self._grow()
         self._busy += 1
         self._calls.put(call)

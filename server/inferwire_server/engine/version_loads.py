@@ -14,7 +14,7 @@ import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_states import ModelState
-from inferwire_server.engine.backend import ModelOptions
+from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.models import Engine, Model
 from inferwire_server.engine.repository import Entry, Fingerprint
@@ -70,9 +70,7 @@ class VersionLoads:
     async def _compile(self, entry: Entry) -> Model:
         """Compile a version by its settings; whatever is wrong with one model, the others are to be served."""
         try:
-            settings = await asyncio.to_thread(entry.settings)
-            source = settings.source(entry.model_file())
-            options = settings.options(entry.name, self._options)
+            source, options = await asyncio.to_thread(self._read, entry)
             on_warming = partial(self._note_warming, entry)
             return await self._engine.load(source, options, entry.version, on_warming, self._note_change)
         except ServingError:
@@ -80,6 +78,11 @@ class VersionLoads:
         except Exception as error:
             log.exception("model failed", model=entry.name, version=entry.version)
             raise ServingError(Code.MODEL_FAILED, f"{type(error).__name__}: {error}") from error
+
+    def _read(self, entry: Entry) -> tuple[Source, ModelOptions]:
+        """Read what is to be compiled, and how: its folder may lie on a slow file system."""
+        settings = entry.settings()
+        return settings.source(entry.model_file()), settings.options(entry.name, self._options)
 
     def _known(self, entry: Entry) -> Served:
         """Give what is known of a version that is being loaded: it may have been unloaded as idle meanwhile."""

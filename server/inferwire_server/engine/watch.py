@@ -6,8 +6,9 @@ That something has changed is all that is told; what it was, those who follow se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
-from contextlib import aclosing
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 import structlog
@@ -21,15 +22,27 @@ _QUIET_MS = 400
 _LOOK_S = 1.0
 """How long it is from one look at a file to the next."""
 
+_AGAIN_S = 10.0
+"""How long it is from a watch that failed to the next, and from one renewal to the next meanwhile."""
 
-def changes_in(root: Path) -> AsyncIterator[object]:
-    """Tell of changes in a repository, which may be one file; until cancelled."""
-    return _changes([root if root.is_dir() else root.parent])
+
+def changes_in(root: Path) -> AsyncGenerator[object, None]:
+    """Tell of changes in a repository, which may be one file, and once that a watch is on; until cancelled.
+
+    Raises:
+        OSError, RuntimeError: As `changes_in_any`.
+    """
+    return changes_in_any(lambda: [root.parent if root.is_file() else root])
 
 
 async def for_a_look() -> None:
     """Wait until files may be looked at again."""
     await asyncio.sleep(_LOOK_S)
+
+
+async def for_another_watch() -> None:
+    """Wait until what has failed to watch may be tried again."""
+    await asyncio.sleep(_AGAIN_S)
 
 
 async def changes_of(
@@ -53,32 +66,62 @@ async def changes_of(
 
 
 async def changes_in_any(folders: Callable[[], Collection[Path]]) -> AsyncGenerator[object, None]:
-    """Tell of changes in folders, of which each change may make others; until cancelled."""
-    watched = folders()
-    changes = _changes(watched)
+    """Tell of changes in folders, of which each change may make others, and once that a watch is on; until cancelled.
+
+    Nobody saw what changed before it was. It stays with the folders that it began with, wherever they are moved:
+    whether others have taken their place, themselves or by a link, is looked at beside it.
+
+    Raises:
+        OSError: If a folder has gone while the watch began.
+        RuntimeError: If the system watches no more.
+    """
     while True:
-        async with aclosing(changes):
+        roots = await asyncio.to_thread(_identities, folders)
+        watched = await asyncio.to_thread(_that_can_be_watched, roots)
+        has_begun = False
+        async with aclosing(_changes(watched, roots)) as changes:
             async for change in changes:
-                yield change
-                if folders() != watched:
+                if change or not has_begun:
+                    has_begun = True
+                    yield change
+                if roots != (found := await asyncio.to_thread(_identities, folders)):
                     break
-        watched = folders()
-        changes = _changes_and_before(watched)
+                if change and watched != await asyncio.to_thread(_that_can_be_watched, found):
+                    break
 
 
-async def _changes_and_before(folders: Collection[Path]) -> AsyncGenerator[object, None]:
-    """Tell once that a watch is on, since nobody saw what changed before; then of changes."""
-    async with aclosing(_changes(folders)) as changes:
-        first = asyncio.ensure_future(anext(changes))
-        try:
-            await asyncio.sleep(0)  # the watch is on from its first step
-            yield "watched"
-            yield await first
-        finally:
-            first.cancel()
-            await asyncio.wait([first])
-        async for change in changes:
-            yield change
+def _identities(folders: Callable[[], Collection[Path]]) -> dict[Path, tuple[int, int]]:
+    """Give which folders there are, wherever links to them lead."""
+    found: dict[Path, tuple[int, int]] = {}
+    for folder in folders():
+        with suppress(OSError):
+            status = folder.stat()
+            found[folder] = status.st_dev, status.st_ino
+    return found
+
+
+def _that_can_be_watched(roots: Collection[Path]) -> frozenset[Path]:
+    """Give what to watch to be told of all below some folders, as far as it can be read.
+
+    The system's watch of a folder and all below it ends at the first that cannot be read, and passes over those behind:
+    where there is one, each that can be read is named.
+    """
+    readable: dict[tuple[int, int], Path] = {}
+    unreadable: list[str] = []
+
+    def pass_over(error: OSError) -> None:
+        # Others have gone since.
+        if isinstance(error, PermissionError):
+            unreadable.append(error.filename)
+
+    for root in roots:
+        for path, below, _ in os.walk(root, onerror=pass_over, followlinks=True):
+            folder = Path(path)
+            with suppress(OSError):
+                found = folder.stat()
+                if readable.setdefault((found.st_dev, found.st_ino), folder) is not folder:
+                    below.clear()  # a link leads back to it
+    return frozenset(readable.values() if unreadable else roots)
 
 
 def _state(file: Path) -> object:
@@ -90,15 +133,63 @@ def _state(file: Path) -> object:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _changes(folders: Collection[Path]) -> AsyncGenerator[object, None]:
+def _changes(folders: Collection[Path], roots: Collection[Path]) -> AsyncGenerator[object, None]:
+    """Tell of changes in folders and all below them, or every second that there are none."""
+    ordinary = watchfiles.DefaultFilter()
+
+    def counts(change: watchfiles.Change, path: str) -> bool:
+        """Pass over what editors and version control write for themselves, but not for what lies above the roots."""
+        below = (Path(path).relative_to(root) for root in map(Path.absolute, roots) if Path(path).is_relative_to(root))
+        return ordinary(change, str(next(below, path)))
+
     # Its types name trio's, which is not installed.
-    return watchfiles.awatch(*folders, step=_QUIET_MS)  # pyright: ignore[reportUnknownMemberType]
+    return watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
+        *folders,
+        watch_filter=counts,
+        step=_QUIET_MS,
+        rust_timeout=round(_LOOK_S * 1000),
+        yield_on_timeout=True,
+        ignore_permission_denied=True,
+    )
 
 
-async def follow(changes: AsyncIterator[object], renew: Callable[[], Awaitable[object]], failure: str) -> None:
-    """Renew what is served after every change; if that fails, the log says so, and why."""
-    async for _ in changes:
+async def follow(
+    changes: Callable[[], AsyncGenerator[object, None]],
+    renew: Callable[[], Awaitable[object]],
+    failure: str,
+    wait: Callable[[], Awaitable[object]] = for_another_watch,
+) -> None:
+    """Renew what is served after every change; if that fails, the log says so, and why.
+
+    What tells of changes may fail, too: it is begun anew after a while, and until it tells again, what is served is
+    renewed whether there was a change or not.
+    """
+    told = ""
+    while True:
         try:
-            await renew()
-        except Exception as error:  # noqa: BLE001 - what serves serves on, and the next change is followed again
-            log.error(failure, reason=str(error))
+            async with aclosing(changes()) as watch:
+                async for _ in watch:
+                    told = ""
+                    await _try(renew, failure)
+        except Exception as error:  # noqa: BLE001 - what serves serves on, and its files are looked at all the same
+            reason = _why(error)
+            if reason != told:
+                log.error("changes are not seen at once", reason=reason, looks_every_s=_AGAIN_S)
+            told = reason
+        await wait()
+        await _try(renew, failure)
+
+
+async def _try(renew: Callable[[], Awaitable[object]], failure: str) -> None:
+    try:
+        await renew()
+    except Exception as error:  # noqa: BLE001 - what serves serves on, and the next change is followed again
+        log.error(failure, reason=str(error))
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return str(error)
+    # The library's own error, which it does not export, is one of these.
+    advice = "if it is the system's limit, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances"
+    return f"{error}; {advice}" if isinstance(error, RuntimeError) else f"{type(error).__name__}: {error}"

@@ -103,7 +103,7 @@ class UploadService:
             ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
         """
         with self._laid_out(session, source) as laid_out:
-            return await asyncio.to_thread(self._engine.backend.read, laid_out)
+            return await self._engine.threads.run(self._engine.backend.read, laid_out)
 
     async def compile(self, session: Session, source: UploadedSource, compilation: Compilation) -> tuple[str, Model]:
         """Compile an uploaded model for a session, and give the name it has there.
@@ -122,7 +122,7 @@ class UploadService:
         refuse_operators(compilation.properties)
         device, properties = compilation.device, compilation.properties
         with self._laid_out(session, source) as laid_out:
-            return await asyncio.to_thread(self._engine.backend.query, laid_out, device, properties)
+            return await self._engine.threads.run(self._engine.backend.query, laid_out, device, properties)
 
     async def import_compiled(self, session: Session, digest: bytes, compilation: Compilation) -> tuple[str, Model]:
         """Make a model of an uploaded blob that an export gave, and give the name it has in the session.

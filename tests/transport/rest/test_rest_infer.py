@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.transport.rest.conftest import Rest, X, sentence, tensor
 
 from inferwire_proto.errors import Code
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
+from inferwire_server.engine.opening_threads import AT_ONCE
 
 
 async def test_an_answer_has_the_outputs_and_echoes_what_the_request_named(rest: Rest) -> None:
@@ -79,6 +85,29 @@ async def test_every_type_of_the_protocol_goes_there_and_back(
 ) -> None:
     (output,) = (await rest.infer(model, tensor("x", datatype, [2], data))).json()["outputs"]
     assert (output["datatype"], output["data"]) == (datatype, data)
+
+
+class Opening(FakeModel):
+    """A model whose opening the test holds."""
+
+    def create_slot(self, *, keeps_states: bool = False) -> FakeSlot:
+        self.gate.pass_through(lambda: False)
+        return super().create_slot(keeps_states=keeps_states)
+
+
+async def test_long_json_is_answered_while_more_models_are_opened_than_there_are_threads(rest: Rest) -> None:
+    model = rest.models["opening"] = Opening(echo_spec("opening"), gate=Gate(is_open=False))
+    load = partial(rest.composition.engine.load, Source(Path("opening.onnx")), ModelOptions("opening"))
+    loads = [asyncio.ensure_future(load()) for _ in range(AT_ONCE + 1)]
+    try:
+        async with asyncio.timeout(10):
+            await asyncio.to_thread(model.gate.wait_held, AT_ONCE)
+            answer = await rest.infer("echo", tensor("x", "FP32", [10_000, 4], [0.5] * 40_000))
+        assert answer.status_code == 200
+        assert not any(loading.done() for loading in loads)
+    finally:
+        model.gate.open()
+    await asyncio.gather(*loads)
 
 
 async def test_long_json_is_the_same_json(rest: Rest) -> None:

@@ -1,0 +1,73 @@
+"""The threads that models are opened on: what takes minutes there keeps no short call of anybody else's waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from inferwire_server.engine.slot_threads import SlotThreads
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+AT_ONCE = min(32, (os.cpu_count() or 1) + 4)
+"""How many models are opened at once: each computes on several cores, and takes memory that it gives back."""
+
+
+class OpeningThreads:
+    """A few threads, and the calls that wait for one: to read, query, compile, import and warm up models."""
+
+    def __init__(self) -> None:
+        self._threads = SlotThreads("open", AT_ONCE)
+        self._given: set[Future[Any]] = set()
+
+    def __repr__(self) -> str:
+        return f"<OpeningThreads: {self._threads!r}>"
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Give what a call gives or raises. One that has begun runs to its end, whether anybody waits for it or not.
+
+        Raises:
+            NoThread: If there is no thread for it.
+        """
+        # An error knows this frame: what has the error is not to be in it, or both would be kept.
+        return await asyncio.wrap_future(self._begun(partial(copy_context().run, call, *args, **kwargs)))
+
+    async def close(self, timeout_s: float) -> int:
+        """Let the threads go, wait so long for the calls that have begun, and give how many have not ended then."""
+        begun = [asyncio.wrap_future(given) for given in self._given if not given.cancel() and not given.done()]
+        self._threads.close()
+        if not begun:
+            return 0
+        _, left = await asyncio.wait(begun, timeout=timeout_s)
+        for each in left:
+            each.cancel()
+        return len(left)
+
+    def _begun(self, work: Callable[[], T]) -> Future[T]:
+        given = Future[T]()
+        self._threads.run(partial(self._run_on_thread, asyncio.get_running_loop(), given, work))
+        self._given.add(given)
+        return given
+
+    def _run_on_thread(self, loop: asyncio.AbstractEventLoop, given: Future[T], work: Callable[[], T]) -> None:
+        if given.set_running_or_notify_cancel():
+            try:
+                given.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - it is whoever called who is to have it
+                given.set_exception(error)
+        del work
+        # The loop may have ended meanwhile, and nobody counts any more.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._end, given)
+        del given
+
+    def _end(self, given: Future[Any]) -> None:
+        self._given.discard(given)
+        self._threads.done()
