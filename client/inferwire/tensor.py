@@ -239,17 +239,6 @@ class Tensor(OverMemory, Unpicklable):
         """
         return self._memory.wire_data()
 
-    def load_wire(self, shape: Sequence[int], data: Buffer) -> None:
-        """Take the shape and the elements of a message; not in openvino.
-
-        The elements are copied into the tensor's memory, which moves only where it must grow.
-
-        Raises:
-            ValueError: Where the data does not have the bytes the shape needs.
-            RuntimeError: As `set_shape` does.
-        """
-        self._memory.load_wire(tuple(shape), data)
-
     def _strings(self) -> list[bytes]:
         if not self._memory.row.is_string:
             raise RuntimeError("Tensor's type must be a string!")

@@ -56,7 +56,7 @@ def test_wire_round_trip(row: ElementType, shape: list[int]) -> None:
     assert len(source.wire_data()) == row.byte_size(shape)
     for _ in range(2):
         target.data[...] = 0
-        target.load_wire(tuple(shape), source.wire_data())
+        target.memory.load_wire(tuple(shape), source.wire_data())
         assert target.shape == shape
         assert bytes(target.wire_data()) == bytes(source.wire_data())
 
@@ -65,17 +65,17 @@ def test_wire_round_trip(row: ElementType, shape: list[int]) -> None:
 def test_wire_round_trip_of_strings(items: list[bytes]) -> None:
     source, target = Tensor(Type.string, [len(items)]), Tensor(["x"])
     source.memory.array[...] = [*items]
-    target.load_wire([len(items)], source.wire_data())
+    target.memory.load_wire((len(items),), source.wire_data())
     assert target.memory.array.tolist() == items
 
 
 def test_load_wire_keeps_memory_that_fits() -> None:
     tensor = Tensor(floats())
     before = tensor.data
-    tensor.load_wire([1, 2], np.array([8, 9], np.float32).tobytes())
+    tensor.memory.load_wire((1, 2), np.array([8, 9], np.float32).tobytes())
     assert (tensor.shape, tensor.data.tolist()) == ([1, 2], [[8, 9]])
     assert np.shares_memory(before, tensor.data)
-    tensor.load_wire([7], bytes(28))
+    tensor.memory.load_wire((7,), bytes(28))
     assert not np.shares_memory(before, tensor.data)
 
 
@@ -84,17 +84,17 @@ def test_load_wire_counts_bytes(shape: list[int], size: int) -> None:
     tensor = Tensor(floats())
     expected = f"has {size} bytes, expected {4 * shape[0]}"
     with pytest.raises(ValueError, match=expected):
-        tensor.load_wire(shape, bytes(size))
+        tensor.memory.load_wire(tuple(shape), bytes(size))
     assert tensor.shape == [2, 3]
 
 
 def test_load_wire_does_not_grow_shared_memory() -> None:
     array = floats()
     tensor = Tensor(array, shared_memory=True)
-    tensor.load_wire([1], np.float32(9).tobytes())
+    tensor.memory.load_wire((1,), np.float32(9).tobytes())
     assert array[0, 0] == 9
     with pytest.raises(RuntimeError, match=r"Could set new shape: \[7\]"):
-        tensor.load_wire([7], bytes(28))
+        tensor.memory.load_wire((7,), bytes(28))
 
 
 def test_views_past_the_end_are_refused() -> None:
@@ -106,7 +106,7 @@ def test_views_of_read_only_memory_are_read_only() -> None:
     view = Tensor(np.frombuffer(bytes(8), np.float32), [2], Type.f32)
     assert not view.data.flags.writeable
     with pytest.raises(ValueError, match="read-only"):
-        view.load_wire([2], bytes(8))
+        view.memory.load_wire((2,), bytes(8))
 
 
 def test_big_endian_arrays() -> None:
