@@ -9,7 +9,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from inferwire.arguments import as_size, incompatible
+from inferwire.arguments import Unpicklable, as_size, incompatible
 from inferwire.compiled_blobs import check_stream
 from inferwire.infer_request import InferRequest
 from inferwire.names_of_2023 import shares_inputs
@@ -23,7 +23,7 @@ from inferwire.variable_state import VariableState
 _MISSING: Any = object()
 
 
-class CompiledModel:
+class CompiledModel(Unpicklable):
     """A model compiled or served by a server. Mirrors `openvino.CompiledModel`.
 
     Made by `Core.compile_model` and `Core.served_model`. A model compiled for this client is freed

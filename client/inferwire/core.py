@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from inferwire.arguments import incompatible
+from inferwire.arguments import Unpicklable, incompatible
 from inferwire.compiled_blobs import read_blob
 from inferwire.compiled_model import CompiledModel
 from inferwire.core_properties import Config, CoreProperties, is_config
@@ -71,7 +71,7 @@ class Version:
         return int(numbers[at]) if at < len(numbers) and numbers[at].isdigit() else 0
 
 
-class Core(PartlyMirrored):
+class Core(Unpicklable, PartlyMirrored):
     """A server with its devices and models. Mirrors `openvino.Core`.
 
     Connects with the first call that needs the server, and again after the connection was lost.

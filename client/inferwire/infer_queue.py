@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from inferwire.arguments import as_size, incompatible, position
+from inferwire.arguments import Unpicklable, as_size, incompatible, position
 from inferwire.compiled_model import CompiledModel
 from inferwire.errors import QueueFull
 from inferwire.infer_request import InferRequest
@@ -32,7 +32,7 @@ JOBS_PER_SLOT = 2
 """One that runs and one on its way, for each inference that the server runs at once."""
 
 
-class AsyncInferQueue:
+class AsyncInferQueue(Unpicklable):
     """Runs inferences on a pool of requests of one model. Mirrors `openvino.AsyncInferQueue`.
 
     Differs from OpenVINO: without `jobs` there are two for each inference the server runs at once, and at

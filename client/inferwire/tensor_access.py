@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast, overload
 
-from inferwire.arguments import as_size, incompatible, is_list
+from inferwire.arguments import Unpicklable, as_size, incompatible, is_list
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.names_of_2023 import warn_of
 from inferwire.ports import ConstOutput, as_port
@@ -27,7 +27,7 @@ _BATCHES = (
 )
 
 
-class TensorAccess:
+class TensorAccess(Unpicklable):
     """The part of a request that gives and takes tensors. All of it needs an idle request."""
 
     def __init__(self, ports: ModelPorts, lend: Lend) -> None:

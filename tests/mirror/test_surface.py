@@ -58,7 +58,7 @@ MORE: Mapping[str, frozenset[str]] = {
     "ProfilingInfo": frozenset({"of"}),
     "Output": frozenset({"description", "follow"}),
     "RemoteTensor": frozenset({"memory", "over"}),
-    "Tensor": frozenset({"load_wire", "memory", "over", "wire_data"}),
+    "Tensor": frozenset({"memory", "over", "wire_data"}),
     "TensorVector": frozenset({"count", "index", "remove", "reverse"}),
 }
 """What is here and not in openvino."""
