@@ -158,11 +158,13 @@ class AsyncInferQueue:
         previous = pool.userdata[at]
         pool.userdata[at] = userdata
         run = Run(None if pool.callback is None else self._call_backs[at], self._ends[at])
+        runs = pool.runs[at]
         try:
-            pool.requests[at].start_in_pool(inputs, share, run)
-        except BaseException:
-            pool.userdata[at] = previous
-            pool.give_back(at)
+            runs.submit(runs.prepare(inputs, share, run), run)
+        except BaseException as error:
+            if runs.give_up(run, error):
+                pool.userdata[at] = previous
+                pool.give_back(at)
             raise
 
     async def infer_async(self, inputs: Any = None, share_inputs: bool = False) -> OVDict:

@@ -134,8 +134,12 @@ class InferRequest(TensorAccess):
         """
         run = Run(is_awaited=True)
         runs = self._runs
-        runs.submit(runs.prepare(inputs, shares_inputs(share_inputs, shared_memory), run), run)
-        runs.receive(run)
+        try:
+            runs.submit(runs.prepare(inputs, shares_inputs(share_inputs, shared_memory), run), run)
+            runs.receive(run)
+        except BaseException as error:
+            runs.give_up(run, error)
+            raise
         run.raise_error()
         return results_of(self._tensors, share=share_outputs, decode_strings=decode_strings)
 
@@ -160,15 +164,19 @@ class InferRequest(TensorAccess):
         """
         ended = Ending()
         run = Run(ended=ended.tell)
-        header = self._runs.prepare(inputs, share_inputs, run)
+        runs = self._runs
         try:
+            header = runs.prepare(inputs, share_inputs, run)
             if self._model.transport.is_ready(header):
-                self._runs.submit(header, run)
+                runs.submit(header, run)
             else:
-                await asyncio.to_thread(self._runs.submit, header, run)
+                await asyncio.to_thread(runs.submit, header, run)
             await ended.wait()
-        except asyncio.CancelledError:
-            self.cancel()
+        except GeneratorExit:
+            # Its loop has gone, and garbage collection may come upon it anywhere, where the request's lock is held too.
+            raise
+        except BaseException as error:
+            runs.give_up(run, error)
             raise
         run.raise_error()
         return results_of(self._tensors, share=share_outputs, decode_strings=decode_strings)
@@ -195,9 +203,14 @@ class InferRequest(TensorAccess):
         """
         run = Run()
         brought_in = None if userdata is None else partial(self._take_userdata, userdata)
-        header = self._runs.prepare(inputs, shares_inputs(share_inputs, shared_memory), run, brought_in)
-        run.callback = self._bound_callback()
-        self._runs.submit(header, run)
+        runs = self._runs
+        try:
+            header = runs.prepare(inputs, shares_inputs(share_inputs, shared_memory), run, brought_in)
+            run.callback = self._bound_callback()
+            runs.submit(header, run)
+        except BaseException as error:
+            runs.give_up(run, error)
+            raise
 
     def wait(self) -> None:
         """Wait until the execution that runs has ended and its callback returned.
@@ -336,10 +349,10 @@ class InferRequest(TensorAccess):
         with self._state.idle():
             self._runs.schedule(as_scheduling(scheduling))
 
-    def start_in_pool(self, inputs: Any, share_inputs: bool, run: Run) -> None:
-        """Start an execution that a pool has prepared; for the SDK's own use, not in openvino."""
-        runs = self._runs
-        runs.submit(runs.prepare(inputs, share_inputs, run), run)
+    @property
+    def runs(self) -> RequestRuns:
+        """Its executions; for the SDK's own use, not in openvino."""
+        return self._runs
 
     def _take_userdata(self, userdata: Any) -> None:
         if self._callback is None:

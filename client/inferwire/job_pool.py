@@ -36,6 +36,7 @@ class JobPool:
 
     Attributes:
         requests: All of them, by position.
+        runs: Their executions.
         userdata: What each was last given; None where nothing.
         callback: What is called after each job that succeeded.
         error_callback: What is called after each that failed; without one, whoever asks next hears of it.
@@ -45,6 +46,7 @@ class JobPool:
 
     def __init__(self, requests: Sequence[InferRequest]) -> None:
         self.requests = requests
+        self.runs = [request.runs for request in requests]
         self.waits_for_room = not requests[0].query_state()
         self.userdata: list[Any] = [None] * len(requests)
         self.callback: Callback | None = None
@@ -148,7 +150,7 @@ class JobPool:
         if error is None:
             self.give_back(at)
         elif self.waits_for_room and isinstance(error, QueueFull):
-            start = partial(self._start_again, at, Run(run.callback, run.ended))
+            start = partial(self._start_again, at, Run(run.callback, partial(self.ended, at)))
             self._await_room(partial(CALLBACK_THREADS.run, start), error)
         else:
             self._fail(at, error)
@@ -194,11 +196,13 @@ class JobPool:
                 self._refused.popleft()()
 
     def _start_again(self, at: int, run: Run) -> None:
-        # Its inputs are in the request's tensors still.
+        runs = self.runs[at]
         try:
-            self.requests[at].start_in_pool(None, True, run)
+            # Its inputs are in the request's tensors still.
+            runs.submit(runs.prepare(None, True, run), run)
         except RuntimeError as error:
-            self._fail(at, error)
+            if runs.give_up(run, error):
+                self._fail(at, error)
 
     def _wait_for_idle(self, take: Callable[[], int]) -> int:
         with CALLBACK_THREADS.blocking(), self._changed:

@@ -3,6 +3,8 @@
 Owns the way of an execution through a request: claimed, brought in, sent, answered, stored, called
 back; and what the last one left beside its outputs: times and profile. When each step may happen is
 `request_state`'s business, what users see of it `infer_request`'s.
+
+Whatever a step raises, and a signal's handler may raise anywhere in it, whoever took it gives the execution up.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from functools import partial
 from typing import Any
 
 from inferwire.callbacks import CALLBACK_THREADS
-from inferwire.errors import InferwireError, TensorLost, tensor_lost
+from inferwire.errors import Cancelled, InferwireError, TensorLost, tensor_lost
 from inferwire.inputs import bring_in
 from inferwire.remote_model import RemoteModel
-from inferwire.request_state import Phase, RequestState, Run
+from inferwire.request_state import CANCELLED, Phase, RequestState, Run
 from inferwire.request_states import RequestStates
 from inferwire.request_tensors import RequestTensors
 from inferwire.scheduling import NORMAL, Scheduling
@@ -65,54 +67,50 @@ class RequestRuns:
     def prepare(
         self, inputs: Any, share_inputs: bool, run: Run, brought_in: Callable[[], object] | None = None
     ) -> ExecutionHeader:
-        """Make the request busy, bring the inputs in and begin the execution; what fails leaves the request idle.
+        """Make the request busy, bring the inputs in and begin the execution.
 
         `brought_in` is called once the inputs have been found to fit.
         """
-        self._state.claim()
-        try:
-            tensors = self._tensors
-            bring_in(inputs, tensors, share=share_inputs)
-            if brought_in is not None:
-                brought_in()
-            run.freight = freight = tensors.freight(self._model.transport)
-            header = freight.header
-            if header is None:
-                mark = None if self.states is None else self.states.mark()
-                header = self._model.header(freight, mark, self.scheduling)
-                if mark is None:
-                    freight.header = header
-        except BaseException:
-            self._state.abandon()
-            raise
+        self._state.claim(run)
+        tensors = self._tensors
+        bring_in(inputs, tensors, share=share_inputs)
+        if brought_in is not None:
+            brought_in()
+        run.freight = freight = tensors.freight(self._model.transport)
+        header = freight.header
+        if header is None:
+            mark = None if self.states is None else self.states.mark()
+            header = self._model.header(freight, mark, self.scheduling)
+            if mark is None:
+                freight.header = header
         self._state.begin(run)
         return header
 
     def submit(self, header: ExecutionHeader, run: Run) -> None:
-        """Hand an execution to the transport; what fails ends it."""
+        """Hand an execution to the transport."""
         freight = run.freight
         if freight is None:
             # It was given up before its turn came.
             return
-        try:
-            execution = self._model.transport.submit(header, freight.buffers, partial(self._deliver, run))
-        except BaseException as error:
-            self._state.end(run, error if isinstance(error, RuntimeError) else None)
-            run.done.set()
-            raise
-        self._state.sent(run, execution)
+        self._state.sent(run, self._model.transport.submit(header, freight.buffers, partial(self._deliver, run)))
 
     def receive(self, run: Run) -> None:
         """Wait on the calling thread for an answer that is awaited, and finish there."""
-        try:
-            with CALLBACK_THREADS.blocking():
-                run.await_answer()
-        except BaseException:
-            self.cancel()
-            raise
+        with CALLBACK_THREADS.blocking():
+            run.await_answer()
         if run.phase is Phase.ANSWERED:
             self._state.end(run, self._store(run, run.outcome or Outcome()))
             _conclude(run)
+
+    def give_up(self, run: Run, error: BaseException) -> bool:
+        """Leave the request idle, and nobody waiting, after an error in a step of an execution, however far that came.
+
+        Whoever is told of its end is not, and hears of the error otherwise. Tells whether somebody was to be told.
+        """
+        self._state.give_up(run, _reason(error))
+        ended, run.ended = run.ended, None
+        run.conclude()
+        return ended is not None
 
     def wait(self, run: Run, timeout_s: float | None) -> bool:
         """Wait until an execution has ended and its callback returned; tell whether it has."""
@@ -154,6 +152,15 @@ class RequestRuns:
         except ValueError as error:
             return InferwireError(f"the server at {self._model.transport.address} gave a bad output: {error}")
         return None
+
+
+def _reason(error: BaseException) -> RuntimeError:
+    """Say why an execution has no outputs to those who wait for it later."""
+    if isinstance(error, RuntimeError):
+        return error
+    if isinstance(error, Exception):
+        return InferwireError(f"the inference did not come to its end: {error!r}")
+    return Cancelled(CANCELLED)
 
 
 def _conclude(run: Run) -> None:

@@ -51,7 +51,7 @@ MORE: Mapping[str, frozenset[str]] = {
     "ConstOutput": frozenset({"description"}),
     "Core": frozenset({"close", "served_model"}),
     "InferRequest": frozenset(
-        {"infer_async", "inputs", "outputs", "postpone_outputs", "scheduling", "start_in_pool", "timings"}
+        {"infer_async", "inputs", "outputs", "postpone_outputs", "runs", "scheduling", "timings"}
     ),
     "Model": frozenset({"blobs", "build_in", "of", "source"}),
     "Node": frozenset({"follow", "get_layout", "layout", "set_layout"}),
