@@ -6,14 +6,12 @@ back is `request_runs`' business, tensors are `tensor_access`'.
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from inferwire.arguments import as_integer, incompatible
-from inferwire.awaiting import Ending
 from inferwire.names_of_2023 import shares_inputs
 from inferwire.ov_dict import OVDict
 from inferwire.ports import ConstOutput
@@ -162,23 +160,7 @@ class InferRequest(TensorAccess):
             TypeError: As `infer`.
             RuntimeError: As `infer`.
         """
-        ended = Ending()
-        run = Run(ended=ended.tell)
-        runs = self._runs
-        try:
-            header = runs.prepare(inputs, share_inputs, run)
-            if self._model.transport.is_ready(header):
-                runs.submit(header, run)
-            else:
-                await asyncio.to_thread(runs.submit, header, run)
-            await ended.wait()
-        except GeneratorExit:
-            # Its loop has gone, and garbage collection may come upon it anywhere, where the request's lock is held too.
-            raise
-        except BaseException as error:
-            runs.give_up(run, error)
-            raise
-        run.raise_error()
+        await self._runs.infer_async(inputs, share_inputs, Run())
         return results_of(self._tensors, share=share_outputs, decode_strings=decode_strings)
 
     def start_async(

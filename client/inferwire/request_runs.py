@@ -9,14 +9,16 @@ Whatever a step raises, and a signal's handler may raise anywhere in it, whoever
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from inferwire.awaiting import Ending
 from inferwire.callbacks import CALLBACK_THREADS
-from inferwire.errors import Cancelled, InferwireError, TensorLost, tensor_lost
+from inferwire.errors import Cancelled, InferwireError, QueueFull, TensorLost, tensor_lost
 from inferwire.inputs import bring_in
 from inferwire.remote_model import RemoteModel
 from inferwire.request_state import CANCELLED, Phase, RequestState, Run
@@ -102,6 +104,25 @@ class RequestRuns:
             self._state.end(run, self._store(run, run.outcome or Outcome()))
             _conclude(run)
 
+    async def infer_async(self, inputs: Any, share_inputs: bool, run: Run) -> None:
+        """Take an execution through all its steps; no thread waits for its end."""
+        ended = Ending()
+        run.ended = ended.tell
+        try:
+            header = self.prepare(inputs, share_inputs, run)
+            if self._model.transport.is_ready(header):
+                self.submit(header, run)
+            else:
+                await asyncio.to_thread(self.submit, header, run)
+            await ended.wait()
+        except GeneratorExit:
+            # Its loop has gone, and garbage collection may come upon it anywhere, where the request's lock is held too.
+            raise
+        except BaseException as error:
+            self.give_up(run, error)
+            raise
+        run.raise_error()
+
     def give_up(self, run: Run, error: BaseException) -> bool:
         """Leave the request idle, and nobody waiting, after an error in a step of an execution, however far that came.
 
@@ -128,11 +149,34 @@ class RequestRuns:
 
     def _take_answer(self, run: Run, outcome: Outcome) -> None:
         """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
-        if run.answered is None:
-            if self._state.finish(run, outcome, self._store):
-                _conclude(run)
-        elif self._state.answer(run, outcome):
-            run.answered.set()
+        if run.answered is not None:
+            if self._state.answer(run, outcome):
+                run.answered.set()
+        elif outcome.error is not None and self._is_put_off(run, outcome.error):
+            return
+        elif self._state.finish(run, outcome, self._store):
+            _conclude(run)
+
+    def _is_put_off(self, run: Run, error: InferwireError) -> bool:
+        """Have an execution that the server had no room for submitted again, if somebody does that; tell whether."""
+        refused = run.refused
+        if refused is None or not isinstance(error, QueueFull):
+            return False
+        run.execution = None
+        refused(run, error, partial(self._submit_again, run))
+        return True
+
+    def _submit_again(self, run: Run) -> None:
+        """Hand an execution to the transport once more: its inputs are in the tensors still. What fails ends it."""
+        freight = run.freight
+        if freight is None:
+            # It was given up meanwhile.
+            return
+        try:
+            self.submit(self._model.header(freight, scheduling=self.scheduling), run)
+        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+            self._state.give_up(run, _reason(error))
+            run.conclude()
 
     def _store(self, run: Run, outcome: Outcome) -> RuntimeError | None:
         forms, data, timings, elapsed_ms, error, profile = outcome

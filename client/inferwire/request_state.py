@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from enum import Enum, auto
 
-from inferwire.errors import Cancelled
+from inferwire.errors import Cancelled, QueueFull
 from inferwire.latch import Latch
 from inferwire.process import THIS
 from inferwire.request_tensors import Freight
@@ -45,6 +45,8 @@ class Run:
     Attributes:
         callback: What is called once it has succeeded.
         ended: What is told of its end, however it came.
+        refused: What is told that the server had no room for it, why, and what submits it again: it goes on, and its
+            request is busy. Without, that is its end.
         answered: Set by the answer or a cancel, where a thread waits for it to store it itself.
         phase: How far it is.
         error: Why it has no outputs; raised by every wait.
@@ -59,6 +61,7 @@ class Run:
     # What most executions never have is the class's: an execution is made for every inference.
     answered: Latch | None = None
     phase = Phase.RUNNING
+    refused: Callable[[Run, QueueFull, Callable[[], object]], object] | None = None
     error: RuntimeError | None = None
     outcome: Outcome | None = None
     execution: Execution | None = None
@@ -125,7 +128,7 @@ class Run:
         self.done.set()
         if ended is not None:
             ended(self)
-        self.callback = None
+        self.callback = self.refused = None
 
     def raise_error(self) -> None:
         """Raise what went wrong, if anything did."""
