@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _MISSING: Any = object()
 
+_TIMEOUTS_MS = range(-(2**31), 2**31)
+"""What fits openvino's time-outs. Python's own waits take no more than 292 years."""
+
 
 class InferRequest(TensorAccess):
     """Runs inferences of one model, one at a time. Mirrors `openvino.InferRequest`.
@@ -214,11 +217,11 @@ class InferRequest(TensorAccess):
         Mirrors `openvino.InferRequest.wait_for`. False where none was ever started.
 
         Raises:
-            TypeError: For a time-out that is no integer.
+            TypeError: For a time-out that is no integer of 32 bits.
             RuntimeError: For a negative one, and as `wait`.
         """
         timeout_ms = as_integer(timeout)
-        if timeout_ms is None:
+        if timeout_ms is None or timeout_ms not in _TIMEOUTS_MS:
             raise incompatible("wait_for", "(self: InferRequest, timeout: int) -> bool", invoked=(self, timeout))
         if timeout_ms < 0:
             raise RuntimeError("Timeout can't be less than 0 for InferRequest::wait().")
