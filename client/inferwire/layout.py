@@ -27,7 +27,7 @@ class Layout(Unpicklable):
         RuntimeError: For a string that is no layout.
     """
 
-    __slots__ = ("_names",)
+    __slots__ = ("__weakref__", "_names")
 
     def __init__(self, layout_str: str = _GAP) -> None:
         self._names = _parse(layout_str)

@@ -52,7 +52,7 @@ class PartialShape(Unpicklable):
         RuntimeError: For a string that describes no shape.
     """
 
-    __slots__ = ("_dimensions",)
+    __slots__ = ("__weakref__", "_dimensions")
 
     def __init__(self, shape: Shape | PartialShape | list[Any] | tuple[Any, ...] | str) -> None:
         self._dimensions: list[Dimension] | None = _dimensions(shape)

@@ -24,7 +24,7 @@ from inferwire.dimensions import Dimension, fields_of
 class _Sizes(Unpicklable):
     """A list of sizes that can be indexed and assigned to, but not grown."""
 
-    __slots__ = ("_sizes",)
+    __slots__ = ("__weakref__", "_sizes")
 
     def __init__(self, sizes: Iterable[int]) -> None:
         converted = as_sizes(sizes)

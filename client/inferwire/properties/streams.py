@@ -11,7 +11,7 @@ from inferwire.properties.declaration import Property, either, int32
 class Num(Unpicklable):
     """A number of streams. Mirrors `openvino.properties.streams.Num`."""
 
-    __slots__ = ("_count",)
+    __slots__ = ("__weakref__", "_count")
 
     AUTO: ClassVar[Num]
     NUMA: ClassVar[Num]
