@@ -78,6 +78,13 @@ class Layout(Unpicklable):
         return tuple(name for name in self._names if name not in (_GAP, "?", _SCALAR))
 
 
+def as_layout(value: object) -> Layout | None:
+    """Take a layout, ours or openvino's; None for anything else."""
+    if isinstance(value, Layout):
+        return value
+    return Layout(str(value)) if openvinos(value) == "Layout" else None
+
+
 def _parse(layout: object) -> tuple[str, ...]:
     if not isinstance(layout, str):
         raise incompatible("__init__", "Layout()", "Layout(layout_str: str)", invoked=(layout,))
