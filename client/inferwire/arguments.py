@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, TypeGuard, cast
+from enum import Enum
+from typing import Any, NoReturn, TypeGuard, TypeVar, cast
 
 import numpy as np
+
+E = TypeVar("E", bound=Enum)
 
 SIZE_LIMIT = 2**64
 """Sizes are unsigned 64-bit integers in OpenVINO."""
@@ -36,6 +39,13 @@ def openvinos(value: object) -> str:
     """
     kind = type(value)
     return kind.__name__ if kind.__module__.partition(".")[0] == "openvino" else ""
+
+
+def as_member(value: object, choices: type[E]) -> E | None:
+    """Take a member of an enumeration, ours or of openvino's of that name; None for anything else."""
+    if isinstance(value, choices):
+        return value
+    return choices.__members__.get(cast("Any", value).name) if openvinos(value) == choices.__name__ else None
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 
-from inferwire.tensor import Tensor
+from inferwire.tensor import as_tensor
 from inferwire.transport.executions import WireBytes
 
 
@@ -31,13 +31,14 @@ def read_blob(model_stream: object) -> WireBytes:
     Raises:
         TypeError: For anything but bytes, a BytesIO or a tensor.
     """
+    tensor = as_tensor(model_stream)
+    if tensor is not None:
+        return bytes(tensor.wire_data())
     match model_stream:
         case bytes():
             return model_stream
         case io.BytesIO():
             return model_stream.getvalue()
-        case Tensor():
-            return bytes(model_stream.wire_data())
         case _:
             raise TypeError(
                 "CompiledModel.import_model(model_stream) incompatible function argument: "

@@ -41,7 +41,7 @@ _COMPILE_SIGNATURES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Version:
     """What a device's plugin calls itself, and its build. Mirrors `openvino.Version`."""
 

@@ -24,7 +24,7 @@ class Symbol(Unpicklable):
     A symbol equals itself only.
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
 
 class Dimension(Unpicklable):
@@ -47,7 +47,7 @@ class Dimension(Unpicklable):
         RuntimeError: For a string that is no dimension.
     """
 
-    __slots__ = ("_max", "_min", "_symbol")
+    __slots__ = ("__weakref__", "_max", "_min", "_symbol")
 
     def __init__(
         self,

@@ -12,7 +12,6 @@ from typing import Any
 
 from inferwire.arguments import Unpicklable, as_size, incompatible, position
 from inferwire.compiled_model import CompiledModel
-from inferwire.errors import QueueFull
 from inferwire.infer_request import InferRequest
 from inferwire.job_pool import Callback, ErrorCallback, JobPool
 from inferwire.names_of_2023 import shares_inputs
@@ -66,6 +65,7 @@ class AsyncInferQueue(Unpicklable):
         # Kept here and not there, since they refer to the pool.
         self._call_backs = [partial(pool.call_back, at) for at in range(count)]
         self._ends = [partial(pool.ended, at) for at in range(count)]
+        self._refused = pool.wait_for_room if pool.waits_for_room else None
 
     def __repr__(self) -> str:
         return f"<AsyncInferQueue: {len(self)} jobs>"
@@ -158,11 +158,14 @@ class AsyncInferQueue(Unpicklable):
         previous = pool.userdata[at]
         pool.userdata[at] = userdata
         run = Run(None if pool.callback is None else self._call_backs[at], self._ends[at])
+        run.refused = self._refused
+        runs = pool.runs[at]
         try:
-            pool.requests[at].start_in_pool(inputs, share, run)
-        except BaseException:
-            pool.userdata[at] = previous
-            pool.give_back(at)
+            runs.submit(runs.prepare(inputs, share, run), run)
+        except BaseException as error:
+            if runs.give_up(run, error):
+                pool.userdata[at] = previous
+                pool.give_back(at)
             raise
 
     async def infer_async(self, inputs: Any = None, share_inputs: bool = False) -> OVDict:
@@ -183,14 +186,11 @@ class AsyncInferQueue(Unpicklable):
         """
         pool = self._pool
         at = await pool.take_in_turn()
+        run = Run()
+        run.refused = self._refused
         try:
-            while True:
-                try:
-                    return await pool.requests[at].infer_async(inputs, share_inputs)
-                except QueueFull as refusal:
-                    if not pool.waits_for_room:
-                        raise
-                    await pool.room(refusal)
+            await pool.runs[at].infer_async(inputs, share_inputs, run)
+            return pool.requests[at].results
         finally:
             pool.give_back(at)
 

@@ -6,14 +6,12 @@ back is `request_runs`' business, tensors are `tensor_access`'.
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from inferwire.arguments import as_integer, incompatible
-from inferwire.awaiting import Ending
 from inferwire.names_of_2023 import shares_inputs
 from inferwire.ov_dict import OVDict
 from inferwire.ports import ConstOutput
@@ -32,6 +30,9 @@ if TYPE_CHECKING:
     from inferwire.compiled_model import CompiledModel
 
 _MISSING: Any = object()
+
+_TIMEOUTS_MS = range(-(2**31), 2**31)
+"""What fits openvino's time-outs. Python's own waits take no more than 292 years."""
 
 
 class InferRequest(TensorAccess):
@@ -134,8 +135,12 @@ class InferRequest(TensorAccess):
         """
         run = Run(is_awaited=True)
         runs = self._runs
-        runs.submit(runs.prepare(inputs, shares_inputs(share_inputs, shared_memory), run), run)
-        runs.receive(run)
+        try:
+            runs.submit(runs.prepare(inputs, shares_inputs(share_inputs, shared_memory), run), run)
+            runs.receive(run)
+        except BaseException as error:
+            runs.give_up(run, error)
+            raise
         run.raise_error()
         return results_of(self._tensors, share=share_outputs, decode_strings=decode_strings)
 
@@ -158,19 +163,7 @@ class InferRequest(TensorAccess):
             TypeError: As `infer`.
             RuntimeError: As `infer`.
         """
-        ended = Ending()
-        run = Run(ended=ended.tell)
-        header = self._runs.prepare(inputs, share_inputs, run)
-        try:
-            if self._model.transport.is_ready(header):
-                self._runs.submit(header, run)
-            else:
-                await asyncio.to_thread(self._runs.submit, header, run)
-            await ended.wait()
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        run.raise_error()
+        await self._runs.infer_async(inputs, share_inputs, Run())
         return results_of(self._tensors, share=share_outputs, decode_strings=decode_strings)
 
     def start_async(
@@ -195,9 +188,14 @@ class InferRequest(TensorAccess):
         """
         run = Run()
         brought_in = None if userdata is None else partial(self._take_userdata, userdata)
-        header = self._runs.prepare(inputs, shares_inputs(share_inputs, shared_memory), run, brought_in)
-        run.callback = self._bound_callback()
-        self._runs.submit(header, run)
+        runs = self._runs
+        try:
+            header = runs.prepare(inputs, shares_inputs(share_inputs, shared_memory), run, brought_in)
+            run.callback = self._bound_callback()
+            runs.submit(header, run)
+        except BaseException as error:
+            runs.give_up(run, error)
+            raise
 
     def wait(self) -> None:
         """Wait until the execution that runs has ended and its callback returned.
@@ -219,11 +217,11 @@ class InferRequest(TensorAccess):
         Mirrors `openvino.InferRequest.wait_for`. False where none was ever started.
 
         Raises:
-            TypeError: For a time-out that is no integer.
+            TypeError: For a time-out that is no integer of 32 bits.
             RuntimeError: For a negative one, and as `wait`.
         """
         timeout_ms = as_integer(timeout)
-        if timeout_ms is None:
+        if timeout_ms is None or timeout_ms not in _TIMEOUTS_MS:
             raise incompatible("wait_for", "(self: InferRequest, timeout: int) -> bool", invoked=(self, timeout))
         if timeout_ms < 0:
             raise RuntimeError("Timeout can't be less than 0 for InferRequest::wait().")
@@ -336,10 +334,10 @@ class InferRequest(TensorAccess):
         with self._state.idle():
             self._runs.schedule(as_scheduling(scheduling))
 
-    def start_in_pool(self, inputs: Any, share_inputs: bool, run: Run) -> None:
-        """Start an execution that a pool has prepared; for the SDK's own use, not in openvino."""
-        runs = self._runs
-        runs.submit(runs.prepare(inputs, share_inputs, run), run)
+    @property
+    def runs(self) -> RequestRuns:
+        """Its executions; for the SDK's own use, not in openvino."""
+        return self._runs
 
     def _take_userdata(self, userdata: Any) -> None:
         if self._callback is None:

@@ -19,7 +19,7 @@ from inferwire.callbacks import CALLBACK_THREADS
 from inferwire.errors import QueueFull
 from inferwire.infer_request import InferRequest
 from inferwire.process import THIS
-from inferwire.request_state import BUSY, FINALIZING, FORKED, Run
+from inferwire.request_state import BUSY, FINALIZING, FORKED, Phase, Run
 
 Callback: TypeAlias = Callable[[InferRequest, Any], object]
 ErrorCallback: TypeAlias = Callable[[InferRequest, Any, RuntimeError], object]
@@ -36,6 +36,7 @@ class JobPool:
 
     Attributes:
         requests: All of them, by position.
+        runs: Their executions.
         userdata: What each was last given; None where nothing.
         callback: What is called after each job that succeeded.
         error_callback: What is called after each that failed; without one, whoever asks next hears of it.
@@ -45,6 +46,7 @@ class JobPool:
 
     def __init__(self, requests: Sequence[InferRequest]) -> None:
         self.requests = requests
+        self.runs = [request.runs for request in requests]
         self.waits_for_room = not requests[0].query_state()
         self.userdata: list[Any] = [None] * len(requests)
         self.callback: Callback | None = None
@@ -56,7 +58,7 @@ class JobPool:
         self._error: BaseException | None = None
         self._pid = THIS.pid
         self._turns: deque[Handover[int]] = deque()
-        self._refused: deque[Callable[[], object]] = deque()
+        self._refused: deque[tuple[Run, Callable[[], object]]] = deque()
         self._is_room_awaited = False
 
     def __repr__(self) -> str:
@@ -120,12 +122,6 @@ class JobPool:
             self._wait_until_idle(len(self.requests))
             self._raise_error()
 
-    async def room(self, refusal: QueueFull) -> None:
-        """Wait until the server may have room for a job again that it has refused."""
-        turn = Handover[None](lambda _: self._go_on(1))
-        self._await_room(partial(turn.give, None), refusal)
-        await turn.wait()
-
     def give_back(self, at: int) -> None:
         """Take a request back."""
         self._idle.append(at)
@@ -143,18 +139,11 @@ class JobPool:
             self._note(error)
 
     def ended(self, at: int, run: Run) -> None:
-        """Take a request back whose job has ended; one that the server had no room for begins again later."""
+        """Take a request back whose job has ended."""
         error = run.error
         if error is None:
             self.give_back(at)
-        elif self.waits_for_room and isinstance(error, QueueFull):
-            start = partial(self._start_again, at, Run(run.callback, run.ended))
-            self._await_room(partial(CALLBACK_THREADS.run, start), error)
-        else:
-            self._fail(at, error)
-
-    def _fail(self, at: int, error: RuntimeError) -> None:
-        if self.error_callback is None:
+        elif self.error_callback is None:
             self._note(error)
             self.give_back(at)
         else:
@@ -168,10 +157,10 @@ class JobPool:
         finally:
             self.give_back(at)
 
-    def _await_room(self, go_on: Callable[[], object], refusal: QueueFull) -> None:
-        """Call `go_on` once another job of this pool has ended, or after a while where none does. It must not block."""
+    def wait_for_room(self, run: Run, refusal: QueueFull, again: Callable[[], object]) -> None:
+        """Have a job submitted again once another of this pool has ended, or after a while where none does."""
         with self._lock:
-            self._refused.append(go_on)
+            self._refused.append((run, again))
             if self._is_room_awaited:
                 return
             self._is_room_awaited = True
@@ -179,7 +168,7 @@ class JobPool:
         timer.daemon = True
         try:
             timer.start()
-        except RuntimeError:
+        except (RuntimeError, MemoryError):
             # The system gives no more threads for now.
             self._look_for_room()
 
@@ -189,16 +178,13 @@ class JobPool:
         self._go_on(len(self._refused))
 
     def _go_on(self, count: int) -> None:
+        """Have so many of those go on that wait for room, but for what was cancelled, or is another process's."""
         with suppress(IndexError):
-            for _ in range(count):
-                self._refused.popleft()()
-
-    def _start_again(self, at: int, run: Run) -> None:
-        # Its inputs are in the request's tensors still.
-        try:
-            self.requests[at].start_in_pool(None, True, run)
-        except RuntimeError as error:
-            self._fail(at, error)
+            while count > 0:
+                run, again = self._refused.popleft()
+                if run.phase is Phase.RUNNING and run.pid == THIS.pid:
+                    CALLBACK_THREADS.run(again)
+                    count -= 1
 
     def _wait_for_idle(self, take: Callable[[], int]) -> int:
         with CALLBACK_THREADS.blocking(), self._changed:

@@ -27,7 +27,7 @@ class Layout(Unpicklable):
         RuntimeError: For a string that is no layout.
     """
 
-    __slots__ = ("_names",)
+    __slots__ = ("__weakref__", "_names")
 
     def __init__(self, layout_str: str = _GAP) -> None:
         self._names = _parse(layout_str)
@@ -76,6 +76,13 @@ class Layout(Unpicklable):
 
     def _dimensions(self) -> tuple[str, ...]:
         return tuple(name for name in self._names if name not in (_GAP, "?", _SCALAR))
+
+
+def as_layout(value: object) -> Layout | None:
+    """Take a layout, ours or openvino's; None for anything else."""
+    if isinstance(value, Layout):
+        return value
+    return Layout(str(value)) if openvinos(value) == "Layout" else None
 
 
 def _parse(layout: object) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ class Memory(ABC):
 class OverMemory:
     """What users hold that shows memory."""
 
-    __slots__ = ("_memory",)
+    __slots__ = ("__weakref__", "_memory")
 
     _memory: Memory
 

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
 from inferwire.onnx_files import external_files
-from inferwire.tensor import Tensor
+from inferwire.tensor import Tensor, as_tensor
 from inferwire.transport.descriptions import Blobs
 from inferwire.transport.executions import WireBytes
 
@@ -77,6 +77,7 @@ def read_files(model: Any, weights: Weights = None) -> ModelFiles:
         TypeError: For anything else.
         RuntimeError: For a file that is not there.
     """
+    weights = as_tensor(weights) or weights
     if isinstance(model, io.BytesIO):
         model = model.getvalue()
     if isinstance(model, str) and weights is not None and model.lstrip().startswith("<"):

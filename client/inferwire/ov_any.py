@@ -25,7 +25,7 @@ class OVAny(Unpicklable):
         RuntimeError: For a list of mixed types.
     """
 
-    __slots__ = ("_value",)
+    __slots__ = ("__weakref__", "_value")
 
     def __init__(self, value: object) -> None:
         if is_list(value) and any(type(item) is not type(value[0]) for item in value):

@@ -24,7 +24,7 @@ class OVDict(Mapping["ConstOutput | str | int", Array]):
         TypeError: For a key that is none of the three.
     """
 
-    __slots__ = ("_by_name", "_dict", "_later", "_ports")
+    __slots__ = ("__weakref__", "_by_name", "_dict", "_later", "_ports")
 
     def __init__(self, results: dict[ConstOutput, Array], later: dict[ConstOutput, Callable[[], Array]] | None = None):
         """Hold results. Those of `later`, which are on the server still, are fetched when somebody looks at them."""

@@ -52,7 +52,7 @@ class PartialShape(Unpicklable):
         RuntimeError: For a string that describes no shape.
     """
 
-    __slots__ = ("_dimensions",)
+    __slots__ = ("__weakref__", "_dimensions")
 
     def __init__(self, shape: Shape | PartialShape | list[Any] | tuple[Any, ...] | str) -> None:
         self._dimensions: list[Dimension] | None = _dimensions(shape)
@@ -60,8 +60,9 @@ class PartialShape(Unpicklable):
     @staticmethod
     def dynamic(rank: Dimension | int | None = None) -> PartialShape:
         """Make a shape of this rank with nothing else known; without one, not even that."""
-        if isinstance(rank, Dimension):
-            length = rank.min_length if rank.is_static else -1
+        dimension = as_dimension(rank)
+        if dimension is not None:
+            length = dimension.min_length if dimension.is_static else -1
         else:
             number = -1 if rank is None else as_integer(rank)
             if number is None:

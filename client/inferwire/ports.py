@@ -52,7 +52,7 @@ class Node(Unpicklable, PartlyMirrored):
     can be set and stay on the client, but for the layouts that `PrePostProcessor` builds in.
     """
 
-    __slots__ = ("_description", "_friendly_name", "layout")
+    __slots__ = ("__weakref__", "_description", "_friendly_name", "layout")
 
     def __init__(self, description: PortDescription) -> None:
         self._description = description

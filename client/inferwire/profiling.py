@@ -35,7 +35,7 @@ class ProfilingInfo(Unpicklable):
     OPTIMIZED_OUT: ClassVar[Status] = Status.OPTIMIZED_OUT
     EXECUTED: ClassVar[Status] = Status.EXECUTED
 
-    __slots__ = ("_cpu_time", "_exec_type", "_node_name", "_node_type", "_real_time", "_status")
+    __slots__ = ("__weakref__", "_cpu_time", "_exec_type", "_node_name", "_node_type", "_real_time", "_status")
 
     def __init__(self) -> None:
         self._node_name = self._node_type = self._exec_type = ""

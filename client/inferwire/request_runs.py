@@ -3,21 +3,25 @@
 Owns the way of an execution through a request: claimed, brought in, sent, answered, stored, called
 back; and what the last one left beside its outputs: times and profile. When each step may happen is
 `request_state`'s business, what users see of it `infer_request`'s.
+
+Whatever a step raises, and a signal's handler may raise anywhere in it, whoever took it gives the execution up.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from inferwire.awaiting import Ending
 from inferwire.callbacks import CALLBACK_THREADS
-from inferwire.errors import InferwireError, TensorLost, tensor_lost
+from inferwire.errors import Cancelled, InferwireError, QueueFull, TensorLost, tensor_lost
 from inferwire.inputs import bring_in
 from inferwire.remote_model import RemoteModel
-from inferwire.request_state import Phase, RequestState, Run
+from inferwire.request_state import CANCELLED, Phase, RequestState, Run
 from inferwire.request_states import RequestStates
 from inferwire.request_tensors import RequestTensors
 from inferwire.scheduling import NORMAL, Scheduling
@@ -65,54 +69,69 @@ class RequestRuns:
     def prepare(
         self, inputs: Any, share_inputs: bool, run: Run, brought_in: Callable[[], object] | None = None
     ) -> ExecutionHeader:
-        """Make the request busy, bring the inputs in and begin the execution; what fails leaves the request idle.
+        """Make the request busy, bring the inputs in and begin the execution.
 
         `brought_in` is called once the inputs have been found to fit.
         """
-        self._state.claim()
-        try:
-            tensors = self._tensors
-            bring_in(inputs, tensors, share=share_inputs)
-            if brought_in is not None:
-                brought_in()
-            run.freight = freight = tensors.freight(self._model.transport)
-            header = freight.header
-            if header is None:
-                mark = None if self.states is None else self.states.mark()
-                header = self._model.header(freight, mark, self.scheduling)
-                if mark is None:
-                    freight.header = header
-        except BaseException:
-            self._state.abandon()
-            raise
+        self._state.claim(run)
+        tensors = self._tensors
+        bring_in(inputs, tensors, share=share_inputs)
+        if brought_in is not None:
+            brought_in()
+        run.freight = freight = tensors.freight(self._model.transport)
+        header = freight.header
+        if header is None:
+            mark = None if self.states is None else self.states.mark()
+            header = self._model.header(freight, mark, self.scheduling)
+            if mark is None:
+                freight.header = header
         self._state.begin(run)
         return header
 
     def submit(self, header: ExecutionHeader, run: Run) -> None:
-        """Hand an execution to the transport; what fails ends it."""
+        """Hand an execution to the transport."""
         freight = run.freight
         if freight is None:
             # It was given up before its turn came.
             return
-        try:
-            execution = self._model.transport.submit(header, freight.buffers, partial(self._deliver, run))
-        except BaseException as error:
-            self._state.end(run, error if isinstance(error, RuntimeError) else None)
-            run.done.set()
-            raise
-        self._state.sent(run, execution)
+        self._state.sent(run, self._model.transport.submit(header, freight.buffers, partial(self._deliver, run)))
 
     def receive(self, run: Run) -> None:
         """Wait on the calling thread for an answer that is awaited, and finish there."""
-        try:
-            with CALLBACK_THREADS.blocking():
-                run.await_answer()
-        except BaseException:
-            self.cancel()
-            raise
+        with CALLBACK_THREADS.blocking():
+            run.await_answer()
         if run.phase is Phase.ANSWERED:
             self._state.end(run, self._store(run, run.outcome or Outcome()))
             _conclude(run)
+
+    async def infer_async(self, inputs: Any, share_inputs: bool, run: Run) -> None:
+        """Take an execution through all its steps; no thread waits for its end."""
+        ended = Ending()
+        run.ended = ended.tell
+        try:
+            header = self.prepare(inputs, share_inputs, run)
+            if self._model.transport.is_ready(header):
+                self.submit(header, run)
+            else:
+                await asyncio.to_thread(self.submit, header, run)
+            await ended.wait()
+        except GeneratorExit:
+            # Its loop has gone, and garbage collection may come upon it anywhere, where the request's lock is held too.
+            raise
+        except BaseException as error:
+            self.give_up(run, error)
+            raise
+        run.raise_error()
+
+    def give_up(self, run: Run, error: BaseException) -> bool:
+        """Leave the request idle, and nobody waiting, after an error in a step of an execution, however far that came.
+
+        Whoever is told of its end is not, and hears of the error otherwise. Tells whether somebody was to be told.
+        """
+        self._state.give_up(run, _reason(error))
+        ended, run.ended = run.ended, None
+        run.conclude()
+        return ended is not None
 
     def wait(self, run: Run, timeout_s: float | None) -> bool:
         """Wait until an execution has ended and its callback returned; tell whether it has."""
@@ -130,11 +149,34 @@ class RequestRuns:
 
     def _take_answer(self, run: Run, outcome: Outcome) -> None:
         """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
-        if run.answered is None:
-            if self._state.finish(run, outcome, self._store):
-                _conclude(run)
-        elif self._state.answer(run, outcome):
-            run.answered.set()
+        if run.answered is not None:
+            if self._state.answer(run, outcome):
+                run.answered.set()
+        elif outcome.error is not None and self._is_put_off(run, outcome.error):
+            return
+        elif self._state.finish(run, outcome, self._store):
+            _conclude(run)
+
+    def _is_put_off(self, run: Run, error: InferwireError) -> bool:
+        """Have an execution that the server had no room for submitted again, if somebody does that; tell whether."""
+        refused = run.refused
+        if refused is None or not isinstance(error, QueueFull):
+            return False
+        run.execution = None
+        refused(run, error, partial(self._submit_again, run))
+        return True
+
+    def _submit_again(self, run: Run) -> None:
+        """Hand an execution to the transport once more: its inputs are in the tensors still. What fails ends it."""
+        freight = run.freight
+        if freight is None:
+            # It was given up meanwhile.
+            return
+        try:
+            self.submit(self._model.header(freight, scheduling=self.scheduling), run)
+        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+            self._state.give_up(run, _reason(error))
+            run.conclude()
 
     def _store(self, run: Run, outcome: Outcome) -> RuntimeError | None:
         forms, data, timings, elapsed_ms, error, profile = outcome
@@ -154,6 +196,15 @@ class RequestRuns:
         except ValueError as error:
             return InferwireError(f"the server at {self._model.transport.address} gave a bad output: {error}")
         return None
+
+
+def _reason(error: BaseException) -> RuntimeError:
+    """Say why an execution has no outputs to those who wait for it later."""
+    if isinstance(error, RuntimeError):
+        return error
+    if isinstance(error, Exception):
+        return InferwireError(f"the inference did not come to its end: {error!r}")
+    return Cancelled(CANCELLED)
 
 
 def _conclude(run: Run) -> None:

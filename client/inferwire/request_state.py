@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from enum import Enum, auto
 
-from inferwire.errors import Cancelled
+from inferwire.errors import Cancelled, QueueFull
 from inferwire.latch import Latch
 from inferwire.process import THIS
 from inferwire.request_tensors import Freight
@@ -45,6 +45,8 @@ class Run:
     Attributes:
         callback: What is called once it has succeeded.
         ended: What is told of its end, however it came.
+        refused: What is told that the server had no room for it, why, and what submits it again: it goes on, and its
+            request is busy. Without, that is its end.
         answered: Set by the answer or a cancel, where a thread waits for it to store it itself.
         phase: How far it is.
         error: Why it has no outputs; raised by every wait.
@@ -59,6 +61,7 @@ class Run:
     # What most executions never have is the class's: an execution is made for every inference.
     answered: Latch | None = None
     phase = Phase.RUNNING
+    refused: Callable[[Run, QueueFull, Callable[[], object]], object] | None = None
     error: RuntimeError | None = None
     outcome: Outcome | None = None
     execution: Execution | None = None
@@ -105,9 +108,10 @@ class Run:
     def call_back(self) -> None:
         """Call back, and then conclude. What the callback raises is the business of those who wait."""
         self.callback_thread = threading.get_ident()
+        callback = self.callback
         try:
-            if self.callback is not None:
-                self.callback()
+            if callback is not None:
+                callback()
         except BaseException as error:  # noqa: BLE001 - raised again by every wait
             self.error = RuntimeError(_described(error))
         finally:
@@ -119,13 +123,12 @@ class Run:
 
         Its request keeps it, and what it calls may keep the request: a cycle that only garbage collection would free.
         """
-        ended = self.ended
+        ended, self.ended = self.ended, None
         self.freight = None
         self.done.set()
         if ended is not None:
             ended(self)
-            self.ended = None
-        self.callback = None
+        self.callback = self.refused = None
 
     def raise_error(self) -> None:
         """Raise what went wrong, if anything did."""
@@ -138,17 +141,18 @@ class RequestState:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._is_busy = False
+        # Which execution and not only that there is one: what gives one up must not make the request idle for the next.
+        self._busy_with: Run | None = None
         self._run: Run | None = None
 
     def __repr__(self) -> str:
         phase = "never started" if self._run is None else self._run.phase.name.lower()
-        return f"<RequestState: {'busy' if self._is_busy else 'idle'}, {phase}>"
+        return f"<RequestState: {'busy' if self.is_busy else 'idle'}, {phase}>"
 
     @property
     def is_busy(self) -> bool:
         """Whether the request may not be touched."""
-        return self._is_busy
+        return self._busy_with is not None
 
     @property
     def current(self) -> Run | None:
@@ -166,7 +170,7 @@ class RequestState:
     # Entered for every look at a tensor: with a generator that would cost as much again.
     def __enter__(self) -> None:
         self._lock.acquire()
-        if self._is_busy:
+        if self._busy_with is not None:
             self._lock.release()
             raise RuntimeError(BUSY)
 
@@ -179,24 +183,19 @@ class RequestState:
         Raises:
             RuntimeError: If it is busy.
         """
-        if self._is_busy:
+        if self._busy_with is not None:
             raise RuntimeError(BUSY)
 
-    def claim(self) -> None:
+    def claim(self, run: Run) -> None:
         """Make the request busy, for an execution that is being prepared.
 
         Raises:
             RuntimeError: If it is busy.
         """
         with self._lock:
-            if self._is_busy:
+            if self._busy_with is not None:
                 raise RuntimeError(BUSY)
-            self._is_busy = True
-
-    def abandon(self) -> None:
-        """Undo `claim`: nothing has begun, the last execution stays the last."""
-        with self._lock:
-            self._is_busy = False
+            self._busy_with = run
 
     def begin(self, run: Run) -> None:
         """Begin the execution that was claimed."""
@@ -219,7 +218,7 @@ class RequestState:
             run.error = store(run, outcome)
             run.phase = Phase.ENDED
             run.execution = None
-            self._is_busy = False
+            self._busy_with = None
             return True
 
     def answer(self, run: Run, outcome: Outcome) -> bool:
@@ -240,7 +239,7 @@ class RequestState:
             run.phase = Phase.ENDED
             run.outcome = None
             run.error = error
-            self._is_busy = False
+            self._busy_with = None
 
     def cancel(self) -> Run | None:
         """Give up the execution that runs, and give it; None where none does or its answer is here."""
@@ -248,15 +247,36 @@ class RequestState:
             run = self._run
             if run is None or run.phase is not Phase.RUNNING:
                 return None
-            run.phase = Phase.CANCELLED
-            run.error = Cancelled(CANCELLED)
-            self._is_busy = False
-        execution, run.execution = run.execution, None
-        if execution is not None:
-            execution.cancel()
-        if run.answered is not None:
-            run.answered.set()
+            self._drop(run, Cancelled(CANCELLED))
+        _stop(run)
         return run
+
+    def give_up(self, run: Run, error: RuntimeError) -> None:
+        """Make the request idle again, whatever its execution was doing; nothing where that has ended or never began.
+
+        Before it began, the last execution stays the last.
+        """
+        with self._lock:
+            if self._busy_with is not run:
+                return
+            # Nobody waits for what never began. The error, whose frames lead to the execution, would only keep both.
+            self._drop(run, error if self._run is run else None)
+        _stop(run)
+
+    def _drop(self, run: Run, error: RuntimeError | None) -> None:
+        run.phase = Phase.CANCELLED
+        run.outcome = None
+        run.error = error
+        self._busy_with = None
+
+
+def _stop(run: Run) -> None:
+    """Give up an execution on the transport, and let go of the thread that waits for its answer."""
+    execution, run.execution = run.execution, None
+    if execution is not None:
+        execution.cancel()
+    if run.answered is not None:
+        run.answered.set()
 
 
 def _described(error: BaseException) -> str:

@@ -6,7 +6,7 @@ Sizes that may be unknown are in `inferwire.dimensions`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Self, overload
+from typing import Self, cast, overload
 
 from inferwire.arguments import (
     Unpicklable,
@@ -18,13 +18,13 @@ from inferwire.arguments import (
     openvinos,
     position,
 )
-from inferwire.dimensions import Dimension, fields_of
+from inferwire.dimensions import Dimension, as_dimension, fields_of
 
 
 class _Sizes(Unpicklable):
     """A list of sizes that can be indexed and assigned to, but not grown."""
 
-    __slots__ = ("_sizes",)
+    __slots__ = ("__weakref__", "_sizes")
 
     def __init__(self, sizes: Iterable[int]) -> None:
         converted = as_sizes(sizes)
@@ -111,7 +111,8 @@ class Shape(_ComparableSizes):
         return self._sizes[number]
 
     def __setitem__(self, index: int, size: int | Dimension) -> None:
-        super().__setitem__(index, size.get_length() if isinstance(size, Dimension) else size)
+        dimension = None if isinstance(size, int) else as_dimension(size)
+        super().__setitem__(index, cast("int", size) if dimension is None else dimension.get_length())
 
     def to_string(self) -> str:
         """Give the text that `str` gives, as "[1,3]"."""

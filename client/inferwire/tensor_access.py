@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast, overload
 
-from inferwire.arguments import Unpicklable, as_size, incompatible, is_list
+from inferwire.arguments import Unpicklable, as_size, incompatible, is_list, openvinos
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.names_of_2023 import warn_of
 from inferwire.ports import ConstOutput, as_port
@@ -241,7 +241,7 @@ class TensorAccess(Unpicklable):
     def _batch(self, function: str, given: tuple[object, ...]) -> tuple[Any, list[Tensor]]:
         """Read the overloads `(key, tensors)` and `(tensors)`."""
         tensors = given[-1] if len(given) in (1, 2) else None
-        if not (is_list(tensors) or isinstance(tensors, TensorVector)):
+        if not (is_list(tensors) or isinstance(tensors, TensorVector) or openvinos(tensors) == "TensorVector"):
             raise incompatible(function, *_BATCHES, invoked=(self, *given))
         known = [as_tensor(each) for each in cast("list[object]", tensors)]
         if any(each is None for each in known):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, MutableSequence
 from typing import Any, overload
 
 from inferwire.arguments import incompatible
-from inferwire.tensor import Tensor
+from inferwire.tensor import Tensor, as_tensor
 
 
 class TensorVector(MutableSequence[Tensor]):
@@ -55,6 +55,7 @@ class TensorVector(MutableSequence[Tensor]):
 
 
 def _tensor(value: object) -> Tensor:
-    if not isinstance(value, Tensor):
+    tensor = as_tensor(value)
+    if tensor is None:
         raise incompatible("append", "(self: TensorVector, x: Tensor)", invoked=(value,))
-    return value
+    return tensor

@@ -58,7 +58,7 @@ class Type(Unpicklable):
         RuntimeError: For a dtype that no element type has, as complex64.
     """
 
-    __slots__ = ("_name",)
+    __slots__ = ("__weakref__", "_name")
 
     boolean: ClassVar[Type]
     bf16: ClassVar[Type]

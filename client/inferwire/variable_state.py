@@ -5,7 +5,7 @@ from __future__ import annotations
 from inferwire.arguments import Unpicklable, incompatible
 from inferwire.request_state import RequestState
 from inferwire.request_states import RequestStates
-from inferwire.tensor import Tensor
+from inferwire.tensor import Tensor, as_tensor
 
 
 class VariableState(Unpicklable):
@@ -51,9 +51,10 @@ class VariableState(Unpicklable):
         self._states.write(self._name, self._checked(tensor))
 
     def _checked(self, given: object) -> Tensor:
-        if not isinstance(given, Tensor):
+        tensor = as_tensor(given)
+        if tensor is None:
             raise incompatible("", "(arg0: VariableState, arg1: Tensor) -> None", invoked=(self, given))
-        return given
+        return tensor
 
     def reset(self) -> None:
         """Make it what it was before the first inference.

@@ -138,6 +138,39 @@ async def test_a_task_cancelled_as_its_turn_comes_passes_it_on(
     await until(queue.is_ready)
 
 
+async def test_a_job_that_waits_for_room_can_be_cancelled(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 2)
+    transport.answer = lambda execution: execution.fail(ov.QueueFull("full", retry_after_s=3600.0))
+    first, second, third = (asyncio.create_task(queue.infer_async(ONES * index)) for index in range(3))
+    await submitted(transport, 2)
+    transport.answer = finish
+    queue[0].cancel()
+    with pytest.raises(ov.Cancelled, match="Infer Request was canceled"):
+        await first
+    # Its place is the third's, and its turn the second's.
+    values = [results["out"][0, 0] for results in await asyncio.gather(second, third)]
+    assert (values, len(transport.executions)) == ([2, 4], 4)
+    queue.wait_all()
+
+
+async def test_a_task_that_waits_for_room_can_be_cancelled(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 2)
+    transport.answer = lambda execution: execution.fail(ov.QueueFull("full", retry_after_s=3600.0))
+    first, second = (asyncio.create_task(queue.infer_async(ONES * index)) for index in range(2))
+    await submitted(transport, 2)
+    transport.answer = finish
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert (await second)["out"].tolist() == [[2, 2, 2]]
+    assert len(transport.executions) == 3
+    queue.wait_all()
+
+
 async def test_what_fails_in_a_queue_is_not_told_to_others(
     transport: FakeTransport, compiled: ov.CompiledModel
 ) -> None:

@@ -111,7 +111,7 @@ def stored(run: Run, outcome: Outcome) -> None:
 def test_what_has_ended_leads_back_to_nothing_on_the_transport(*, is_awaited: bool, is_sent_first: bool) -> None:
     state, run = RequestState(), Run(is_awaited=is_awaited)
     execution = FakeExecution(HEADER, (), deaf)
-    state.claim()
+    state.claim(run)
     state.begin(run)
     if is_sent_first:
         state.sent(run, execution)

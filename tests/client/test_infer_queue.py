@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import inferwire as ov
+from inferwire.callbacks import CALLBACK_THREADS
 from inferwire.infer_queue import FEWEST_BATCHED_JOBS, FEWEST_JOBS
 from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
@@ -235,6 +237,79 @@ def test_a_job_that_a_full_queue_refuses_begins_again_after_a_while(
     queue.start_async(ONES, "only")
     queue.wait_all()
     assert (seen, len(transport.executions)) == (["only"], 2)
+
+
+@pytest.fixture
+def refused(transport: FakeTransport, queue: ov.AsyncInferQueue) -> ov.InferRequest:
+    """A request whose job waits for room, while another one runs: nothing but the end of that one brings it."""
+    queue.start_async(ONES, "running")
+    queue.start_async(ONES * 2, "refused")
+    transport.executions[1].fail(ov.QueueFull("full", retry_after_s=3600.0))
+    return queue[1]
+
+
+def test_a_job_that_waits_for_room_is_one_job_to_whoever_waits_for_it(
+    transport: FakeTransport, refused: ov.InferRequest, finish: Finish
+) -> None:
+    assert refused.wait_for(0) is False
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(refused.wait)
+        transport.answer = finish
+        finish(transport.executions[0])
+        waiting.result(TIMEOUT_S)
+    assert refused.results["out"].tolist() == [[4, 4, 4]]
+
+
+def test_the_request_of_a_job_that_waits_for_room_is_busy(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, refused: ov.InferRequest, finish: Finish
+) -> None:
+    transport.answer = finish
+    for touch in (lambda: refused.infer(ONES * 9), lambda: refused.set_input_tensor(ov.Tensor(ONES * 9))):
+        with pytest.raises(RuntimeError, match=r"^Infer Request is busy$"):
+            touch()
+    finish(transport.executions[0])
+    queue.wait_all()
+    assert refused.results["out"].tolist() == [[4, 4, 4]]
+
+
+def test_a_job_that_waits_for_room_can_be_cancelled(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    done, failed = list[str](), dict[str, type[RuntimeError]]()
+    transport.answer = lambda execution: execution.fail(ov.QueueFull("full", retry_after_s=3600.0))
+    queue.set_callback(lambda _, userdata: done.append(userdata))
+    queue.set_error_callback(lambda _, userdata, error: failed.update({userdata: type(error)}))
+    for name in "ab":
+        queue.start_async(ONES, name)
+    transport.answer = finish
+    queue[0].cancel()
+    with pytest.raises(ov.Cancelled, match="Infer Request was canceled"):
+        queue[0].wait()
+    # As one waits no more, the other has its turn.
+    queue.wait_all()
+    assert (done, failed, len(transport.executions)) == (["b"], {"a": ov.Cancelled}, 3)
+    transport.answer = None
+    for _ in queue:
+        queue.start_async(ONES)
+    assert not queue.is_ready()
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_does_not_begin_again_what_its_parent_has_waiting(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 2)
+    queue.start_async(ONES)
+    transport.executions[0].fail(ov.QueueFull("full", retry_after_s=3600.0))
+    transport.answer = finish
+    child = os.fork()
+    if child == 0:
+        queue.start_async(ONES)
+        all_else_ran = threading.Event()
+        CALLBACK_THREADS.run(all_else_ran.set)
+        all_else_ran.wait(TIMEOUT_S)
+        os._exit(len(transport.executions))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
 
 
 async def test_a_job_whose_states_have_no_room_has_failed(description: ModelDescription) -> None:

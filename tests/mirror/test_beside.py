@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from collections.abc import Callable
@@ -76,6 +77,10 @@ def test_values_are_made_of_theirs() -> None:
     assert ov.PartialShape("1,3").refines(openvino.PartialShape("?,3"))  # pyright: ignore[reportArgumentType]
     assert ov.Dimension(3).compatible(openvino.Dimension(1, 8))  # pyright: ignore[reportArgumentType]
     assert ov.Type.f32.compatible(openvino.Type.dynamic)  # pyright: ignore[reportArgumentType]
+    assert str(ov.PartialShape.dynamic(openvino.Dimension(2))) == "[?,?]"  # pyright: ignore[reportArgumentType]
+    shape = ov.Shape([1, 3])
+    shape[0] = openvino.Dimension(2)  # pyright: ignore[reportArgumentType]
+    assert shape == [2, 3]
 
 
 TENSORS: dict[str, Callable[[], Any]] = {
@@ -138,6 +143,7 @@ def test_a_region_with_gaps_is_an_input(request_: ov.InferRequest) -> None:
 def test_tensors_are_set_and_read_by_their_ports(request_: ov.InferRequest, local: openvino.Model) -> None:
     port: Any = local.input()
     tensor: Any = openvino.Tensor(X)
+    several: Any = openvino.TensorVector([tensor])
     for set_it in (
         lambda: request_.set_tensor(port, tensor),
         lambda: request_.set_tensor("data", tensor),
@@ -145,6 +151,8 @@ def test_tensors_are_set_and_read_by_their_ports(request_: ov.InferRequest, loca
         lambda: request_.set_tensors({port: tensor}),
         lambda: request_.set_input_tensors({0: tensor}),
         lambda: request_.set_tensors(port, [tensor]),
+        lambda: request_.set_tensors(port, several),
+        lambda: request_.set_input_tensors(ov.TensorVector([tensor])),
     ):
         request_.set_input_tensor(ov.Tensor(np.zeros((1, 3), np.float32)))
         set_it()
@@ -185,12 +193,73 @@ def test_properties_have_their_values(value: object, expected: object) -> None:
     assert to_contract(value) == expected
 
 
+def test_their_enumerations_are_values_of_our_properties() -> None:
+    hint, theirs = ov.properties.hint, openvino.properties.hint
+    for given, expected in (
+        (hint.performance_mode(theirs.PerformanceMode.LATENCY), hint.PerformanceMode.LATENCY),
+        (hint.model_priority(theirs.Priority.DEFAULT), hint.Priority.MEDIUM),
+        (
+            hint.model_distribution_policy({theirs.ModelDistributionPolicy.PIPELINE_PARALLEL}),
+            {hint.ModelDistributionPolicy.PIPELINE_PARALLEL},
+        ),
+        (ov.properties.streams.num(openvino.properties.streams.Num(2)), 2),
+    ):
+        assert given[1].value == expected
+    assert hint.compiled_blob(openvino.Tensor(X))[1].value.data.tolist() == X.tolist()
+    with pytest.raises(TypeError, match=r"PERFORMANCE_HINT\(\): incompatible function arguments"):
+        hint.performance_mode(theirs.Priority.HIGH)
+
+
 def test_a_model_is_compiled_with_their_properties(core: ov.Core, models: Any) -> None:
     hint: Any = openvino.properties.hint
     config: dict[str, Any] = {hint.inference_precision: openvino.Type.f32, **dict([hint.num_requests(2)])}
     compiled = core.compile_model(models["relu"], "CPU", config)
     assert compiled.get_property(hint.inference_precision) == openvino.Type.f32
     assert ov.properties.hint.inference_precision(openvino.Type.f32)[1].value is ov.Type.f32
+
+
+def record(processor: ov.preprocess.PrePostProcessor, values: Any) -> None:
+    """Record a call of each kind with the values of a module."""
+    choices = values.preprocess
+    tensor = processor.input().tensor()
+    tensor.set_element_type(values.Type.u8).set_layout(values.Layout("NC")).set_shape(values.PartialShape("?,3"))
+    tensor.set_color_format(choices.ColorFormat.NV12_TWO_PLANES, ["y", "uv"]).set_from(values.Tensor(X))
+    steps = processor.input().preprocess()
+    steps.convert_element_type(values.Type.f32).convert_element_type(values.Type.dynamic)
+    steps.convert_layout(values.Layout("N...C")).convert_color(choices.ColorFormat.BGR)
+    steps.resize(choices.ResizeAlgorithm.RESIZE_CUBIC).pad([0, 0], [1, 1], 0, choices.PaddingMode.REFLECT)
+    processor.output().tensor().set_element_type(values.Type.f16)
+
+
+def test_preprocessing_is_recorded_with_their_values(core: ov.Core, models: Any) -> None:
+    model = core.read_model(models["relu"])
+    with_ours, with_theirs = ov.preprocess.PrePostProcessor(model), ov.preprocess.PrePostProcessor(model)
+    record(with_ours, ov)
+    record(with_theirs, openvino)
+    assert str(with_theirs) == str(with_ours)
+
+
+def test_preprocessing_is_built_in_with_their_values(core: ov.Core, models: Any) -> None:
+    processor = ov.preprocess.PrePostProcessor(core.read_model(models["relu"]))
+    given: Any = openvino.Type.u8
+    processor.input().tensor().set_element_type(given)
+    compiled = core.compile_model(processor.build(), "CPU")
+    assert compiled(np.array([[1, 2, 3]], np.uint8))[0].tolist() == [[1, 2, 3]]
+
+
+def test_models_and_states_are_made_of_their_tensors(core: ov.Core, models: Any) -> None:
+    path = models["many_states"]
+    weights: Any = openvino.Tensor(np.fromfile(path.with_suffix(".bin"), np.uint8))
+    for model in (path, path.read_text()):
+        compiled = core.compile_model(core.read_model(model, weights), "CPU")
+        assert compiled(np.ones(1, np.float32))[0].tolist() == [22]
+    compiled.export_model(exported := io.BytesIO())
+    blob: Any = openvino.Tensor(np.frombuffer(exported.getbuffer(), np.uint8))
+    request = core.import_model(blob, "CPU").create_infer_request()
+    state: Any = request.query_state()[0]
+    state.state = openvino.Tensor(np.full(1, 100, np.float32))
+    assert state.state.data.tolist() == [100]
+    assert request.infer(np.ones(1, np.float32))[0].tolist() == [122]
 
 
 def test_openvino_is_not_imported_for_it() -> None:

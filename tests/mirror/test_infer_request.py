@@ -69,10 +69,12 @@ def test_a_negative_time_out(request_: Any) -> None:
         request_.wait_for(-1)
 
 
-@pytest.mark.parametrize("arguments", [(1.5,), ("x",), ()])
-def test_a_time_out_that_is_no_integer(request_: Any, arguments: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize("arguments", [(1.5,), ("x",), (), (2**31,), (10**13,), (10**400,), (-(2**31) - 1,)])
+def test_a_time_out_that_is_no_integer_of_32_bits(request_: Any, arguments: tuple[Any, ...]) -> None:
+    request_.start_async(X)
     with pytest.raises(TypeError):
         request_.wait_for(*arguments)
+    assert request_.wait_for(2**31 - 1) is True
 
 
 BUSY_CALLS: dict[str, Callable[[Any, Any], object]] = {

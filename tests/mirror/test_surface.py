@@ -51,7 +51,7 @@ MORE: Mapping[str, frozenset[str]] = {
     "ConstOutput": frozenset({"description"}),
     "Core": frozenset({"close", "served_model"}),
     "InferRequest": frozenset(
-        {"infer_async", "inputs", "outputs", "postpone_outputs", "scheduling", "start_in_pool", "timings"}
+        {"infer_async", "inputs", "outputs", "postpone_outputs", "runs", "scheduling", "timings"}
     ),
     "Model": frozenset({"blobs", "build_in", "of", "source"}),
     "Node": frozenset({"follow", "get_layout", "layout", "set_layout"}),
@@ -125,14 +125,39 @@ MIRRORED_MODULES = (
 )
 
 
+def their_module(name: str) -> Any:
+    if name == "layout_helpers":
+        return openvino.layout_helpers
+    return import_module(f"openvino.{name}".rstrip("."))
+
+
 @pytest.mark.parametrize("name", MIRRORED_MODULES)
 def test_every_name_of_a_module_is_here(name: str) -> None:
     def names(module: Any) -> set[str]:
         return {each for each in dir(module) if not each.startswith("_")}
 
-    theirs = openvino.layout_helpers if name == "layout_helpers" else import_module(f"openvino.{name}")
     inner = {"packing", "data_dispatcher"}
-    assert names(theirs) - names(import_module(f"inferwire.{name}")) - inner == set()
+    assert names(their_module(name)) - names(import_module(f"inferwire.{name}")) - inner == set()
+
+
+def mirrored_classes() -> dict[str, tuple[type, type]]:
+    """Every class of openvino that is mirrored with its mirror, by its name."""
+    found: dict[str, tuple[type, type]] = {}
+    for module in ("", "preprocess", *MIRRORED_MODULES):
+        ours = import_module(f"inferwire.{module}".rstrip("."))
+        for name in dir(ours):
+            their_kind, our_kind = getattr(their_module(module), name, None), getattr(ours, name)
+            if isinstance(their_kind, type) and isinstance(our_kind, type):
+                found[f"{module}.{name}".lstrip(".")] = their_kind, our_kind
+    return found
+
+
+CLASS_PAIRS = mirrored_classes()
+
+
+@pytest.mark.parametrize(("theirs", "ours"), CLASS_PAIRS.values(), ids=CLASS_PAIRS.keys())
+def test_weak_references_are_taken_where_openvino_takes_them(theirs: type, ours: type) -> None:
+    assert bool(ours.__weakrefoffset__) == bool(theirs.__weakrefoffset__)
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in MEMBERS.items() for name in sorted(names)])

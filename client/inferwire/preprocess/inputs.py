@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Self, cast
 
-from inferwire.arguments import Unpicklable, as_size, is_array
+from inferwire.arguments import Unpicklable, as_member, as_size, is_array
 from inferwire.partial_shape import PartialShape
 from inferwire.preprocess.choices import ColorFormat
-from inferwire.preprocess.recording import LayoutPart, as_element_type, as_member, as_shape
+from inferwire.preprocess.recording import LayoutPart, as_shape, element_type
 from inferwire.preprocess.steps import PreProcessSteps
-from inferwire.tensor import Tensor
+from inferwire.tensor import Tensor, as_tensor
 from inferwire.types import Type
 from inferwire_proto.preprocessing import COLOR_FORMAT, Call
+from inferwire_proto.properties import EnumValue
 
 
 class InputTensorInfo(LayoutPart):
@@ -32,7 +33,7 @@ class InputTensorInfo(LayoutPart):
         Raises:
             TypeError: For what is no type.
         """
-        row = as_element_type(type)
+        row = element_type(type)
         self._fit("set_element_type", "type: Type", (type,), row)
         return self._record("set_element_type", row)
 
@@ -43,17 +44,18 @@ class InputTensorInfo(LayoutPart):
             TypeError: For what is no format.
             RuntimeError: For names that are not as many as the planes.
         """
-        color, names = as_member(format, ColorFormat, COLOR_FORMAT), list(sub_names)
-        self._fit("set_color_format", "format: ColorFormat, sub_names: Sequence[str] = []", (format, names), color)
-        if names and format.planes == 1:
-            raise RuntimeError(f"Plane names are not allowed for single plane color format '{format.name}'")
-        if names and format.planes != len(names):
-            kind = format.name.partition("_")[0]
+        known, names = as_member(format, ColorFormat), list(sub_names)
+        self._fit("set_color_format", "format: ColorFormat, sub_names: Sequence[str] = []", (format, names), known)
+        color = cast("ColorFormat", known)
+        if names and color.planes == 1:
+            raise RuntimeError(f"Plane names are not allowed for single plane color format '{color.name}'")
+        if names and color.planes != len(names):
+            kind = color.name.partition("_")[0]
             raise RuntimeError(
                 f"Number of sub-names ({len(names)}) shall match with number of planes for '{kind} (multi-plane)' "
-                f"color format ({format.planes})"
+                f"color format ({color.planes})"
             )
-        return self._record("set_color_format", color, [*names])
+        return self._record("set_color_format", EnumValue(COLOR_FORMAT, color.name), [*names])
 
     def set_shape(self, shape: PartialShape | Iterable[int]) -> Self:
         """Say of what shape the tensor is, -1 for any length.
@@ -79,10 +81,9 @@ class InputTensorInfo(LayoutPart):
             TypeError: For anything else.
             RuntimeError: Beside a height and width.
         """
-        like = Tensor(tensor) if is_array(tensor) else tensor
-        fitting = like if isinstance(like, Tensor) else None
-        self._fit("set_from", ("tensor: Tensor", "tensor: numpy.ndarray"), (tensor,), fitting)
-        known = cast("Tensor", fitting)
+        like = Tensor(tensor) if is_array(tensor) else as_tensor(tensor)
+        self._fit("set_from", ("tensor: Tensor", "tensor: numpy.ndarray"), (tensor,), like)
+        known = cast("Tensor", like)
         return self.set_shape(known.shape).set_element_type(known.element_type)
 
     def set_spatial_dynamic_shape(self) -> Self:

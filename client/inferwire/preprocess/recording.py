@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, ClassVar, Self, SupportsFloat, cast
 
-from inferwire.arguments import Unpicklable, as_integer, as_size, incompatible
-from inferwire.layout import Layout
+from inferwire.arguments import Unpicklable, as_integer, as_member, as_size, incompatible, openvinos
+from inferwire.layout import Layout, as_layout
 from inferwire.partial_shape import PartialShape
-from inferwire.types import Type, element_type_of
+from inferwire.types import Type, as_type, element_type_of
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import EnumValue, PropertyValue
 
@@ -51,7 +51,7 @@ class LayoutPart(Part):
         Raises:
             TypeError: For what is no layout.
         """
-        text = as_layout(layout)
+        text = layout_text(layout)
         self._fit("set_layout", "layout: Layout", (layout,), text)
         return self._record("set_layout", text)
 
@@ -65,9 +65,9 @@ class ConvertingPart(Part):
         Raises:
             TypeError: For what is no type.
         """
-        if type is Type.dynamic:
+        if as_type(type) is Type.dynamic:
             return self._record("convert_element_type")
-        row = as_element_type(type)
+        row = element_type(type)
         self._fit("convert_element_type", "type: Type = Type.dynamic", (type,), row)
         return self._record("convert_element_type", row)
 
@@ -80,7 +80,7 @@ class ConvertingPart(Part):
             TypeError: For what is neither.
         """
         given = dst_layout if dims is None else dims
-        order = as_layout(given) if isinstance(given, str | Layout) else as_positions(given)
+        order = layout_text(given) or as_positions(given)
         self._fit("convert_layout", ("dst_layout: Layout", "dims: Sequence[int]"), (given,), order)
         return self._record("convert_layout", order)
 
@@ -98,27 +98,28 @@ class ConvertingPart(Part):
         )
 
 
-def as_layout(value: object) -> str | None:
+def layout_text(value: object) -> str | None:
     """Write a layout as it travels."""
-    if isinstance(value, str):
-        value = Layout(value)
-    return str(value) if isinstance(value, Layout) else None
+    layout = Layout(value) if isinstance(value, str) else as_layout(value)
+    return None if layout is None else str(layout)
 
 
-def as_element_type(value: object) -> PropertyValue:
+def element_type(value: object) -> PropertyValue:
     """Give the contract's row of a type."""
-    return element_type_of(value) if isinstance(value, Type) else None
+    known = as_type(value)
+    return None if known is None else element_type_of(known)
 
 
-def as_member(value: object, choices: type[Enum], name: str) -> EnumValue | None:
+def member(value: object, choices: type[Enum], name: str) -> EnumValue | None:
     """Give a member of an enumeration as it travels."""
-    return EnumValue(name, value.name) if isinstance(value, choices) else None
+    known = as_member(value, choices)
+    return None if known is None else EnumValue(name, known.name)
 
 
 def as_shape(value: object) -> str | None:
     """Write a shape as it travels: a partial one, or lengths with -1 for any."""
-    if isinstance(value, PartialShape):
-        return str(value)
+    if isinstance(value, PartialShape) or openvinos(value) == "PartialShape":
+        return str(PartialShape(cast("PartialShape", value)))
     lengths = as_integers(value)
     return None if lengths is None else str(PartialShape(lengths))
 

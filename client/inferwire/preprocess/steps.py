@@ -7,7 +7,7 @@ from typing import Self, SupportsFloat
 
 from inferwire.arguments import as_size
 from inferwire.preprocess.choices import ColorFormat, PaddingMode, ResizeAlgorithm
-from inferwire.preprocess.recording import ConvertingPart, as_integers, as_member, as_numbers
+from inferwire.preprocess.recording import ConvertingPart, as_integers, as_numbers, member
 from inferwire_proto.preprocessing import COLOR_FORMAT, PADDING_MODE, RESIZE_ALGORITHM
 
 _VALUES = ("value: float", "values: Sequence[float]")
@@ -48,7 +48,7 @@ class PreProcessSteps(ConvertingPart):
         Raises:
             TypeError: For what is none.
         """
-        color = as_member(dst_format, ColorFormat, COLOR_FORMAT)
+        color = member(dst_format, ColorFormat, COLOR_FORMAT)
         self._fit("convert_color", "dst_format: ColorFormat", (dst_format,), color)
         return self._record("convert_color", color)
 
@@ -62,7 +62,7 @@ class PreProcessSteps(ConvertingPart):
         Raises:
             TypeError: For what is no algorithm or no size.
         """
-        algorithm = as_member(alg, ResizeAlgorithm, RESIZE_ALGORITHM)
+        algorithm = member(alg, ResizeAlgorithm, RESIZE_ALGORITHM)
         signatures = ("alg: ResizeAlgorithm, dst_height: int, dst_width: int", "alg: ResizeAlgorithm")
         if dst_height is None and dst_width is None:
             self._fit("resize", signatures, (alg,), algorithm)
@@ -102,7 +102,7 @@ class PreProcessSteps(ConvertingPart):
         """
         given = (pads_begin, pads_end, value, mode)
         before, after, filling = as_integers(pads_begin), as_integers(pads_end), as_numbers(value)
-        filled = as_member(mode, PaddingMode, PADDING_MODE)
+        filled = member(mode, PaddingMode, PADDING_MODE)
         lengths = "pads_begin: Sequence[int], pads_end: Sequence[int]"
         signatures = tuple(f"{lengths}, value: {kind}, mode: PaddingMode" for kind in ("float", "Sequence[float]"))
         self._fit("pad", signatures, given, before, after, filling, filled)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from inferwire.arguments import as_integer, incompatible
+from inferwire.arguments import as_integer, as_member, incompatible
 from inferwire.ov_any import OVAny
 from inferwire.types import Type, as_type
 
@@ -119,7 +119,11 @@ def element_type(value: object) -> Type:
 
 def one_of(choices: type[Choice]) -> Kind:
     """Take a member of an enumeration."""
-    return instance_of(choices)
+
+    def take(value: object) -> Choice:
+        return _expect(as_member(value, choices), choices)
+
+    return take
 
 
 def some_of(choices: type[Choice]) -> Kind:
@@ -127,7 +131,7 @@ def some_of(choices: type[Choice]) -> Kind:
 
     def take(value: object) -> set[Choice]:
         members = cast("AbstractSet[object]", _expect(value, AbstractSet))
-        return {_expect(each, choices) for each in members}
+        return {_expect(as_member(each, choices), choices) for each in members}
 
     return take
 
@@ -156,15 +160,6 @@ def either(*kinds: Kind) -> Kind:
             except TypeError:
                 continue
         raise TypeError
-
-    return take
-
-
-def instance_of(*classes: type) -> Kind:
-    """Take an object of one of the classes as it is."""
-
-    def take(value: object) -> object:
-        return _expect(value, *classes)
 
     return take
 

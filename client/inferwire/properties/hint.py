@@ -5,14 +5,13 @@ from inferwire.properties.declaration import (
     Property,
     element_type,
     flag,
-    instance_of,
     number,
     one_of,
     some_of,
     uint32,
     uint64,
 )
-from inferwire.tensor import Tensor
+from inferwire.tensor import Tensor, as_tensor
 
 
 class ExecutionMode(Choice):
@@ -54,9 +53,17 @@ class SchedulingCoreType(Choice):
     ECORE_ONLY = 2
 
 
+def _tensor(value: object) -> Tensor:
+    """Take a tensor."""
+    tensor = as_tensor(value)
+    if tensor is None:
+        raise TypeError
+    return tensor
+
+
 activations_scale_factor = Property("ACTIVATIONS_SCALE_FACTOR", number)
 allow_auto_batching = Property("ALLOW_AUTO_BATCHING", flag)
-compiled_blob = Property("COMPILED_BLOB", instance_of(Tensor))
+compiled_blob = Property("COMPILED_BLOB", _tensor)
 dynamic_quantization_group_size = Property("DYNAMIC_QUANTIZATION_GROUP_SIZE", uint64)
 enable_cpu_pinning = Property("ENABLE_CPU_PINNING", flag)
 enable_cpu_reservation = Property("ENABLE_CPU_RESERVATION", flag)

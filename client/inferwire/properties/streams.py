@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from inferwire.arguments import Unpicklable, as_integer, incompatible
+from inferwire.arguments import Unpicklable, as_integer, incompatible, openvinos
 from inferwire.properties.declaration import Property, either, int32
 
 
 class Num(Unpicklable):
     """A number of streams. Mirrors `openvino.properties.streams.Num`."""
 
-    __slots__ = ("_count",)
+    __slots__ = ("__weakref__", "_count")
 
     AUTO: ClassVar[Num]
     NUMA: ClassVar[Num]
@@ -32,10 +32,10 @@ Num.NUMA = Num(-2)
 
 
 def stream_count(value: object) -> int:
-    """Take a `Num`."""
-    if not isinstance(value, Num):
+    """Take a `Num`, ours or openvino's."""
+    if not (isinstance(value, Num) or openvinos(value) == "Num"):
         raise TypeError
-    return value.to_integer()
+    return cast("Num", value).to_integer()
 
 
 num = Property("NUM_STREAMS", either(stream_count, int32))

@@ -1,0 +1,112 @@
+"""Ctrl-C, or want of memory, anywhere in an inference: the request is idle afterwards, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import inferwire as ov
+from inferwire.latch import Latch
+from inferwire.transport.fake_transport import FakeExecution, FakeTransport
+
+Finish = Callable[[FakeExecution], None]
+
+PACKAGE = str(Path(ov.__file__).parent)
+ONES: NDArray[np.float32] = np.ones((1, 3), np.float32)
+
+
+class Interrupt:
+    """Raises where the SDK has come to after so many steps, which are where Python runs the handlers of signals.
+
+    Args:
+        error: What it raises.
+        after: How many steps are taken before; fewer where the SDK begins to wait for what never comes.
+        is_answered: Whether what it waits for comes.
+
+    Attributes:
+        is_due: Whether the steps are still to come.
+    """
+
+    def __init__(self, error: type[BaseException], after: int, *, is_answered: bool) -> None:
+        self.is_due = True
+        self._error = error
+        self._left = after
+        self._last = None if is_answered else Latch.wait.__code__
+
+    def __enter__(self) -> Interrupt:
+        sys.setprofile(self._step)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        sys.setprofile(None)
+
+    def _step(self, frame: FrameType, event: str, called: object) -> None:
+        del called
+        if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(PACKAGE):
+            return
+        self.is_due = self._left > 0
+        self._left -= 1
+        if not self.is_due or frame.f_code is self._last:
+            sys.setprofile(None)
+            raise self._error
+
+
+CASES: dict[str, tuple[Callable[[ov.InferRequest], object], bool]] = {
+    "infer before the answer": (lambda request: request.infer(ONES * 2), False),
+    "infer with the answer": (lambda request: request.infer(ONES * 2), True),
+    "start_async": (lambda request: request.start_async(ONES * 2), True),
+}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize(("infer", "is_answered"), CASES.values(), ids=CASES.keys())
+def test_an_inference_can_be_interrupted_anywhere(
+    transport: FakeTransport,
+    request_: ov.InferRequest,
+    finish: Finish,
+    infer: Callable[[ov.InferRequest], object],
+    error: type[BaseException],
+    *,
+    is_answered: bool,
+) -> None:
+    steps = 0
+    while True:
+        transport.answer = finish
+        assert request_.infer(ONES)["out"].tolist() == [[2, 2, 2]]
+        transport.answer = finish if is_answered else None
+        with suppress(error), Interrupt(error, steps, is_answered=is_answered) as interrupt:
+            infer(request_)
+        assert request_.results["out"].tolist() in ([[2, 2, 2]], [[4, 4, 4]])
+        with suppress(ov.Cancelled if error is KeyboardInterrupt else ov.InferwireError):
+            assert request_.wait_for(0)
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 20
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_start_that_is_interrupted_gives_its_request_back_once(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish, *, is_answered: bool
+) -> None:
+    def interrupt(execution: FakeExecution) -> None:
+        if is_answered:
+            finish(execution)
+        raise KeyboardInterrupt
+
+    queue = ov.AsyncInferQueue(compiled, 2)
+    transport.answer = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        queue.start_async(ONES)
+    queue.wait_all()
+    transport.answer = None
+    for _ in queue:
+        queue.start_async(ONES)
+    assert not queue.is_ready()
