@@ -5,7 +5,7 @@ Owns `Type`; how an element looks in memory stays in `inferwire_proto.element_ty
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -220,7 +220,9 @@ def as_type(value: object) -> Type | None:
     """Take a type, ours or openvino's; None for anything else."""
     if isinstance(value, Type):
         return value
-    return getattr(Type, cast("Any", value).get_type_name()) if openvinos(value) == "Type" else None
+    # Among openvino's properties is an enumeration of that name.
+    name = getattr(value, "get_type_name", None) if openvinos(value) == "Type" else None
+    return None if name is None else getattr(Type, name())
 
 
 def element_type_of(element_type: Type) -> ElementType:

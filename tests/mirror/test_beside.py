@@ -61,6 +61,11 @@ EQUAL: dict[str, tuple[object, object, object]] = {
 }
 
 
+def test_another_enumeration_of_that_name_is_no_element_type() -> None:
+    kind = openvino.properties.device.Type.DISCRETE
+    assert (openvino.Type.f32 == kind) is (ov.Type.f32 == kind) is False
+
+
 @pytest.mark.parametrize(("ours", "theirs", "other"), EQUAL.values(), ids=EQUAL.keys())
 def test_values_are_equal(ours: object, theirs: object, other: object) -> None:
     assert ours == theirs
