@@ -77,10 +77,9 @@ class SocketSessions:
         transport.pause_reading()
         transport.set_protocol(session)
         transport.resume_reading()
-        if transport.get_extra_info("sslcontext") is None:
-            # What is written goes to the system at once, and not when the loop comes round. With TLS it is not this
-            # transport that decides it, and at such a limit it would say of nothing at all that it is too much.
-            transport.set_write_buffer_limits(0)
+        # What is written goes to the system at once, and not when the loop comes round. With TLS that is not for this
+        # transport to decide, which says when what lies below it takes no more; at a limit of 0 it would say so always.
+        transport.set_write_buffer_limits(0 if transport.get_extra_info("sslcontext") is None else 1)
         _feed(session, data)
         if self.drain.is_draining:
             session.write_soon()
