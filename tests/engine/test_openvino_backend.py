@@ -146,6 +146,15 @@ def test_strings_of_any_shape_are_read_in_their_order(shape: tuple[int, ...]) ->
     assert from_runtime(to_runtime(sent), sent.element_type) == sent
 
 
+@pytest.mark.parametrize("values", [[b""], [b""] * 5, [b""] * 64 + [b"x"], [b"", b"y"] * 100, [b""] * 130])
+def test_empty_strings_are_read_as_such_whatever_was_in_their_memory(values: list[bytes]) -> None:
+    sent = Tensor(BY_NAME["string"], (len(values),), strings.pack(values))
+    for _ in range(100):
+        for size in (1, 5, 64, 66):
+            np.full(size, b"Z")  # which is left in memory that is used again
+        assert from_runtime(to_runtime(sent), sent.element_type) == sent
+
+
 def test_one_long_string_among_short_ones_does_not_make_all_as_long() -> None:
     values = [b"a" * 7] * 2000 + [b"b" * (1 << 20)] + [b"c"] * 2000
     sent = Tensor(BY_NAME["string"], (len(values),), strings.pack(values))

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
+from io import SEEK_END
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, mkdtemp
@@ -178,7 +179,8 @@ def _is_beside(path: str) -> bool:
 async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
     """Write the chunks off the loop and check what they are."""
     content, written = sha256(), 0
-    _append(path, b"", content)
+    with _on_disk("the upload"):
+        await asyncio.to_thread(path.touch)
     async for chunk in chunks:
         written += len(chunk)
         if written > byte_size:
@@ -191,9 +193,13 @@ async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterato
 
 
 def _append(path: Path, chunk: bytes, content: _Digest) -> None:
-    """Write a chunk at the end of a file, which is closed between them: so that what fails is known to be the disk."""
+    """Write a chunk at the end of a file, which is closed between them: so that what fails is known to be the disk.
+
+    One that is gone, since its upload was given up meanwhile, is not made again.
+    """
     content.update(chunk)
-    with _on_disk("the upload"), path.open("ab") as file:
+    with _on_disk("the upload"), path.open("r+b") as file:
+        file.seek(0, SEEK_END)
         file.write(chunk)
 
 

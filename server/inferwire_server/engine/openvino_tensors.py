@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -69,7 +70,27 @@ def _filled(values: Sequence[bytes], shape: Sequence[int]) -> ov.Tensor:
 def _strings_of(tensor: ov.Tensor) -> Iterator[bytes]:
     """Read strings, some at a time, for the same reason. To read none at all would divide by zero inside OpenVINO."""
     for begin, end in _blocks(tuple(tensor.shape), _READ_AT_ONCE) if tensor.size else ():
-        yield from map(bytes, _part(tensor, begin, end).bytes_data.reshape(-1))
+        part = _part(tensor, begin, end)
+        array = part.bytes_data.reshape(-1)
+        # Where all are empty, each is given as one byte, of memory that nobody has written to.
+        yield from map(bytes, array if array.itemsize > 1 else _beside_a_longer_one(part))
+
+
+def _beside_a_longer_one(tensor: ov.Tensor) -> np.ndarray[Any, Any]:
+    """Read strings together with one of two bytes, so that those that are empty are given as such."""
+    count = tensor.size
+    flat = ov.Tensor(ov.Type.string, tensor.shape)
+    _copy(tensor, flat)
+    flat.shape = [count]
+    longer = ov.Tensor(ov.Type.string, ov.Shape([count + 1]))
+    _copy(flat, _part(longer, (0,), (count,)))
+    _part(longer, (count,), (count + 1,)).bytes_data = np.array([b"--"])
+    return longer.bytes_data[:count]
+
+
+def _copy(source: Any, target: ov.Tensor) -> None:
+    # Its types name remote tensors, of which they know nothing.
+    source.copy_to(target)
 
 
 def _blocks(shape: tuple[int, ...], most: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
