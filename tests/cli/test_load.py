@@ -75,30 +75,17 @@ def test_what_fails_is_counted_by_its_reason_and_the_rest_goes_on() -> None:
     assert tally.samples.column("wire").tolist() == [1.5]
 
 
-def test_a_server_that_is_gone_ends_the_load() -> None:
+@pytest.mark.parametrize("error", [ServerUnavailable("gone"), TypeError("a bug")], ids=["no server", "a bug"])
+def test_what_ends_the_load_is_raised(error: Exception) -> None:
     @contextmanager
     def open_call() -> Generator[Call]:
         def call() -> Sample:
-            raise ServerUnavailable("gone")
+            raise error
 
         yield call
 
     budget = Budget(1000, None)
-    with pytest.raises(ServerUnavailable, match="gone"):
-        in_threads(open_call, 2)(budget, Tally())
-    assert not budget.take()
-
-
-def test_what_nobody_expected_ends_the_load_and_is_raised() -> None:
-    @contextmanager
-    def open_call() -> Generator[Call]:
-        def call() -> Sample:
-            raise TypeError("a bug")
-
-        yield call
-
-    budget = Budget(1000, None)
-    with pytest.raises(TypeError, match="a bug"):
+    with pytest.raises(type(error), match=str(error)):
         in_threads(open_call, 2)(budget, Tally())
     assert not budget.take()
 

@@ -14,6 +14,7 @@ import grpc
 import numpy as np
 import pytest
 import pytest_asyncio
+from tests.transport.open_session import OpenSession
 
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, tensors_pb2, types_pb2
@@ -31,23 +32,8 @@ TENSORS = tensors_pb2.DESCRIPTOR.services_by_name["TensorService"]
 MODELS = models_pb2.DESCRIPTOR.services_by_name["ModelService"]
 
 
-class Session:
-    """An open session, and calls within it."""
-
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._channel = channel
-        self.stream: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")()
-        self._metadata: tuple[tuple[str, str], ...] = ()
-
-    async def open(self) -> None:
-        hello = inference_pb2.SessionRequest(hello=inference_pb2.SessionHello(client="test"))
-        await self.stream.write(hello.SerializeToString())
-        welcome = inference_pb2.SessionResponse.FromString(await self.stream.read()).welcome
-        self._metadata = (("inferwire-session", welcome.session_id),)
-
-    async def call(self, service: Any, name: str, request: Any) -> bytes:
-        call: Any = self._channel.unary_unary(f"/{service.full_name}/{name}")
-        return await call(request.SerializeToString(), metadata=self._metadata)
+class Session(OpenSession):
+    """One with executions whose inputs are lent."""
 
     async def infer(self, *ids: int, **lent: Any) -> tuple[inference_pb2.ExecutionResult, list[bytes]]:
         header = types_pb2.TensorHeader(element_type=types_pb2.ELEMENT_TYPE_F32, shape=ARRAY.shape, **lent)
@@ -105,7 +91,7 @@ async def test_a_single_call_reads_what_the_session_that_it_names_has_lent(sessi
     header = types_pb2.TensorHeader(element_type=types_pb2.ELEMENT_TYPE_F32, shape=ARRAY.shape, lent=3)
     execution = inference_pb2.Execution(target=inference_pb2.Target(served="echo"), inputs=[header])
     answer = await session.call(INFERENCES, "Infer", inference_pb2.InferRequest(execution=execution))
-    assert list(inference_pb2.InferResponse.FromString(answer).raw) == [ARRAY.tobytes()]
+    assert list(answer.raw) == [ARRAY.tobytes()]
 
 
 async def test_a_stack_has_no_lent_inputs(session: Session, descriptor: int) -> None:

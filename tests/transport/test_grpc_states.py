@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
+from tests.transport.open_session import OpenSession
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
@@ -37,24 +38,8 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(model_repository=tmp_path / "models", max_sequences=1, session_grace_s=0.0)
 
 
-class Session:
-    """An open session, and calls about the states of its one sequence."""
-
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._channel = channel
-        self.stream: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")()
-        self._metadata: tuple[tuple[str, str], ...] = ()
-
-    async def open(self) -> None:
-        hello = inference_pb2.SessionRequest(hello=inference_pb2.SessionHello(client="test"))
-        await self.stream.write(hello.SerializeToString())
-        welcome = inference_pb2.SessionResponse.FromString(await self.stream.read()).welcome
-        self._metadata = (("inferwire-session", welcome.session_id),)
-
-    async def call(self, name: str, request: Any) -> Any:
-        call: Any = self._channel.unary_unary(f"/inferwire.v1.StateService/{name}")
-        data = await call(request.SerializeToString(), metadata=self._metadata)
-        return STATES.methods_by_name[name].output_type._concrete_class.FromString(data)
+class Session(OpenSession):
+    """One with calls about the states of its one sequence."""
 
     async def write(self, *values: tuple[str, str, Sequence[int], bytes], **sequence: Any) -> None:
         headers = [
@@ -65,11 +50,13 @@ class Session:
         ]
         of = inference_pb2.Sequence(id=1, **sequence)
         raw = [data for *_, data in values]
-        await self.call("SetStates", states_pb2.SetStatesRequest(target=TARGET, sequence=of, states=headers, raw=raw))
+        await self.call(
+            STATES, "SetStates", states_pb2.SetStatesRequest(target=TARGET, sequence=of, states=headers, raw=raw)
+        )
 
     async def read(self) -> dict[str, bytes]:
         request = states_pb2.GetStatesRequest(target=TARGET, sequence=inference_pb2.Sequence(id=1))
-        answer = await self.call("GetStates", request)
+        answer = await self.call(STATES, "GetStates", request)
         return {header.name: data for header, data in zip(answer.states, answer.raw, strict=True)}
 
 

@@ -9,33 +9,16 @@ import grpc
 import numpy as np
 import pytest
 import pytest_asyncio
+from tests.transport.open_session import OpenSession
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, tensors_pb2, types_pb2
 
-Metadata = tuple[tuple[str, str], ...]
 ARRAY = np.arange(8, dtype=np.float32).reshape(2, 4)
 
 
-class Session:
-    """An open session and calls within it."""
-
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._channel = channel
-        self.stream: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")()
-        self.metadata: Metadata = ()
-
-    async def open(self) -> None:
-        hello = inference_pb2.SessionRequest(hello=inference_pb2.SessionHello(client="test"))
-        await self.stream.write(hello.SerializeToString())
-        welcome = inference_pb2.SessionResponse.FromString(await self.stream.read()).welcome
-        self.metadata = (("inferwire-session", welcome.session_id),)
-
-    async def call(self, service: Any, name: str, request: Any, metadata: Metadata | None = None) -> Any:
-        method = service.methods_by_name[name]
-        call: Any = self._channel.unary_unary(f"/{service.full_name}/{name}")
-        data = await call(request.SerializeToString(), metadata=self.metadata if metadata is None else metadata)
-        return method.output_type._concrete_class.FromString(data)
+class Session(OpenSession):
+    """One with calls about its tensors."""
 
     async def tensor_call(self, name: str, request: Any, **options: Any) -> Any:
         return await self.call(tensors_pb2.DESCRIPTOR.services_by_name["TensorService"], name, request, **options)
