@@ -14,7 +14,7 @@ import grpc
 import pytest
 import trustme
 from tests.cli.tls_front import TlsFront, tls_front
-from tests.client.scripted_server import TIMEOUT_S, ScriptedServer
+from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer
 
 from inferwire_cli.__main__ import main
 from inferwire_cli.server_process import NOT_INHERITED, ServerProcess, running_server

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
-from tests.client.scripted_server import TIMEOUT_S, ScriptedServer
+from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer
 
 from inferwire_cli.server_process import end, start, wait_until_ready
 

@@ -10,7 +10,16 @@ from contextlib import closing, contextmanager, suppress
 from queue import SimpleQueue
 
 import pytest
-from tests.client.scripted_server import DATA, HEADER, TIMEOUT_S, ScriptedServer, content, result, sent, submit
+from tests.client.transport.scripted_server import (
+    DATA,
+    HEADER,
+    TIMEOUT_S,
+    ScriptedServer,
+    content,
+    result,
+    sent,
+    submit,
+)
 
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
-from tests.client.scripted_server import DATA, TIMEOUT_S, ScriptedServer, content, result, sent, submit
+from tests.client.transport.scripted_server import DATA, TIMEOUT_S, ScriptedServer, content, result, sent, submit
 
 import inferwire as ov
 from inferwire.transport.address import parse_address

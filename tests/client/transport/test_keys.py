@@ -14,7 +14,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.client.scripted_server import DATA, F32, HEADER, TIMEOUT_S, ScriptedServer, submit
+from tests.client.transport.scripted_server import DATA, F32, HEADER, TIMEOUT_S, ScriptedServer, submit
 
 import inferwire as ov
 from inferwire.transport import connection

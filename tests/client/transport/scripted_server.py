@@ -168,3 +168,14 @@ def sent(server: ScriptedServer, count: int = 1) -> list[int]:
     while len(ids) < count:
         ids += [id_ for execution in server.received.get(timeout=TIMEOUT_S).executions for id_ in execution.ids]
     return ids
+
+
+def delivering_badly(outcomes: SimpleQueue[Outcome]) -> Callable[[Outcome], None]:
+    """Take errors alone: an answer finds no memory."""
+
+    def deliver(outcome: Outcome) -> None:
+        if outcome.error is None:
+            raise MemoryError("no room for it")
+        outcomes.put(outcome)
+
+    return deliver

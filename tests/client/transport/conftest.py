@@ -1,0 +1,29 @@
+"""The transport, and a scripted server on a real socket that it speaks to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.client.transport.scripted_server import (
+    TIMEOUT_S,
+    ScriptedServer,
+)
+
+from inferwire.transport.address import parse_address
+from inferwire.transport.connection import Patience
+from inferwire.transport.grpc_transport import GrpcTransport
+
+
+@pytest.fixture(params=["gRPC", "socket"])
+def server(request: pytest.FixtureRequest) -> Iterator[ScriptedServer]:
+    server = ScriptedServer(on_socket=request.param == "socket")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def transport(server: ScriptedServer) -> Iterator[GrpcTransport]:
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+    yield transport
+    transport.close()

@@ -1,0 +1,154 @@
+"""Executions on a session's stream, one by one or stacked, and each's own answer."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from queue import SimpleQueue
+
+import grpc
+import numpy as np
+import pytest
+from tests.client.transport.scripted_server import (
+    DATA,
+    HEADER,
+    TIMEOUT_S,
+    ScriptedServer,
+    content,
+    delivering_badly,
+    result,
+    sent,
+    submit,
+)
+
+import inferwire as ov
+from inferwire.transport.address import parse_address
+from inferwire.transport.carriers import GrpcCarrier
+from inferwire.transport.connection import Patience
+from inferwire.transport.executions import Outcome
+from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.session_stream import SessionStream
+from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
+from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_proto.inferwire.v1 import types_pb2
+
+
+def test_an_execution_goes_out_and_its_outputs_come_back(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    message = server.received.get(timeout=TIMEOUT_S)
+    (execution,) = message.executions
+    assert execution.target.served == "m"
+    assert execution.target.signature == 7
+    assert list(execution.inputs[0].shape) == [2]
+    assert list(message.raw) == [DATA]
+    server.answers.put(result(*execution.ids))
+    outcome = outcomes.get(timeout=TIMEOUT_S)
+    assert content(outcome) == DATA
+    assert outcome.forms[0].shape == (2,)
+    assert outcome.timings.inference_ms == 2.0
+    assert outcome.timings.wire_ms >= 0
+
+
+def test_a_stack_of_results_is_cut_into_those_of_each(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: list[SimpleQueue[Outcome]] = [SimpleQueue(), SimpleQueue()]
+    for queue in outcomes:
+        submit(transport, queue)
+    ids = sent(server, 2)
+    server.answers.put(result(*ids, raw=np.array([1, 2, 3, 4], np.float32).tobytes()))
+    values = [np.frombuffer(content(each.get(timeout=TIMEOUT_S)), np.float32).tolist() for each in outcomes]
+    assert values == [[1, 2], [3, 4]]
+
+
+def test_an_error_of_one_execution_is_its_own(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: list[SimpleQueue[Outcome]] = [SimpleQueue(), SimpleQueue()]
+    for queue in outcomes:
+        submit(transport, queue)
+    ids = sent(server, 2)
+    error = types_pb2.Error(code=types_pb2.ERROR_CODE_QUEUE_FULL, message="full", retry_after_s=0.5)
+    server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=ids[:1], error=error)]))
+    server.answers.put(result(ids[1]))
+    refused = outcomes[0].get(timeout=TIMEOUT_S).error
+    assert isinstance(refused, ov.QueueFull)
+    assert refused.retry_after_s == 0.5
+    assert outcomes[1].get(timeout=TIMEOUT_S).error is None
+
+
+def test_a_cancel_reaches_the_server_and_its_answer_nobody(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    execution = submit(transport, outcomes)
+    ids = sent(server)
+    execution.cancel()
+    execution.cancel()
+    assert list(server.received.get(timeout=TIMEOUT_S).cancels) == ids
+    server.answers.put(result(*ids))
+    after: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, after)
+    server.answers.put(result(*sent(server)))
+    after.get(timeout=TIMEOUT_S)
+    assert outcomes.empty()
+
+
+def test_an_answer_that_cannot_be_taken_ends_its_execution_and_no_other(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    bad, good = SimpleQueue[Outcome](), SimpleQueue[Outcome]()
+    transport.submit(HEADER, [DATA], delivering_badly(bad))
+    submit(transport, good)
+    for id_ in sent(server, 2):
+        server.answers.put(result(id_))
+    error = bad.get(timeout=TIMEOUT_S).error
+    assert str(error) == "the answer came and could not be taken: MemoryError('no room for it')"
+    assert content(good.get(timeout=TIMEOUT_S)) == DATA
+    assert len(server.hellos) == 1
+
+
+def test_an_answer_that_cannot_be_read_ends_the_session(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    bad = result(*sent(server))
+    bad.results[0].outputs[0].element_type = types_pb2.ElementType.ValueType(99)
+    server.answers.put(bad)
+    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.InferwireError)
+
+
+@pytest.mark.parametrize(
+    "of_none", [result(), pb.SessionResponse(results=[pb.ExecutionResult(error=types_pb2.Error())])]
+)
+def test_an_answer_to_no_execution_ends_the_session(
+    server: ScriptedServer, transport: GrpcTransport, of_none: pb.SessionResponse
+) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    sent(server)
+    server.answers.put(of_none)
+    error = outcomes.get(timeout=TIMEOUT_S).error
+    assert isinstance(error, ov.InferwireError)
+    assert "a result names no execution" in str(error)
+
+
+def test_what_is_submitted_to_a_stream_that_has_ended_fails_as_the_stream_did(server: ScriptedServer) -> None:
+    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        stream = SessionStream(GrpcCarrier(channel, "server", ()), "server", pb.SessionHello(), TIMEOUT_S)
+        stream.close(TIMEOUT_S)
+        assert not stream.is_open
+        outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        stream.submit(StreamExecution([DATA], outcomes.put), EncodedHeader(b""), len(DATA))
+        # The server may have ended it first, once it heard that nothing follows.
+        assert isinstance(outcomes.get_nowait().error, ov.Cancelled | ov.ServerUnavailable)
+
+
+def test_a_transport_that_nobody_holds_ends_its_stream_without_the_garbage_collector(server: ScriptedServer) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+    submit(transport, outcomes)
+    server.answers.put(result(*sent(server)))
+    outcomes.get(timeout=TIMEOUT_S)
+    gone = weakref.ref(transport)
+    gc.disable()
+    try:
+        del transport
+        assert gone() is None
+        assert server.ended.get(timeout=TIMEOUT_S) == "session-1"
+    finally:
+        gc.enable()

@@ -1,0 +1,95 @@
+"""Executions too large for the stream: each a call of its own."""
+
+from __future__ import annotations
+
+import threading
+from queue import SimpleQueue
+
+import grpc
+import pytest
+from tests.client.transport.scripted_server import (
+    DATA,
+    HEADER,
+    TIMEOUT_S,
+    ScriptedServer,
+    content,
+    delivering_badly,
+    result,
+)
+
+import inferwire as ov
+from inferwire.transport.executions import Outcome
+from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.session_stream import LARGE_BYTES
+from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+
+
+def test_a_large_execution_goes_as_a_call_of_its_own(server: ScriptedServer, transport: GrpcTransport) -> None:
+    def infer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        (raw,) = pb.InferRequest.FromString(request).raw
+        answered = result(0).results[0]
+        return pb.InferResponse(result=answered, raw=[raw[:8]]).SerializeToString()
+
+    server.unary["Infer"] = infer
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    transport.submit(HEADER, [DATA + bytes(LARGE_BYTES)], outcomes.put)
+    assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
+
+
+def test_the_servers_limit_is_kept(server: ScriptedServer, transport: GrpcTransport) -> None:
+    server.most_bytes = 1000
+    sizes: SimpleQueue[int] = SimpleQueue()
+
+    def infer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        sizes.put(len(request))
+        return pb.InferResponse(result=result(0).results[0], raw=[DATA]).SerializeToString()
+
+    server.unary["Infer"] = infer
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    with pytest.raises(ov.TooLarge, match=r"have 1001 bytes, at most 1000 fit.*--max-grpc-message-mb"):
+        transport.submit(HEADER, [bytes(1001)], outcomes.put)
+    transport.submit(HEADER, [bytes(500)], outcomes.put)
+    assert outcomes.get(timeout=TIMEOUT_S).error is None
+    assert sizes.get(timeout=TIMEOUT_S) > 500
+
+
+def test_a_large_execution_that_fails_says_why(server: ScriptedServer, transport: GrpcTransport) -> None:
+    server.unary["Infer"] = lambda request, context: context.abort(grpc.StatusCode.CANCELLED, "drained")
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.put)
+    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.Cancelled)
+
+
+def test_a_large_execution_that_is_cancelled_is_cancelled_on_the_server(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    def infer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        del request
+        context.add_callback(ended.set)
+        started.set()
+        ended.wait(TIMEOUT_S)
+        return b""
+
+    server.unary["Infer"] = infer
+    execution = transport.submit(HEADER, [bytes(LARGE_BYTES)], fail_if_called)
+    assert started.wait(TIMEOUT_S)
+    execution.cancel()
+    assert ended.wait(TIMEOUT_S)
+
+
+def fail_if_called(outcome: Outcome) -> None:
+    raise AssertionError(f"nobody wants {outcome}")
+
+
+def test_a_large_answer_that_cannot_be_taken_ends_its_execution(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    server.unary["Infer"] = lambda data, context: pb.InferResponse(
+        result=pb.ExecutionResult(ids=[0])
+    ).SerializeToString()
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    transport.submit(HEADER, [bytes(LARGE_BYTES)], delivering_badly(outcomes))
+    error = outcomes.get(timeout=TIMEOUT_S).error
+    assert str(error) == "the answer came and could not be taken: MemoryError('no room for it')"

@@ -1,0 +1,80 @@
+"""Single calls: what the server says against them, in the client's own errors."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from queue import SimpleQueue
+
+import grpc
+import pytest
+from tests.client.transport.scripted_server import (
+    DATA,
+    ScriptedServer,
+)
+
+import inferwire as ov
+from inferwire.transport import rpc
+from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.large_execution import LargeExecution
+from inferwire_proto.errors import CODE_METADATA
+from inferwire_proto.inferwire.v1 import models_pb2
+
+
+def test_the_code_in_the_metadata_makes_the_exception(server: ScriptedServer, transport: GrpcTransport) -> None:
+    def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
+        context.set_trailing_metadata(((CODE_METADATA, "MODEL_NOT_FOUND"),))
+        context.abort(grpc.StatusCode.NOT_FOUND, "model 'm' is not served")
+
+    server.unary["GetModel"] = refuse
+    with pytest.raises(ov.ModelNotFound, match="model 'm' is not served"):
+        transport.served_model("m", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, ov.ServerUnavailable),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, ov.DeadlineExceeded),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, ov.TooLarge),
+        (grpc.StatusCode.UNIMPLEMENTED, ov.Unimplemented),
+        (grpc.StatusCode.CANCELLED, ov.Cancelled),
+        (grpc.StatusCode.DATA_LOSS, ov.InferwireError),
+    ],
+)
+def test_a_status_without_a_code_is_translated(
+    server: ScriptedServer, transport: GrpcTransport, status: grpc.StatusCode, kind: type[Exception]
+) -> None:
+    server.unary["GetModel"] = lambda request, context: context.abort(status, "because")
+    with pytest.raises(kind, match="because") as caught:
+        transport.served_model("m", "")
+    assert type(caught.value) is kind
+
+
+def test_calls_of_every_kind_on_a_channel_that_was_closed_meanwhile_raise_the_clients_own_error(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    with closing(grpc.insecure_channel(f"127.0.0.1:{server.port}")) as channel:
+        pass
+    with pytest.raises(ov.ServerUnavailable, match="Cannot invoke RPC"):
+        LargeExecution(channel, "here", (), SimpleQueue().put).start(b"", [DATA])
+    with pytest.raises(ov.ServerUnavailable, match="Cannot invoke RPC"), rpc.as_own_errors("here"):
+        rpc.call_with_stream(channel, "ModelService.Upload", (), models_pb2.UploadResponse, ())
+
+
+def test_blobs_are_uploaded_once_in_chunks(server: ScriptedServer, transport: GrpcTransport) -> None:
+    uploads: list[bytes] = []
+
+    def has(request: bytes, context: grpc.ServicerContext) -> bytes:
+        asked = models_pb2.HasBlobsRequest.FromString(request).sha256
+        return models_pb2.HasBlobsResponse(present=[sha == b"b" * 32 for sha in asked]).SerializeToString()
+
+    def upload(request: bytes, context: grpc.ServicerContext) -> bytes:
+        uploads.append(request)
+        return b""
+
+    server.unary.update(HasBlobs=has, Upload=upload)
+    content = bytes(range(256)) * 5000
+    transport.upload({b"a" * 32: content, b"b" * 32: b"there already"})
+    (upload_,) = uploads
+    assert models_pb2.UploadRequest.FromString(upload_).header.byte_size == len(content)
+    assert len(upload_) > len(content)

@@ -1,0 +1,191 @@
+"""A connection that is lost or closed: what goes on, on a new one, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from tests.client.transport.scripted_server import (
+    DATA,
+    HEADER,
+    TIMEOUT_S,
+    ScriptedServer,
+    result,
+    sent,
+    submit,
+    values_of,
+)
+
+import inferwire as ov
+from inferwire.transport.descriptions import ModelSource
+from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, Target
+from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_proto.inferwire.v1 import models_pb2, states_pb2, types_pb2
+
+START = SequenceMark(1, is_start=True)
+
+
+ABOUT_A_MODEL: dict[str, tuple[Any, Callable[[GrpcTransport, Target], object]]] = {
+    "Export": (models_pb2.ExportRequest, lambda transport, target: transport.export(target)),
+    "GetRuntimeModel": (
+        models_pb2.GetRuntimeModelRequest,
+        lambda transport, target: transport.runtime_model(target),
+    ),
+    "ListLayers": (models_pb2.ListLayersRequest, lambda transport, target: transport.layers(target)),
+    "GetStates": (states_pb2.GetStatesRequest, lambda transport, target: transport.get_states(target, START, ())),
+    "SetStates": (states_pb2.SetStatesRequest, lambda transport, target: transport.set_states(target, START, ())),
+    "ResetStates": (states_pb2.ResetStatesRequest, lambda transport, target: transport.reset_states(target, START, ())),
+}
+
+
+def test_what_was_in_flight_as_the_stream_ended_is_sent_again_on_one_that_resumes_the_session(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    (first,) = server.received.get(timeout=TIMEOUT_S).executions
+    server.answers.put(None)
+    message = server.received.get(timeout=TIMEOUT_S)
+    (second,) = message.executions
+    assert list(message.raw) == [DATA]
+    assert second.target == first.target
+    server.answers.put(result(*second.ids))
+    assert outcomes.get(timeout=TIMEOUT_S).error is None
+    assert [hello.session_id for hello in server.hellos] == ["", "session-1"]
+
+
+def test_it_is_sent_again_once_only(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    for _ in range(2):
+        sent(server)
+        server.answers.put(None)
+    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.ServerUnavailable)
+    assert len(server.hellos) == 2
+
+
+def test_what_piled_up_goes_out_as_a_stack_and_is_sent_again_as_one(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    header = ExecutionHeader(HEADER.target, HEADER.inputs, most_stacked=3)
+    first, outcomes = SimpleQueue[Outcome](), [SimpleQueue[Outcome]() for _ in range(6)]
+    transport.submit(header, [DATA], first.put)
+    sent(server)
+    for number, queue in enumerate(outcomes):
+        transport.submit(header, [np.array([number, -number], np.float32).tobytes()], queue.put)
+    found = dict(stacked_inputs(server, 6))
+    assert sorted(found.values()) == [[number, -number] for number in range(6)]
+    # The connection is lost with all of them under way.
+    server.answers.put(None)
+    again = dict(stacked_inputs(server, 7))
+    assert sorted(again.values()) == sorted([[1, 2], *found.values()])
+    ids = list(again)
+    server.answers.put(result(*ids, raw=np.array([again[id_] for id_ in ids], np.float32).tobytes()))
+    answers = [values_of(each.get(timeout=TIMEOUT_S)) for each in outcomes]
+    assert answers == [[number, -number] for number in range(6)]
+    assert first.get(timeout=TIMEOUT_S).error is None
+
+
+def stacked_inputs(server: ScriptedServer, number: int) -> Iterator[tuple[int, list[float]]]:
+    """Read what so many executions got, by id, however they were stacked."""
+    seen = 0
+    while seen < number:
+        message = server.received.get(timeout=TIMEOUT_S)
+        assert len(message.raw) == len(message.executions)
+        for execution, raw in zip(message.executions, message.raw, strict=True):
+            assert len(execution.ids) <= 3
+            values = np.frombuffer(raw, np.float32).reshape(len(execution.ids), 2).tolist()
+            yield from zip(execution.ids, values, strict=True)
+            seen += len(execution.ids)
+
+
+def test_what_a_draining_server_refuses_goes_to_a_new_connection(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    error = types_pb2.Error(code=types_pb2.ERROR_CODE_SHUTTING_DOWN, message="draining")
+    server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=sent(server), error=error)]))
+    (again,) = sent(server)
+    assert len(server.hellos) == 2
+    assert answered_by_either(server, again, outcomes).error is None
+
+
+def answered_by_either(server: ScriptedServer, id_: int, outcomes: SimpleQueue[Outcome]) -> Outcome:
+    """Answer until the stream that the execution is on, and not the one before it, has taken an answer."""
+    for _ in range(100):
+        server.answers.put(result(id_))
+        try:
+            return outcomes.get(timeout=TIMEOUT_S / 100)
+        except Empty:
+            continue
+    raise AssertionError("no answer was taken")
+
+
+def test_what_changes_states_is_not_sent_again(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    header = ExecutionHeader(HEADER.target, HEADER.inputs, SequenceMark(1, is_start=True))
+    transport.submit(header, [DATA], outcomes.put)
+    sent(server)
+    server.answers.put(None)
+    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.ServerUnavailable)
+    assert len(server.hellos) == 1
+
+
+def test_what_was_cancelled_is_not_sent_again(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes).cancel()
+    kept: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, kept)
+    while 2 not in sent(server):
+        pass
+    server.answers.put(None)
+    message = server.received.get(timeout=TIMEOUT_S)
+    while not message.executions:
+        message = server.received.get(timeout=TIMEOUT_S)
+    assert len(message.executions) == 1
+    server.answers.put(result(*message.executions[0].ids))
+    assert kept.get(timeout=TIMEOUT_S).error is None
+    assert outcomes.empty()
+
+
+@pytest.mark.parametrize(("method", "request_type", "call"), [(name, *how) for name, how in ABOUT_A_MODEL.items()])
+def test_what_is_asked_about_a_model_finds_it_in_a_new_session(
+    server: ScriptedServer, transport: GrpcTransport, method: str, request_type: Any, call: Callable[..., object]
+) -> None:
+    """It is made again there, and has another name."""
+    compiled = count(1)
+    named: list[str] = []
+
+    def compile_(data: bytes, context: grpc.ServicerContext) -> bytes:
+        return models_pb2.CompileResponse(compiled_id=f"compiled-{next(compiled)}").SerializeToString()
+
+    def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
+        named.append(request_type.FromString(data).target.compiled)
+        if len(named) == 1:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the server restarts")
+        return b""
+
+    server.unary |= {"Compile": compile_, "HasBlobs": lambda data, context: b"", method: answer}
+    description = transport.compile(ModelSource(b"sha", b"", ".onnx", {}, {}), "CPU", {}, dict)
+    call(transport, Target(description.compiled_id, is_served=False))
+    assert named == ["compiled-1", "compiled-2"]
+
+
+def test_what_is_in_flight_ends_as_the_connection_is_closed_here(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    submit(transport, outcomes)
+    sent(server)
+    transport.close()
+    error = outcomes.get(timeout=TIMEOUT_S).error
+    assert isinstance(error, ov.Cancelled)
+    assert "was closed here" in str(error)
+    assert len(server.hellos) == 1, "it is not begun anew"

@@ -1,0 +1,45 @@
+"""A server that is not there, or is another: one sentence says so, and in time."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import inferwire as ov
+from inferwire.transport.address import parse_address
+from inferwire.transport.connection import Patience
+from inferwire.transport.grpc_transport import GrpcTransport
+
+
+def test_no_server_is_said_in_one_sentence_that_names_the_command() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ov.ServerUnavailable, match=f"{address}; start one with `inferwire serve`") as caught:
+            ov.Core(address).served_model("m")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = parse_address(f"127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(ov.ServerUnavailable, match=r"no answer within 0\.05 s"):
+            GrpcTransport(address, Patience(connect_s=0.05)).devices()
+
+
+def test_an_http_port_is_told_from_a_server_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
+        pool.submit(answer_as_http, listener)
+        with pytest.raises(ov.ServerUnavailable, match=r"speaks HTTP/1\.1 and not gRPC.*8001"):
+            ov.Core(f"127.0.0.1:{listener.getsockname()[1]}").served_model("m")
+
+
+def answer_as_http(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        while connection.recv(1 << 16):
+            pass
