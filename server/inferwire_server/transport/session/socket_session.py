@@ -7,7 +7,6 @@ loop, with no task in between; whatever goes wrong ends this connection, and tel
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -20,15 +19,10 @@ from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.refusing import as_serving_error
+from inferwire_server.transport.session.frame_writers import writer_on
 from inferwire_server.transport.session.life_signs import LifeSigns, Patience, Verdict
 from inferwire_server.transport.session.stream import MeansAnother, SessionStream, SessionTerms, no_hello
 from inferwire_server.transport.v1_codec import encode_error
-
-_JOINED_BYTES = 16 * 1024
-"""Up to this size to copy a message behind its header costs less than to hand the system two pieces."""
-
-_AT_ONCE_BYTES = 64 * 1024
-"""How much a transport with TLS is given before it has passed on what it had."""
 
 _PING = frames.frame(Kind.PING)
 _PONG = frames.frame(Kind.PONG)
@@ -65,13 +59,9 @@ class SocketSession(asyncio.BufferedProtocol):
         "_around",
         "_has_left",
         "_has_said_all",
-        "_has_tls",
         "_is_ending",
-        "_is_full",
         "_is_reading",
         "_is_scheduled",
-        "_kept",
-        "_kept_bytes",
         "_loop",
         "_max_message_bytes",
         "_on_lost",
@@ -80,6 +70,7 @@ class SocketSession(asyncio.BufferedProtocol):
         "_signs",
         "_stream",
         "_transport",
+        "_writer",
     )
 
     def __init__(
@@ -90,9 +81,7 @@ class SocketSession(asyncio.BufferedProtocol):
         on_lost: Callable[[SocketSession], None],
     ) -> None:
         self._transport = transport
-        self._has_tls = transport.get_extra_info("sslcontext") is not None
-        self._kept: deque[memoryview] = deque()
-        self._kept_bytes = 0
+        self._writer = writer_on(transport)
         self._around = around
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
@@ -104,13 +93,23 @@ class SocketSession(asyncio.BufferedProtocol):
         self._has_said_all = False
         self._has_left = False
         self._is_ending = False
-        self._is_full = False
         self._is_reading = True
         self._is_scheduled = False
         self._owes_pong = False
 
     def __repr__(self) -> str:
         return f"<SocketSession: {self._signs!r}, {self._stream!r}>"
+
+    def begin(self, data: bytes) -> None:
+        """Take what had come before it was this connection's, behind the preface."""
+        self._writer.begin()
+        rest = memoryview(data)
+        while rest:
+            room = self._reader.room()
+            count = min(len(room), len(rest))
+            room[:count] = rest[:count]
+            self.buffer_updated(count)
+            rest = rest[count:]
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the frame that has begun knows better
         """Give where to receive what comes next."""
@@ -158,12 +157,11 @@ class SocketSession(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """Take no more results while the peer does not take those that are there."""
-        self._is_full = True
+        self._writer.pause()
 
     def resume_writing(self) -> None:
         """Go on."""
-        self._is_full = False
-        self._pass_on_kept()
+        self._writer.resume()
         self.write_soon()
 
     def write_soon(self) -> None:
@@ -174,11 +172,11 @@ class SocketSession(asyncio.BufferedProtocol):
 
     def check(self, now: float) -> None:
         """Do what is to be done about a peer that is not heard of."""
-        match self._signs.judge(now, self._unsent_bytes):
+        match self._signs.judge(now, self._writer.unsent_bytes):
             case Verdict.WAIT:
                 pass
             case Verdict.ASK:
-                self._pass_on(_PING)
+                self._writer.write(_PING)
                 if self._has_left:
                     # It cannot answer, and waits for what still runs. If it is gone, its system will say so.
                     self._signs.heard(now)
@@ -186,11 +184,6 @@ class SocketSession(asyncio.BufferedProtocol):
                 self._refuse(no_hello(self._around.patience.hello_s))
             case Verdict.CUT_OFF:
                 self.cut_off()
-
-    @property
-    def _unsent_bytes(self) -> int:
-        """How much waits to be sent. With TLS there may always be a little more, which nobody tells."""
-        return self._transport.get_write_buffer_size() + self._kept_bytes + self._has_tls
 
     def cut_off(self) -> None:
         """End the connection, and say nothing more."""
@@ -216,7 +209,7 @@ class SocketSession(asyncio.BufferedProtocol):
         if self._stream.is_open:
             self._stream.receive(content, now)
         else:
-            self._send(self._stream.begin(content, now))
+            self._writer.write_message(self._stream.begin(content, now))
             self._reader.most_bytes = self._max_message_bytes
             self._signs.greeted(now)
 
@@ -246,9 +239,9 @@ class SocketSession(asyncio.BufferedProtocol):
             return
         outbox = self._stream.outbox
         try:
-            if self._owes_pong and not self._is_full:
+            if self._owes_pong and self._writer.has_room:
                 self._owes_pong = False
-                self._pass_on(_PONG)
+                self._writer.write(_PONG)
             self._write_results()
         except Exception as error:  # noqa: BLE001 - the connection ends with it, whatever it is
             self._refuse(error)
@@ -261,39 +254,9 @@ class SocketSession(asyncio.BufferedProtocol):
                 self._refuse(shutting_down())
 
     def _write_results(self) -> None:
-        outbox = self._stream.outbox
-        while outbox.is_ready and not self._is_full and not self._kept:
-            self._send(outbox.take())
-
-    def _send(self, message: bytes) -> None:
-        header = frames.header(Kind.MESSAGE, len(message))
-        if len(message) <= _JOINED_BYTES:
-            self._pass_on(header + message)
-        elif self._has_tls:
-            self._pass_on(header)
-            self._pass_on(message)
-        else:
-            self._transport.writelines((header, message))
-
-    def _pass_on(self, data: bytes) -> None:
-        """Write some bytes behind all that was written before.
-
-        How much waits below TLS nobody tells. What is large is therefore kept here until there is room for it: that it
-        gets less is a sign of life.
-        """
-        if not self._has_tls or (len(data) <= _AT_ONCE_BYTES and not self._kept):
-            self._transport.write(data)
-            return
-        view = memoryview(data)
-        self._kept += [view[at : at + _AT_ONCE_BYTES] for at in range(0, len(view), _AT_ONCE_BYTES)]
-        self._kept_bytes += len(view)
-        self._pass_on_kept()
-
-    def _pass_on_kept(self) -> None:
-        while self._kept and not self._is_full:
-            piece = self._kept.popleft()
-            self._kept_bytes -= len(piece)
-            self._transport.write(piece)
+        outbox, writer = self._stream.outbox, self._writer
+        while outbox.is_ready and writer.has_room:
+            writer.write_message(outbox.take())
 
     def _read_on(self, may_read: bool) -> None:
         """Let the peer wait while it takes no results, and no longer."""
@@ -318,7 +281,7 @@ class SocketSession(asyncio.BufferedProtocol):
         self._end()
         if self._transport.is_closing():
             return
-        self._pass_on(frames.frame(Kind.END, why))
+        self._writer.write(frames.frame(Kind.END, why))
         if self._has_left:
             self._transport.close()
         else:

@@ -77,10 +77,7 @@ class SocketSessions:
         transport.pause_reading()
         transport.set_protocol(session)
         transport.resume_reading()
-        # What is written goes to the system at once, and not when the loop comes round. With TLS that is not for this
-        # transport to decide, which says when what lies below it takes no more; at a limit of 0 it would say so always.
-        transport.set_write_buffer_limits(0 if transport.get_extra_info("sslcontext") is None else 1)
-        _feed(session, data)
+        session.begin(data)
         if self.drain.is_draining:
             session.write_soon()
         if self._timer is None:
@@ -113,14 +110,3 @@ class SocketSessions:
     def _forget(self, session: SocketSession) -> None:
         self._open.discard(session)
         self.drain.leave()
-
-
-def _feed(session: SocketSession, data: bytes) -> None:
-    """Give a connection what had come before it was there."""
-    rest = memoryview(data)
-    while rest:
-        room = session.get_buffer(-1)
-        count = min(len(room), len(rest))
-        room[:count] = rest[:count]
-        session.buffer_updated(count)
-        rest = rest[count:]
