@@ -92,6 +92,20 @@ def as_sizes(value: object) -> tuple[int, ...] | None:
     return tuple(sizes)
 
 
+def in_order(
+    args: tuple[object, ...], keywords: Mapping[str, object], *forms: tuple[str, ...]
+) -> tuple[Any, ...] | None:
+    """Put arguments in the order of a function's parameters; None where they fit none of its forms.
+
+    A form is the names of all that it takes. Of those that fit, the first counts.
+    """
+    for form in forms:
+        named = form[len(args) :]
+        if len(args) + len(keywords) == len(form) and set(keywords) == set(named):
+            return (*args, *(keywords[name] for name in named))
+    return None
+
+
 def position(function: str, owner: object, index: object, length: int) -> int:
     """Convert an index from 0 to length - 1.
 

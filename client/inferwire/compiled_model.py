@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
-from inferwire.arguments import Unpicklable, as_size, incompatible
+from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
 from inferwire.compiled_blobs import check_stream
 from inferwire.infer_request import InferRequest
 from inferwire.names_of_2023 import shares_inputs
@@ -123,8 +123,11 @@ class CompiledModel(Unpicklable):
         Mirrors `openvino.CompiledModel.get_property`.
 
         Raises:
+            TypeError: For what is no name of a property.
             RuntimeError: If the model has no such property.
         """
+        if not isinstance(cast("object", property), str):
+            raise incompatible("get_property", "(self: CompiledModel, property: str)", invoked=(self, property))
         properties = self._model.description.properties
         if property not in properties:
             raise RuntimeError(f"Unsupported property: {property}")
@@ -215,12 +218,12 @@ class CompiledModel(Unpicklable):
     def _port(
         self, kind: str, ports: Sequence[ConstOutput], args: tuple[object, ...], kwargs: Mapping[str, Any]
     ) -> ConstOutput:
-        given = (*args, *kwargs.values())
-        if not given:
+        if not args and not kwargs:
             return _only(kind, ports)
-        if len(given) == 1 and isinstance(given[0], str):
-            return _named(kind, ports, given[0])
-        index = as_size(given[0]) if len(given) == 1 else None
+        (key,) = in_order(args, kwargs, ("index",), ("tensor_name",)) or (None,)
+        if isinstance(key, str):
+            return _named(kind, ports, key)
+        index = as_size(key)
         if index is None:
             signatures = (
                 f"(self: CompiledModel{key}) -> ConstOutput" for key in ("", ", index: int", ", tensor_name: str")

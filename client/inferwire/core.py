@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from inferwire.arguments import Unpicklable, incompatible
+from inferwire.arguments import Unpicklable, in_order, incompatible
 from inferwire.compiled_blobs import read_blob
 from inferwire.compiled_model import CompiledModel
 from inferwire.core_properties import Config, CoreProperties, is_config
 from inferwire.extensions import add_extension
 from inferwire.local_models import serialized
 from inferwire.model import Model
-from inferwire.model_files import Blob, Weights, is_path, read_files
+from inferwire.model_files import Blob, Weights, is_path, no_path, read_files
 from inferwire.not_offered import PartlyMirrored
 from inferwire.ports import copy_layouts
 from inferwire.property_values import from_contract, map_to_contract
@@ -34,6 +34,7 @@ from inferwire_proto.properties import Properties
 
 DEFAULT_DEVICE = "AUTO"
 
+_FORMS_OF_GET_PROPERTY = (("property",), ("device_name", "property"), ("device_name", "property", "arguments"))
 _COMPILE_SIGNATURES = (
     "(self: Core, model: Model | path | bytes, device_name: str, properties: Mapping[str, object])",
     "(self: Core, model: Model | path | bytes, context: RemoteContext, properties: Mapping[str, object])",
@@ -213,15 +214,15 @@ class Core(Unpicklable, PartlyMirrored):
             TypeError: For other arguments, and as `inferwire.UnsupportedType` for a value that has no type in Python.
             RuntimeError: If the server does not know the device or the property.
         """
-        given = (*args, *kwargs.values())
+        given: tuple[Any, ...] = in_order(args, kwargs, *_FORMS_OF_GET_PROPERTY) or ()
         if len(given) == 3 and isinstance(given[2], Mapping) and not given[2]:
             given = given[:2]  # openvino's third argument is for properties that need one, and no device here has any
         if len(given) not in (1, 2) or not all(isinstance(each, str) for each in given):
             signatures = ("(self: Core, device_name: str, property: str)", "(self: Core, property: str)")
             raise incompatible("get_property", *signatures, invoked=(self, *args), keywords=kwargs)
         device, name = given if len(given) == 2 else ("", given[0])
-        own = self._properties.get(device, str(name))
-        return own if own is not None else from_contract(self._transport.device_property(device, str(name)))
+        own = self._properties.get(device, name)
+        return own if own is not None else from_contract(self._transport.device_property(device, name))
 
     def set_property(self, *args: Any, **kwargs: Any) -> None:
         """Set properties for later compilations: `([device_name,] properties)`, a dict or a pair.
@@ -241,8 +242,11 @@ class Core(Unpicklable, PartlyMirrored):
         """Give the versions of a device's plugins. Mirrors `openvino.Core.get_versions`.
 
         Raises:
+            TypeError: For what is no name of a device.
             RuntimeError: If no server answers.
         """
+        if not isinstance(cast("object", device_name), str):
+            raise incompatible("get_versions", "(self: Core, device_name: str)", invoked=(self, device_name))
         versions = self._transport.plugin_versions(device_name)
         return {name: Version(each.build_number, each.description) for name, each in versions.items()}
 
@@ -346,10 +350,7 @@ class Core(Unpicklable, PartlyMirrored):
         try:
             return self.read_model(model, weights)
         except TypeError:
-            raise RuntimeError(
-                f"Path: '{model}' does not exist. Please provide valid model's path either as a string, "
-                "bytes or pathlib.Path."
-            ) from None
+            raise no_path(model) from None
 
 
 def compile_model(model: Any, device_name: str | None = DEFAULT_DEVICE, config: Config = None) -> CompiledModel:

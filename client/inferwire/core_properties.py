@@ -7,10 +7,10 @@ only checks them: it keeps none before a model is compiled.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
-from inferwire.arguments import incompatible
+from inferwire.arguments import in_order, incompatible
 from inferwire.properties.declaration import Property
 from inferwire.property_values import from_contract, map_to_contract
 from inferwire_proto.properties import PropertyValue
@@ -27,7 +27,7 @@ _SIGNATURES = (
     "(self: Core, device_name: str, properties: Mapping[str, object]) -> None",
     "(self: Core, device_name: str, property: tuple[str, object]) -> None",
 )
-_KEYWORDS = frozenset({"device_name", "properties", "property"})
+_FORMS = (("properties",), ("property",), ("device_name", "properties"), ("device_name", "property"))
 
 _OF_THE_PROCESS = frozenset({"CACHE_DIR", "FORCE_TBB_TERMINATE", "LOG_LEVEL"})
 """Properties of the process that runs models, which is the server's operator's. Programs set them out of habit."""
@@ -93,7 +93,7 @@ class CoreProperties:
             merged = {**self._of(inner.partition("(")[0]), **merged}
         if base in _OVER_OTHERS:
             self._add_devices(merged)
-        for name in merged.keys() & _OF_THE_PROCESS:
+        for name in (each for each in merged.keys() & _OF_THE_PROCESS if merged[each] != ""):
             warnings.warn(
                 f"{name} is a property of the server's process, which its operator sets; the model is compiled without",
                 RuntimeWarning,
@@ -118,9 +118,9 @@ class CoreProperties:
 
 
 def _arguments(owner: object, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[str, Mapping[str, object]]:
-    given: Sequence[Any] = [*args, *keywords.values()]
+    given = in_order(args, keywords, *_FORMS) or (None,)
     device = given[0] if len(given) == 2 else ""
-    value: object = given[-1] if len(given) in (1, 2) and keywords.keys() <= _KEYWORDS else None
+    value: object = given[-1]
     if isinstance(value, tuple):
         pair = cast("tuple[Any, ...]", value)
         value = dict([pair]) if len(pair) == 2 and isinstance(pair[0], str) else None

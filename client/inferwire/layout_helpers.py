@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from inferwire.arguments import incompatible
-from inferwire.layout import Layout
-from inferwire.ports import ConstOutput
+from inferwire.layout import Layout, as_layout
+from inferwire.ports import ConstOutput, as_port
 
 
 def get_layout(port: ConstOutput) -> Layout:
@@ -12,62 +12,77 @@ def get_layout(port: ConstOutput) -> Layout:
     return _port("get_layout", port).node.layout
 
 
-def set_layout(port: ConstOutput, layout: Layout | str) -> None:
-    """Set a port's layout, which `PrePostProcessor` takes for the model's."""
-    _port("set_layout", port, layout).node.layout = layout if isinstance(layout, Layout) else Layout(str(layout))
+def set_layout(port: ConstOutput, layout: Layout) -> None:
+    """Set a port's layout, which `PrePostProcessor` takes for the model's.
+
+    Raises:
+        TypeError: For what is no port or no layout.
+    """
+    known = as_layout(layout)
+    if known is None:
+        raise incompatible("set_layout", "(port: Output, layout: Layout) -> None", invoked=(port, layout))
+    _port("set_layout", port, layout).node.layout = known
 
 
 def has_batch(layout: Layout) -> bool:
     """Tell whether a dimension is N."""
-    return layout.has_name("N")
+    return _layout("has_batch", "bool", layout).has_name("N")
 
 
 def has_channels(layout: Layout) -> bool:
     """Tell whether a dimension is C."""
-    return layout.has_name("C")
+    return _layout("has_channels", "bool", layout).has_name("C")
 
 
 def has_depth(layout: Layout) -> bool:
     """Tell whether a dimension is D."""
-    return layout.has_name("D")
+    return _layout("has_depth", "bool", layout).has_name("D")
 
 
 def has_height(layout: Layout) -> bool:
     """Tell whether a dimension is H."""
-    return layout.has_name("H")
+    return _layout("has_height", "bool", layout).has_name("H")
 
 
 def has_width(layout: Layout) -> bool:
     """Tell whether a dimension is W."""
-    return layout.has_name("W")
+    return _layout("has_width", "bool", layout).has_name("W")
 
 
 def batch_idx(layout: Layout) -> int:
     """Give the position of N, counted from the end behind "..."."""
-    return layout.get_index_by_name("N")
+    return _layout("batch_idx", "int", layout).get_index_by_name("N")
 
 
 def channels_idx(layout: Layout) -> int:
     """Give the position of C, counted from the end behind "..."."""
-    return layout.get_index_by_name("C")
+    return _layout("channels_idx", "int", layout).get_index_by_name("C")
 
 
 def depth_idx(layout: Layout) -> int:
     """Give the position of D, counted from the end behind "..."."""
-    return layout.get_index_by_name("D")
+    return _layout("depth_idx", "int", layout).get_index_by_name("D")
 
 
 def height_idx(layout: Layout) -> int:
     """Give the position of H, counted from the end behind "..."."""
-    return layout.get_index_by_name("H")
+    return _layout("height_idx", "int", layout).get_index_by_name("H")
 
 
 def width_idx(layout: Layout) -> int:
     """Give the position of W, counted from the end behind "..."."""
-    return layout.get_index_by_name("W")
+    return _layout("width_idx", "int", layout).get_index_by_name("W")
+
+
+def _layout(function: str, gives: str, layout: object) -> Layout:
+    known = as_layout(layout)
+    if known is None:
+        raise incompatible(function, f"(layout: Layout) -> {gives}", invoked=(layout,))
+    return known
 
 
 def _port(function: str, port: object, *rest: object) -> ConstOutput:
-    if not isinstance(port, ConstOutput):
+    known = as_port(port)
+    if known is None:
         raise incompatible(function, "(port: Output)", "(port: ConstOutput)", invoked=(port, *rest))
-    return port
+    return known

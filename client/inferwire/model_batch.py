@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from inferwire.arguments import as_integer, incompatible
+from inferwire.arguments import as_integer, in_order, incompatible
 from inferwire.dimensions import Dimension, as_dimension
 from inferwire.model import Model
 from inferwire.partial_shape import PartialShape
@@ -97,10 +97,10 @@ def _listed(model: Model) -> str:
 
 
 def _given_batch(model: object, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Dimension:
-    given = (*args, *kwargs.values())
-    value: Any = given[0] if given else -1
+    given = in_order(args, kwargs, ("batch_size",), ("dimension",), ())
+    value: Any = None if given is None else given[0] if given else -1
     number = None if "dimension" in kwargs else as_integer(value)
     batch = as_dimension(value) if number is None else Dimension(number)
-    if len(given) > 1 or batch is None or kwargs.keys() - {"batch_size", "dimension"}:
+    if batch is None:
         raise incompatible("set_batch", *_SET_SIGNATURES, invoked=(model, *args), keywords=kwargs)
     return batch

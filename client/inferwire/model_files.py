@@ -86,6 +86,8 @@ def read_files(model: Any, weights: Weights = None) -> ModelFiles:
         blob = _weights(weights)
         return ModelFiles(Blob.of(model), blob, _suffix_in_memory(model, has_weights=blob is not None))
     if isinstance(model, str | os.PathLike):
+        if not os.fspath(model):  # pyright: ignore[reportUnknownArgumentType]
+            raise RuntimeError('Could not open the file: ""')
         path = Path(model)  # pyright: ignore[reportUnknownArgumentType]
         files = _read_path(path, weights)
         is_in_memory = isinstance(weights, bytes | io.BytesIO | Tensor)
@@ -93,10 +95,17 @@ def read_files(model: Any, weights: Weights = None) -> ModelFiles:
     raise TypeError(f"Provided python object type {type(model)} isn't supported as 'model' argument.")
 
 
+def no_path(value: object) -> RuntimeError:
+    """Say that something cannot be the path of a model or of its weights."""
+    return RuntimeError(
+        f"Path: '{value}' does not exist. Please provide valid model's path either as a string, bytes or pathlib.Path."
+    )
+
+
 def is_path(name: bytes) -> bool:
     """Tell whether bytes are the path of a file, as openvino takes them where it compiles, and not a model."""
     try:
-        return Path(os.fsdecode(name)).exists()
+        return bool(name) and Path(os.fsdecode(name)).exists()
     except (OSError, ValueError):
         return False  # too long for a name, or with a zero in it
 
@@ -151,8 +160,10 @@ def _weights_content(weights: Weights) -> WireBytes:
             return weights.getvalue()
         case Tensor():
             return bytes(weights.wire_data())
-        case _:
+        case str() | os.PathLike():
             return _read(Path(weights))
+        case _:
+            raise no_path(weights)
 
 
 def _read(path: Path) -> bytes:

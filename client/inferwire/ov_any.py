@@ -83,7 +83,10 @@ class OVAny(Unpicklable):
         """
         if dtype is None:
             return []
-        items: list[Any] = self._value.split() if isinstance(self._value, str) else list(self._value)
+        try:
+            items: list[Any] = self._value.split() if isinstance(self._value, str) else list(self._value)
+        except TypeError as error:
+            raise RuntimeError(f"Bad cast of {self._value!r} to a list") from error
         return [OVAny(item).astype(dtype) for item in items]
 
     def _items(self) -> dict[str, OVAny]:

@@ -12,11 +12,11 @@ from inferwire.arguments import (
     INT64_MAX,
     Unpicklable,
     as_integer,
+    as_size,
     as_sizes,
     incompatible,
     is_list_or_tuple,
     openvinos,
-    position,
 )
 from inferwire.dimensions import Dimension, as_dimension, fields_of
 from inferwire.shapes import Shape
@@ -115,7 +115,13 @@ class PartialShape(Unpicklable):
                 raise incompatible("__setitem__", signature, invoked=(self, index, dimension))
             given = Dimension(length)
         dimensions = self._known()
-        dimensions[position("__setitem__", self, index, len(dimensions))] = given
+        number = as_size(index)
+        if number is None:
+            signature = "(self: PartialShape, index: int, dimension: Dimension | int)"
+            raise incompatible("__setitem__", signature, invoked=(self, index, dimension))
+        if number >= len(dimensions):
+            raise RuntimeError("Accessing out-of-range dimension")
+        dimensions[number] = given
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Shape) or openvinos(other) in _SHAPES:

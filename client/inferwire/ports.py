@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
-from inferwire.arguments import Unpicklable, as_size, openvinos
-from inferwire.layout import Layout
+from inferwire.arguments import Unpicklable, as_size, incompatible, openvinos
+from inferwire.layout import Layout, as_layout
 from inferwire.not_offered import PartlyMirrored
 from inferwire.partial_shape import PartialShape
 from inferwire.shapes import Shape
@@ -52,12 +52,12 @@ class Node(Unpicklable, PartlyMirrored):
     can be set and stay on the client, but for the layouts that `PrePostProcessor` builds in.
     """
 
-    __slots__ = ("__weakref__", "_description", "_friendly_name", "layout")
+    __slots__ = ("__weakref__", "_description", "_friendly_name", "_layout")
 
     def __init__(self, description: PortDescription) -> None:
         self._description = description
         self._friendly_name = description.node_name
-        self.layout = Layout(description.layout)
+        self._layout = Layout(description.layout)
 
     def __repr__(self) -> str:
         spoken = repr(self._description.element_type).removeprefix("<Type: '").removesuffix("'>")
@@ -76,7 +76,16 @@ class Node(Unpicklable, PartlyMirrored):
 
     @friendly_name.setter
     def friendly_name(self, name: str) -> None:
-        self._friendly_name = name
+        self._rename("", name)
+
+    @property
+    def layout(self) -> Layout:
+        """Which dimension of the port is what."""
+        return self._layout
+
+    @layout.setter
+    def layout(self, layout: Layout) -> None:
+        self._lay_out("", layout)
 
     @property
     def name(self) -> str:
@@ -87,9 +96,13 @@ class Node(Unpicklable, PartlyMirrored):
         """Give `friendly_name`."""
         return self._friendly_name
 
-    def set_friendly_name(self, friendly_name: str) -> None:
-        """Set `friendly_name`."""
-        self._friendly_name = friendly_name
+    def set_friendly_name(self, name: str) -> None:
+        """Set `friendly_name`.
+
+        Raises:
+            TypeError: For what is no text.
+        """
+        self._rename("set_friendly_name", name)
 
     def get_name(self) -> str:
         """Give `name`."""
@@ -105,11 +118,15 @@ class Node(Unpicklable, PartlyMirrored):
 
     def get_layout(self) -> Layout:
         """Give `layout`."""
-        return self.layout
+        return self._layout
 
     def set_layout(self, layout: Layout) -> None:
-        """Set `layout`."""
-        self.layout = layout
+        """Set `layout`.
+
+        Raises:
+            TypeError: For what is no layout.
+        """
+        self._lay_out("set_layout", layout)
 
     @property
     def shape(self) -> Shape:
@@ -155,6 +172,17 @@ class Node(Unpicklable, PartlyMirrored):
     def outputs(self) -> list[ConstOutput]:
         """Give the port in a list."""
         return [self.output(0)]
+
+    def _rename(self, function: str, name: object) -> None:
+        if not isinstance(name, str):
+            raise incompatible(function, "(self: Node, name: str) -> None", invoked=(self, name))
+        self._friendly_name = name
+
+    def _lay_out(self, function: str, layout: object) -> None:
+        known = as_layout(layout)
+        if known is None:
+            raise incompatible(function, "(self: Node, layout: Layout) -> None", invoked=(self, layout))
+        self._layout = known
 
     def _check_only(self, index: int) -> None:
         if as_size(index) != 0:

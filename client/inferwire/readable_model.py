@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from inferwire.arguments import as_size, incompatible
+from inferwire.arguments import as_size, in_order, incompatible
 from inferwire.not_offered import missing_member
 from inferwire.partial_shape import PartialShape
 from inferwire.ports import ConstOutput, Node, PortDescription
@@ -226,14 +226,15 @@ class ReadableModel:
     def _port(
         self, kind: str, ports: Sequence[Output], args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> Output:
-        given = (*args, *kwargs.values())
-        if not given:
+        if not args and not kwargs:
             if len(ports) != 1:
-                raise RuntimeError(f"{kind}() must be called on a Model with exactly one parameter.")
+                what = "parameter" if kind == "input" else "result"
+                raise RuntimeError(f"{kind}() must be called on a Model with exactly one {what}.")
             return ports[0]
-        if len(given) == 1 and isinstance(given[0], str):
-            return _named(kind, ports, given[0])
-        index = as_size(given[0]) if len(given) == 1 else None
+        (key,) = in_order(args, kwargs, ("index",), ("tensor_name",)) or (None,)
+        if isinstance(key, str):
+            return _named(kind, ports, key)
+        index = as_size(key)
         if index is None:
             signatures = ("(self: Model, index: int)", "(self: Model, tensor_name: str)")
             raise incompatible(kind, *signatures, invoked=(self, *args), keywords=kwargs)

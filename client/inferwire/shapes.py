@@ -85,7 +85,9 @@ class Shape(_ComparableSizes):
 
     __slots__ = ()
 
-    def __init__(self, axis_lengths: Iterable[int] | str = ()) -> None:
+    def __init__(self, axis_lengths: Iterable[int] | str = (), *, shape: str | None = None) -> None:
+        if shape is not None:
+            axis_lengths = shape
         if isinstance(axis_lengths, str):
             axis_lengths = [_parse_size(field) for field in fields_of(axis_lengths)]
         super().__init__(axis_lengths)
@@ -133,6 +135,9 @@ class Strides(_ComparableSizes):
     """
 
     __slots__ = ()
+
+    def __init__(self, axis_strides: Iterable[int]) -> None:
+        super().__init__(axis_strides)
 
     def __repr__(self) -> str:
         return f"<Strides: ({self})>"

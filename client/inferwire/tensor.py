@@ -9,7 +9,7 @@ from typing import Any, cast, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
-from inferwire.arguments import Unpicklable, as_sizes, incompatible, is_array, is_list, openvinos
+from inferwire.arguments import Unpicklable, as_sizes, in_order, incompatible, is_array, is_list, openvinos
 from inferwire.dense_memory import allocate
 from inferwire.element_arrays import Array
 from inferwire.memory import Memory, OverMemory, refuse_packed
@@ -186,16 +186,24 @@ class Tensor(OverMemory, Unpicklable):
             raise incompatible("set_shape", "(self: Tensor, shape: Shape | Sequence[int])", invoked=(self, shape))
         self._memory.set_shape(sizes)
 
-    def copy_from(self, source: Tensor | OverMemory | Array | list[Any]) -> None:
+    @overload
+    def copy_from(self, source_tensor: Tensor | OverMemory) -> None: ...
+    @overload
+    def copy_from(self, source: Array | list[Any]) -> None: ...
+    def copy_from(self, *args: Any, **kwargs: Any) -> None:
         """Take the shape and the elements of a tensor, a remote one too, an array or a list.
 
         Raises:
             TypeError: For anything else.
             RuntimeError: For another element type, or where the memory is too small and not its own.
         """
-        given = Tensor(source) if is_array(source) or is_list(source) else source
-        signature = "(self: Tensor, source: Tensor | numpy.ndarray | list)"
-        _copy(_memory_of("copy_from", signature, self, given), self._memory)
+        (given,) = in_order(args, kwargs, ("source_tensor",), ("source",)) or (None,)
+        is_content = is_array(given) or is_list(given)
+        source = Tensor(given) if is_content else as_tensor(given)
+        if source is None or (kwargs and is_content is not ("source" in kwargs)):
+            signatures = (f"(self: Tensor, {each})" for each in ("source_tensor: Tensor", "source: ndarray | list"))
+            raise incompatible("copy_from", *signatures, invoked=(self, *args), keywords=kwargs)
+        _copy(source.memory, self._memory)
 
     def copy_to(self, target_tensor: Tensor | OverMemory) -> None:
         """Give shape and elements to another tensor, or a remote one.

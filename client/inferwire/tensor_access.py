@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast, overload
 
-from inferwire.arguments import Unpicklable, as_size, incompatible, is_list, openvinos
+from inferwire.arguments import Unpicklable, as_size, in_order, incompatible, is_list, openvinos
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.names_of_2023 import warn_of
 from inferwire.ports import ConstOutput, as_port
@@ -66,20 +66,22 @@ class TensorAccess(Unpicklable):
         warn_of("InferRequest.outputs", "output_tensors")
         return self.output_tensors
 
-    def get_tensor(self, port: str | ConstOutput) -> Tensor:
+    @overload
+    def get_tensor(self, name: str) -> Tensor: ...
+    @overload
+    def get_tensor(self, port: ConstOutput) -> Tensor: ...
+    def get_tensor(self, *args: Any, **kwargs: Any) -> Tensor:
         """Give the tensor of an input or output. Mirrors `openvino.InferRequest.get_tensor`.
 
         The memory is the request's own: later inferences change what the tensor shows.
 
-        Args:
-            port: One of the port's names, or the port.
-
         Raises:
-            TypeError: For any other key.
+            TypeError: For what is neither one of the port's names nor a port.
             RuntimeError: If the model has no such port, or while the request is busy.
         """
+        given = in_order(args, kwargs, ("name",), ("port",))
         self._state.check_idle()
-        found = self._tensors.tensor_at(self._checked_key("get_tensor", port))
+        found = self._tensors.tensor_at(self._key("get_tensor", None if given is None else given[0], args, kwargs))
         return Tensor.over(found.memory)
 
     def get_input_tensor(self, *args: int, **kwargs: int) -> Tensor:
@@ -109,7 +111,11 @@ class TensorAccess(Unpicklable):
         self._state.check_idle()
         return Tensor.over(self._tensors.output_at(index).memory)
 
-    def set_tensor(self, port: str | ConstOutput, tensor: Tensor | RemoteTensor) -> None:
+    @overload
+    def set_tensor(self, name: str, tensor: Tensor | RemoteTensor) -> None: ...
+    @overload
+    def set_tensor(self, port: ConstOutput, tensor: Tensor | RemoteTensor) -> None: ...
+    def set_tensor(self, *args: Any, **kwargs: Any) -> None:
         """Make a tensor that of an input or output: its memory is read and written from now on.
 
         Mirrors `openvino.InferRequest.set_tensor`.
@@ -119,9 +125,14 @@ class TensorAccess(Unpicklable):
             RuntimeError: If there is no such port, if type or shape do not fit, or while the
                 request is busy.
         """
-        key = self._checked_key("set_tensor", port, tensor)
+        given, tensor = in_order(args, kwargs, ("name", "tensor"), ("port", "tensor")) or (None, None)
+        key = self._key("set_tensor", given, args, kwargs)
+        known = as_tensor(tensor)
+        if known is None:
+            signature = "(self: InferRequest, ..., tensor: Tensor)"
+            raise incompatible("set_tensor", signature, invoked=(self, *args), keywords=kwargs)
         with self._state.idle():
-            self._tensors.place(key, self._checked_tensor("set_tensor", tensor, port, tensor))
+            self._tensors.place(key, known)
 
     @overload
     def set_input_tensor(self, index: int, tensor: Tensor | RemoteTensor) -> None: ...
@@ -178,13 +189,13 @@ class TensorAccess(Unpicklable):
             TypeError: For arguments of other types.
             RuntimeError: As `set_tensor`, or if the tensors make no batch of the input.
         """
-        given = (*args, *kwargs.values())
-        if len(given) == 1:
+        given = in_order(args, kwargs, ("inputs",), ("tensor_name", "tensors"), ("port", "tensors"))
+        if given is not None and len(given) == 1:
             self._place_all("set_tensors", given[0], str | int | ConstOutput)
             return
-        key, tensors = self._batch("set_tensors", given)
+        key, tensors = self._batch("set_tensors", given, (self, *args), kwargs)
         with self._state.idle():
-            self._tensors.set_batch(self._input_of_batch(self._checked_key("set_tensors", key, tensors)), tensors)
+            self._tensors.set_batch(self._input_of_batch(self._key("set_tensors", key, args, kwargs)), tensors)
 
     @overload
     def set_input_tensors(self, inputs: Mapping[int, Tensor | RemoteTensor]) -> None: ...
@@ -207,14 +218,14 @@ class TensorAccess(Unpicklable):
             TypeError: For arguments of other types.
             RuntimeError: As `set_input_tensor`, or if the tensors make no batch of the input.
         """
-        given = (*args, *kwargs.values())
-        if len(given) == 1 and isinstance(given[0], dict):
+        given = in_order(args, kwargs, ("inputs",), ("tensors",), ("idx", "tensors"))
+        if given is not None and len(given) == 1 and isinstance(given[0], dict):
             self._place_all("set_input_tensors", cast("object", given[0]), int)
             return
-        key, tensors = self._batch("set_input_tensors", given)
+        key, tensors = self._batch("set_input_tensors", given, (self, *args), kwargs)
         index = None if key is None else as_size(key)
         if (key is None) != (index is None):
-            raise incompatible("set_input_tensors", *_BATCHES, invoked=(self, *given))
+            raise incompatible("set_input_tensors", *_BATCHES, invoked=(self, *args), keywords=kwargs)
         with self._state.idle():
             self._tensors.set_batch(self._only_input(index), tensors)
 
@@ -238,11 +249,19 @@ class TensorAccess(Unpicklable):
             for key, tensor in checked.items():
                 self._tensors.place(key, tensor)
 
-    def _batch(self, function: str, given: tuple[object, ...]) -> tuple[Any, list[Tensor]]:
+    def _batch(
+        self,
+        function: str,
+        given: tuple[Any, ...] | None,
+        invoked: tuple[object, ...],
+        keywords: Mapping[str, object],
+    ) -> tuple[Any, list[Tensor]]:
         """Read the overloads `(key, tensors)` and `(tensors)`."""
-        tensors = given[-1] if len(given) in (1, 2) else None
-        if not (is_list(tensors) or isinstance(tensors, TensorVector) or openvinos(tensors) == "TensorVector"):
-            raise incompatible(function, *_BATCHES, invoked=(self, *given))
+        tensors = None if given is None else given[-1]
+        if given is None or not (
+            is_list(tensors) or isinstance(tensors, TensorVector) or openvinos(tensors) == "TensorVector"
+        ):
+            raise incompatible(function, *_BATCHES, invoked=invoked, keywords=keywords)
         known = [as_tensor(each) for each in cast("list[object]", tensors)]
         if any(each is None for each in known):
             raise RuntimeError(f"Unable to cast the items of {tensors!r} to ov::Tensor")
@@ -250,8 +269,9 @@ class TensorAccess(Unpicklable):
 
     def _input_of_batch(self, key: str | ConstOutput) -> ModelPort:
         ports = self._tensors.ports
-        found = ports.named(key) if isinstance(key, str) else ports.of(key)
-        if not found.is_input:
+        named = (each for each in ports.inputs if key in each.port.names)
+        found = next(named, None) if isinstance(key, str) else ports.of(key)
+        if found is None or not found.is_input:
             raise RuntimeError(f"set_tensors error. Input port for tensor name {key} was not found.")
         return found
 
@@ -268,25 +288,20 @@ class TensorAccess(Unpicklable):
             )
         return ports[index or 0]
 
-    def _checked_key(self, function: str, key: object, *rest: object) -> str | ConstOutput:
+    def _key(
+        self, function: str, key: object, args: tuple[object, ...], keywords: Mapping[str, object]
+    ) -> str | ConstOutput:
         known = key if isinstance(key, str) else as_port(key)
         if known is None:
             signatures = (f"(self: InferRequest, {name}...)" for name in ("name: str", "port: ConstOutput"))
-            raise incompatible(function, *signatures, invoked=(self, key, *rest))
-        return known
-
-    def _checked_tensor(self, function: str, tensor: object, *invoked: object) -> Tensor:
-        known = as_tensor(tensor)
-        if known is None:
-            signature = "(self: InferRequest, ..., tensor: Tensor)"
-            raise incompatible(function, signature, invoked=(self, *invoked))
+            raise incompatible(function, *signatures, invoked=(self, *args), keywords=keywords)
         return known
 
     def _index(self, function: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> int | None:
         """Read the overloads `(index)` and `()`."""
-        given = (*args, *kwargs.values()) if kwargs else args
-        index = as_size(given[0]) if len(given) == 1 and kwargs.keys() <= {"index"} else None
-        if given and index is None:
+        given = in_order(args, kwargs, ("index",)) if kwargs else args
+        index = as_size(given[0]) if given is not None and len(given) == 1 else None
+        if (args or kwargs) and index is None:
             signatures = ("(self: InferRequest, index: int) -> Tensor", "(self: InferRequest) -> Tensor")
             raise incompatible(function, *signatures, invoked=(self, *args), keywords=kwargs)
         return index

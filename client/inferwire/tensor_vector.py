@@ -16,12 +16,11 @@ class TensorVector(MutableSequence[Tensor]):
         >>> request.set_input_tensors(TensorVector([Tensor(first), Tensor(second)]))
 
     Raises:
-        TypeError: For what is no tensor.
+        RuntimeError: For what is no tensor; TypeError where it is put in later.
     """
 
     def __init__(self, tensors: Iterable[Tensor] = ()) -> None:
-        self._tensors: list[Tensor] = []
-        self.extend(tensors)
+        self._tensors = [_cast(each) for each in tensors]
 
     def __repr__(self) -> str:
         return f"<TensorVector: {self._tensors}>"
@@ -52,6 +51,13 @@ class TensorVector(MutableSequence[Tensor]):
     def insert(self, index: int, value: Tensor) -> None:
         """Put a tensor before a position."""
         self._tensors.insert(index, _tensor(value))
+
+
+def _cast(value: object) -> Tensor:
+    tensor = as_tensor(value)
+    if tensor is None:
+        raise RuntimeError(f"Unable to cast Python instance of type {type(value)} to ov::Tensor")
+    return tensor
 
 
 def _tensor(value: object) -> Tensor:

@@ -75,7 +75,9 @@ def _row(
     oip: str | None = None,
     unit_elements: int = 1,
 ) -> ElementType:
-    return ElementType(name, wire, bits, np.dtype(storage).newbyteorder("<"), oip, unit_elements)
+    # Of its text a machine of this byte order makes its own dtype, which what reads numpy's memory knows.
+    little_endian = np.dtype(np.dtype(storage).newbyteorder("<").str)
+    return ElementType(name, wire, bits, little_endian, oip, unit_elements)
 
 
 ELEMENT_TYPES: tuple[ElementType, ...] = (

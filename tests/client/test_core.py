@@ -193,3 +193,8 @@ def test_every_code_has_an_exception(code: Code) -> None:
     error = error_of(code, "because", 0.5)
     assert isinstance(error, RuntimeError)
     assert (error.code, str(error), error.retry_after_s) == (code, "because", 0.5)
+
+
+def test_no_cache_is_what_models_are_compiled_with(core: ov.Core) -> None:
+    core.set_property({"CACHE_DIR": ""})
+    core.compile_model(XML, "CPU")  # a warning would be an error

@@ -114,13 +114,14 @@ def test_a_tensor_shares_the_memory_of_theirs(request_: ov.InferRequest, name: s
     ours.copy_to(theirs)  # pyright: ignore[reportArgumentType]
     assert theirs.data.tolist() == ours.data.tolist()
     theirs.data[:] = 0
-    ours.copy_from(theirs)  # pyright: ignore[reportArgumentType]
+    ours.copy_from(theirs)  # pyright: ignore[reportCallIssue, reportArgumentType]
     assert not ours.data.any()
 
 
 def test_strings_are_copied() -> None:
     ours = ov.Tensor(ov.Type.string, [2])
-    ours.copy_from(openvino.Tensor(np.array(["abc", "äö"])))  # pyright: ignore[reportArgumentType]
+    theirs = openvino.Tensor(np.array(["abc", "äö"]))
+    ours.copy_from(theirs)  # pyright: ignore[reportCallIssue, reportArgumentType]
     assert ours.str_data.tolist() == ["abc", "äö"]
 
 

@@ -289,3 +289,10 @@ def test_nothing_can_be_pickled(runtime: Any) -> None:
         for kept in (pickle.dumps, copy.deepcopy, copy.copy):
             with pytest.raises(TypeError, match="cannot pickle"):
                 kept(thing)
+
+
+@pytest.mark.parametrize(("name", "value"), [("LOADED_FROM_CACHE", False), ("DEVICE_ID", "")])
+def test_properties_that_are_not_listed_are_read(runtime: Any, name: str, value: object) -> None:
+    compiled = runtime.compile("relu")
+    assert name not in compiled.get_property("SUPPORTED_PROPERTIES")
+    assert compiled.get_property(name) == value

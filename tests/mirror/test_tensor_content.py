@@ -239,3 +239,15 @@ def test_regions_and_copies_of_strings(ov: Any) -> None:
     target = ov.Tensor(ov.Type.string, [0])
     tensor.copy_to(target)
     assert target.str_data.tolist() == ["z"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int16, np.int32, np.int64, np.uint16])
+def test_arrays_have_numpys_own_dtypes(ov: Any, dtype: Any) -> None:
+    """What reads an array's memory by the format of its elements, as memoryview does, knows no other."""
+    found = ov.Tensor(ov.Type(dtype), ov.Shape([1, 2])).data
+    found[:] = 3
+    assert (found.dtype.byteorder, found.dtype.isbuiltin) == ("=", 1)
+    assert np.asarray(found, dtype) is found
+    assert memoryview(found).format == np.dtype(dtype).char
+    assert ov.Type(dtype).to_dtype() == np.dtype(dtype)
+    assert ov.Type(dtype).to_dtype().byteorder == "="

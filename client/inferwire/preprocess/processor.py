@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 
-from inferwire.arguments import Unpicklable, as_size, incompatible
+from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
 from inferwire.model import Model
 from inferwire.ports import ConstOutput
 from inferwire.preprocess.inputs import InputInfo
@@ -56,7 +56,7 @@ class PrePostProcessor(Unpicklable):
             TypeError: For any other key.
             RuntimeError: If there is no such input, or more than one.
         """
-        return self._info("input", self._inputs, self._input_ports, (*args, *kwargs.values()))
+        return self._info("input", self._inputs, self._input_ports, args, kwargs)
 
     def output(self, *args: str | int, **kwargs: str | int) -> OutputInfo:
         """Give what is recorded of an output, by its position or one of its names; without, of the only one.
@@ -65,7 +65,7 @@ class PrePostProcessor(Unpicklable):
             TypeError: For any other key.
             RuntimeError: If there is no such output, or more than one.
         """
-        return self._info("output", self._outputs, self._output_ports, (*args, *kwargs.values()))
+        return self._info("output", self._outputs, self._output_ports, args, kwargs)
 
     def build(self) -> Model:
         """Build what was recorded into the model, once, and give the model: its inputs are new ones.
@@ -92,19 +92,27 @@ class PrePostProcessor(Unpicklable):
             if not port.node.layout.empty
         ]
 
-    def _info(self, kind: str, infos: Sequence[Info], ports: Sequence[ConstOutput], args: tuple[object, ...]) -> Info:
+    def _info(
+        self,
+        kind: str,
+        infos: Sequence[Info],
+        ports: Sequence[ConstOutput],
+        args: tuple[object, ...],
+        keywords: Mapping[str, object],
+    ) -> Info:
         title = f"PrePostProcessor::{kind}"
-        if not args:
+        if not args and not keywords:
             if len(infos) != 1:
                 raise RuntimeError(f"{title}() - Model must have exactly one {kind}, got {len(infos)}")
             return infos[0]
-        key = args[0]
-        if isinstance(key, str) and len(args) == 1:
+        (key,) = in_order(args, keywords, ("tensor_name",), (f"{kind}_index",)) or (None,)
+        if isinstance(key, str):
             return infos[_named(kind, ports, key)]
         index = as_size(key)
-        if index is None or len(args) > 1:
+        if index is None:
             keys = ("", ", tensor_name: str", f", {kind}_index: int")
-            raise incompatible(kind, *(f"(self: PrePostProcessor{each})" for each in keys), invoked=(self, *args))
+            signatures = (f"(self: PrePostProcessor{each})" for each in keys)
+            raise incompatible(kind, *signatures, invoked=(self, *args), keywords=keywords)
         if index >= len(infos):
             raise RuntimeError(
                 f"{title}(size_t) - Model doesn't have input with index {index}. Total number of inputs is {len(infos)}"

@@ -10,11 +10,14 @@ import openvino as ov
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.properties import DYNAMIC, EnumValue, Properties, PropertyValue, Scalar
 
+_NOT_LISTED = ("LOADED_FROM_CACHE", "DEVICE_ID")
+"""Properties that every model has and does not list."""
+
 
 def readable_properties(compiled: ov.CompiledModel) -> Properties:
     """Read a model's properties; those that cannot be read are left out."""
     values: dict[str, PropertyValue] = {}
-    for name in compiled.get_property("SUPPORTED_PROPERTIES"):
+    for name in (*compiled.get_property("SUPPORTED_PROPERTIES"), *_NOT_LISTED):
         try:
             values[name] = property_value(compiled.get_property(name))
         except RuntimeError:
