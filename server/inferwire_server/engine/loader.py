@@ -67,14 +67,12 @@ class Loader:
         Raises:
             ServingError: INVALID_INPUT if the repository is not there.
         """
-        loaded_from = {name: self._catalogue.fingerprints(name) for name in self._catalogue.names}
+        tried = {name: self._catalogue.tried(name) for name in self._catalogue.names}
         found = await asyncio.to_thread(self._find, self._overrides)
         before = self._catalogue.statuses()
         self._catalogue.expect(found)
         names = self._catalogue.names | {entry.name for entry in found}
-        await asyncio.gather(
-            *(self._own(self._follow(name, _of(name, found), loaded_from.get(name, {}))) for name in names)
-        )
+        await asyncio.gather(*(self._own(self._follow(name, _of(name, found), tried.get(name, {}))) for name in names))
         return self._catalogue.statuses() != before
 
     async def load(self, name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -114,10 +112,10 @@ class Loader:
                 self._serve(entry, model, found[entry])
             self._retire_others(name, found)
 
-    async def _follow(self, name: str, found: Found, loaded_from: Mapping[str, Fingerprint]) -> None:
-        """Make one model what was found of it; `loaded_from` is what it was loaded from before anybody looked."""
+    async def _follow(self, name: str, found: Found, tried: Mapping[str, Fingerprint]) -> None:
+        """Make one model what was found of it; `tried` is what it was loaded from before anybody looked."""
         async with self._lock(name):
-            if self._catalogue.fingerprints(name) != loaded_from:
+            if self._catalogue.tried(name) != tried:
                 # A load has come between. What was found before it would undo it.
                 found = await asyncio.to_thread(self._find, self._overrides, name)
             due = [entry for entry in found if self._is_due(entry, found[entry])]
@@ -140,7 +138,7 @@ class Loader:
 
     def _is_due(self, entry: Entry, fingerprint: Fingerprint) -> bool:
         served = self._catalogue.get(entry.name, entry.version)
-        return served is None or served.fingerprint != fingerprint
+        return served is None or served.tried != fingerprint
 
     async def _load(self, entry: Entry, fingerprint: Fingerprint) -> None:
         """Load a version; one that fails is tried again once its files are others."""
@@ -177,13 +175,13 @@ class Loader:
     def _retire(self, served: Served, *, is_gone: bool = False) -> asyncio.Task[None] | None:
         """Take no more jobs for a version, and give the task that waits for those it has."""
         if served.model is not None:
-            draining = served.become(ModelState.DRAINING)
+            draining = served.drains()
             self._catalogue.put(draining)
             return self._start(self._drain(draining, served.model, is_gone=is_gone))
         if is_gone:
             self._catalogue.forget(served)
         elif served.state is ModelState.FAILED:
-            self._catalogue.put(served.become(ModelState.UNLOADED))
+            self._catalogue.put(served.unloads())
         return None
 
     async def _drain(self, served: Served, model: Model, *, is_gone: bool) -> None:
@@ -191,7 +189,7 @@ class Loader:
         log.info("model unloaded", model=served.name, version=served.version)
         if self._catalogue.get(served.name, served.version) is not served:
             return  # it has been loaded again, or has gone from the repository
-        unloaded = served.become(ModelState.UNLOADED)
+        unloaded = served.unloads()
         if is_gone:
             self._catalogue.forget(unloaded)
         else:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -50,7 +49,7 @@ class VersionLoads:
     def serve(self, entry: Entry, model: Model, fingerprint: Fingerprint) -> Model | None:
         """Let a model take the jobs of its version, and give the one that took them before."""
         served = self._known(entry)
-        self._catalogue.put(replace(served.become(ModelState.READY, model=model), fingerprint=fingerprint))
+        self._catalogue.put(served.serves(model, fingerprint))
         log.info("model ready", model=entry.name, version=entry.version, device=model.device.name, slots=model.slots)
         return served.model
 
@@ -59,13 +58,7 @@ class VersionLoads:
 
         With the fingerprint of its files it is not due again until they change.
         """
-        served = self._known(entry)
-        if fingerprint is not None:
-            served = replace(served, fingerprint=fingerprint)
-        if served.takes_jobs:
-            self._catalogue.put(replace(served, reason=f"the reload failed: {reason}", reload_failed=True))
-        else:
-            self._catalogue.put(served.become(ModelState.FAILED, reason))
+        self._catalogue.put(self._known(entry).fails(reason, fingerprint))
 
     async def _compile(self, entry: Entry) -> Model:
         """Compile a version by its settings; whatever is wrong with one model, the others are to be served."""
@@ -89,19 +82,15 @@ class VersionLoads:
         return self._catalogue.find(entry.name, entry.version)
 
     def _note_loading(self, entry: Entry) -> None:
-        """Record that a version is being loaded, unless another load of it takes its jobs."""
-        served = self._catalogue.get(entry.name, entry.version)
-        if served is None or not served.takes_jobs:
-            loaded_from = None if served is None else served.fingerprint
-            self._catalogue.put(Served(entry.name, entry.version, fingerprint=loaded_from))
+        """Record that a version is being loaded."""
+        served = self._catalogue.get(entry.name, entry.version) or Served(entry.name, entry.version)
+        self._catalogue.put(served.begins())
 
     def _note_warming(self, entry: Entry) -> None:
-        served = self._known(entry)
-        if not served.takes_jobs:
-            self._catalogue.put(served.become(ModelState.WARMING))
+        self._catalogue.put(self._known(entry).warms())
 
     def _note_change(self, model: Model, state: ModelState, reason: str) -> None:
         """Record that a model was unloaded as idle, or loaded again."""
         served = self._catalogue.get(model.name, model.version)
         if served is not None and served.model is model:
-            self._catalogue.put(served.become(state, reason, model))
+            self._catalogue.put(served.wakes() if state is ModelState.READY else served.sleeps(reason))
