@@ -345,12 +345,29 @@ async def test_a_model_that_has_gone_is_forgotten_when_its_jobs_have_ended(tmp_p
         end = rig.submit()[1]
         rig.remove("m")
         rig.remove("broken")
-        await rig.loader.sync()
-        assert rig.states() == {"m/1": "draining"}
+        for _ in range(2):
+            await rig.loader.sync()
+            assert rig.states() == {"m/1": "draining"}
         assert rig.refusal("m") == (Code.MODEL_NOT_READY, "model 'm' version 1 is draining")
         rig.backend.running.open()
         assert (await end).state is JobState.FINISHED
         await settled(rig, {})
+
+
+async def test_a_version_that_is_back_while_it_drains_is_loaded(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        rig.backend.running.close()
+        end = rig.submit()[1]
+        rig.write("m", version=2)
+        await rig.loader.sync()
+        assert rig.states() == {"m/1": "draining", "m/2": "ready"}
+        rig.remove("m", version=2)
+        await rig.loader.sync()
+        assert rig.catalogue.find("m", "1").require().version == "1"
+        rig.backend.running.open()
+        assert (await end).state is JobState.FINISHED
+        await settled(rig, {"m/1": "ready"})
 
 
 async def test_an_unloaded_model_stays_so_until_it_is_loaded(tmp_path: Path) -> None:
@@ -362,6 +379,8 @@ async def test_an_unloaded_model_stays_so_until_it_is_loaded(tmp_path: Path) -> 
         unloading = asyncio.ensure_future(rig.loader.unload("m"))
         await rig.loader.unload("broken")
         await settled(rig, {"broken/1": "unloaded", "m/1": "draining"})
+        await rig.loader.sync()
+        assert rig.states() == {"broken/1": "unloaded", "m/1": "draining"}
         rig.backend.running.open()
         await unloading
         assert [(await end).state for end in ends] == [JobState.FINISHED] * 3

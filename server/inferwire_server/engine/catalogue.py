@@ -25,6 +25,7 @@ class Served:
         loaded_from: The files of what takes its jobs.
         tried: The files that it was loaded from last, or was to be: until they change it is not due again.
         reload_failed: Whether it could not be loaded anew, and what takes jobs is what was loaded before.
+        is_gone: Whether the repository has it no more, and it is to be forgotten with its last job.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Served:
     loaded_from: Fingerprint | None = None
     tried: Fingerprint | None = None
     reload_failed: bool = False
+    is_gone: bool = False
 
     def begins(self) -> Served:
         """Give it as it is while it is loaded: what takes its jobs goes on."""
@@ -55,9 +57,10 @@ class Served:
             return replace(self, reason=f"the reload failed: {reason}", tried=tried, reload_failed=True)
         return replace(self._without_model(ModelState.FAILED, reason), tried=tried)
 
-    def drains(self) -> Served:
-        """Give it as one that takes no more jobs, and may have some."""
-        return self._without_model(ModelState.DRAINING)
+    def drains(self, *, is_gone: bool = False) -> Served:
+        """Give it as one that takes no more jobs, and may have some; it is due once it is back if it has gone."""
+        draining = self._without_model(ModelState.DRAINING)
+        return replace(draining, tried=None, is_gone=True) if is_gone else draining
 
     def unloads(self) -> Served:
         """Give it as one that nothing is left of in memory."""

@@ -175,25 +175,25 @@ class Loader:
     def _retire(self, served: Served, *, is_gone: bool = False) -> asyncio.Task[None] | None:
         """Take no more jobs for a version, and give the task that waits for those it has."""
         if served.model is not None:
-            draining = served.drains()
+            draining = served.drains(is_gone=is_gone)
             self._catalogue.put(draining)
-            return self._start(self._drain(draining, served.model, is_gone=is_gone))
+            return self._start(self._drain(draining, served.model))
         if is_gone:
-            self._catalogue.forget(served)
+            if not served.is_gone:
+                self._catalogue.forget(served)
         elif served.state is ModelState.FAILED:
             self._catalogue.put(served.unloads())
         return None
 
-    async def _drain(self, served: Served, model: Model, *, is_gone: bool) -> None:
+    async def _drain(self, served: Served, model: Model) -> None:
         await self._engine.unload(model)
         log.info("model unloaded", model=served.name, version=served.version)
         if self._catalogue.get(served.name, served.version) is not served:
             return  # it has been loaded again, or has gone from the repository
-        unloaded = served.unloads()
-        if is_gone:
-            self._catalogue.forget(unloaded)
+        if served.is_gone:
+            self._catalogue.forget(served)
         else:
-            self._catalogue.put(unloaded)
+            self._catalogue.put(served.unloads())
 
     async def _own(self, change: Coroutine[Any, Any, T]) -> T:
         return await asyncio.shield(self._start(change))
