@@ -391,6 +391,27 @@ async def test_an_unloaded_model_stays_so_until_it_is_loaded(tmp_path: Path) -> 
         assert rig.states() == {"broken/1": "unloaded", "m/1": "ready"}
 
 
+@pytest.mark.parametrize("loads_anew", [False, True])
+async def test_every_unload_answers_when_the_last_job_has_ended(tmp_path: Path, loads_anew: bool) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        rig.backend.running.close()
+        end = rig.submit()[1]
+        await asyncio.to_thread(rig.backend.running.wait_held, 1)
+        if loads_anew:
+            await rig.loader.load("m")
+        unloads = [asyncio.ensure_future(rig.loader.unload("m")) for _ in range(2)]
+        await asyncio.sleep(0)  # they have asked from their first steps
+        # What answers at once has answered when what comes behind it has: a model has one change at a time.
+        rig.write("m", "broken")
+        with pytest.raises(ServingError, match="it is broken"):
+            await rig.loader.load("m")
+        assert [unload.done() for unload in unloads] == [False, False]
+        rig.backend.running.open()
+        await asyncio.gather(*unloads)
+        assert (await end).state is JobState.FINISHED
+
+
 async def test_a_model_may_be_loaded_while_it_drains(tmp_path: Path) -> None:
     async with a_rig(tmp_path, "m") as rig:
         await rig.loader.sync()

@@ -47,6 +47,7 @@ class Loader:
         self._overrides: Overrides = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._changes: set[asyncio.Task[Any]] = set()
+        self._drains: dict[asyncio.Task[None], str] = {}
 
     async def __aenter__(self) -> Loader:
         return self
@@ -87,13 +88,17 @@ class Loader:
         await self._own(self._load_anew(name, settings))
 
     async def unload(self, name: str) -> None:
-        """Take no more jobs for a model and free it when it has run those it has; nothing for an unknown one."""
-        if name in self._catalogue.names:
-            await self._own(self._unload(name))
+        """Take no more jobs for a model and free it when it has run those it has; nothing for an unknown one.
+
+        Those that it took before a reload or another unload are among them.
+        """
+        await self._own(self._unload(name))
 
     async def _unload(self, name: str) -> None:
         async with self._lock(name):
-            drains = [drain for served in self._catalogue.of(name) if (drain := self._retire(served))]
+            for served in self._catalogue.of(name):
+                self._retire(served)
+            drains = [drain for drain, draining in self._drains.items() if draining == name]
         await asyncio.gather(*drains)
 
     async def _load_anew(self, name: str, settings: Mapping[str, Any]) -> None:
@@ -161,7 +166,7 @@ class Loader:
         """Let a model take the jobs of its version, and the one that took them before run those it has."""
         before = self._loads.serve(entry, model, fingerprint)
         if before is not None:
-            self._start(self._engine.unload(before))
+            self._let_go(entry.name, self._engine.unload(before))
 
     def _retire_others(self, name: str, found: Iterable[Entry]) -> None:
         """Retire the versions of a model that were not found, once something that was found serves."""
@@ -172,18 +177,16 @@ class Loader:
             if served.version not in kept:
                 self._retire(served, is_gone=True)
 
-    def _retire(self, served: Served, *, is_gone: bool = False) -> asyncio.Task[None] | None:
-        """Take no more jobs for a version, and give the task that waits for those it has."""
+    def _retire(self, served: Served, *, is_gone: bool = False) -> None:
+        """Take no more jobs for a version, and let it run those it has."""
         if served.model is not None:
             draining = served.drains(is_gone=is_gone)
             self._catalogue.put(draining)
-            return self._start(self._drain(draining, served.model))
-        if is_gone:
-            if not served.is_gone:
-                self._catalogue.forget(served)
+            self._let_go(served.name, self._drain(draining, served.model))
+        elif is_gone and not served.is_gone:
+            self._catalogue.forget(served)
         elif served.state is ModelState.FAILED:
             self._catalogue.put(served.unloads())
-        return None
 
     async def _drain(self, served: Served, model: Model) -> None:
         await self._engine.unload(model)
@@ -194,6 +197,12 @@ class Loader:
             self._catalogue.forget(served)
         else:
             self._catalogue.put(served.unloads())
+
+    def _let_go(self, name: str, drain: Coroutine[Any, Any, None]) -> None:
+        """Free what a model has been, which whoever unloads the model waits for."""
+        task = self._start(drain)
+        self._drains[task] = name
+        task.add_done_callback(self._drains.pop)
 
     async def _own(self, change: Coroutine[Any, Any, T]) -> T:
         return await asyncio.shield(self._start(change))
