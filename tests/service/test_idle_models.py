@@ -238,8 +238,15 @@ async def test_a_reload_that_fails_leaves_it_asleep(rig: Rig) -> None:
     with pytest.raises(ServingError, match="no"):
         await rig.server.loader.load("m")
     assert (rig.served.state, rig.served.reason) == (ModelState.UNLOADED, "the reload failed: no")
+    job = await rig.submit()
+    assert job.error is not None
+    assert (rig.served.reason, rig.served.load_failed) == ("the reload failed: no", True)
     rig.model.failure = None
     assert (await rig.submit()).state is JobState.FINISHED
+    assert rig.served.state is ModelState.READY
+    assert (rig.served.reason, rig.served.load_failed) == ("the reload failed: no", True)
+    await rig.server.loader.load("m")
+    assert (rig.served.reason, rig.served.load_failed) == ("", False)
 
 
 async def test_a_version_that_is_asleep_is_not_passed_over_for_an_older_one(rig: Rig) -> None:

@@ -20,7 +20,7 @@ class Served:
     """One version of a served model.
 
     Attributes:
-        reason: Why it has failed, or was unloaded; of one that is ready, why its last reload has.
+        reason: Why its last reload has failed, until one has not; else why it has failed, or was unloaded.
         model: What takes its jobs, while it is ready or unloaded until the next job.
         loaded_from: The files of what takes its jobs.
         tried: The files that it was loaded from last, or was to be: until they change it is not due again.
@@ -68,11 +68,11 @@ class Served:
 
     def sleeps(self, reason: str) -> Served:
         """Give it as one that is not in memory until its next job."""
-        return replace(self, state=self.state.become(ModelState.UNLOADED), reason=reason, reload_failed=False)
+        return self._with_model(ModelState.UNLOADED, reason)
 
     def wakes(self) -> Served:
         """Give it as one that is in memory again."""
-        return replace(self, state=self.state.become(ModelState.READY), reason="", reload_failed=False)
+        return self._with_model(ModelState.READY, "")
 
     @property
     def takes_jobs(self) -> bool:
@@ -99,6 +99,9 @@ class Served:
             f"model '{self.name}' version {self.version} is {self.state.value}",
             retry_after_s=1.0 if self.state.is_passing else None,
         )
+
+    def _with_model(self, state: ModelState, reason: str) -> Served:
+        return replace(self, state=self.state.become(state), reason=self.reason if self.reload_failed else reason)
 
     def _without_model(self, state: ModelState, reason: str = "") -> Served:
         return Served(self.name, self.version, self.state.become(state), reason, tried=self.tried)
