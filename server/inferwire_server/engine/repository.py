@@ -5,7 +5,8 @@
     NAME.onnx                     a single file, one version, 1
     NAME/inferwire.toml           the model's settings; optional
 
-The folder of one model, or one model file, is a repository too. It reads the folder's layout and the settings, and
+The folder of one model, or one model file, is a repository too: a folder is that of one model if it has version folders
+and nothing else that is a model. It reads the folder's layout and the settings, and
 says what it passes over; it opens no model.
 """
 
@@ -37,6 +38,8 @@ SAVED_MODEL = "saved_model.pb"
 """The file that makes a folder a TensorFlow SavedModel."""
 
 _EXPECTED = "model files, or a folder named by a whole number, as 1, with model files"
+
+_STRAY_VERSION = "it is named as a version is, and lies beside models, expected a name that is no whole number"
 
 _FEW = 5
 """So much of what a folder has is named."""
@@ -164,11 +167,16 @@ class Repository:
             raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file")
         if self._is_one_model:
             return _single(_entries(self.root.resolve()))
-        return _single(entry for child in sorted(self.root.iterdir()) for entry in _entries_or_obstacle(child))
+        children = [child for child in sorted(self.root.iterdir()) if not _is_version(child)]
+        return _single(entry for child in children for entry in _entries_or_obstacle(child))
 
     @property
     def _is_one_model(self) -> bool:
-        return any(_is_version(child) or child.name == SAVED_MODEL for child in self.root.iterdir())
+        children = list(self.root.iterdir())
+        if any(child.name == SAVED_MODEL for child in children):
+            return True
+        others = [child for child in children if not _is_version(child)]
+        return len(others) < len(children) and not any(map(_has_model, others))
 
     def _without_models(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
         """Give the folders that are none of these models, and why."""
@@ -178,8 +186,7 @@ class Repository:
             if child.is_dir() and child.name not in (*_NO_MODELS, *names) and not child.name.startswith("."):
                 # It may have gone since.
                 with suppress(OSError):
-                    inner = ", ".join(sorted(f"'{each.name}'" for each in child.iterdir())[:_FEW])
-                    yield child.name, f"it has {inner or 'nothing'}, expected {_EXPECTED}"
+                    yield child.name, _STRAY_VERSION if _is_version(child) else _no_model(child)
 
     def _warn_of(self, passed_over: Iterable[tuple[str, str]]) -> None:
         """Say what is passed over, unless it was when the folder was last read."""
@@ -187,6 +194,11 @@ class Repository:
         for folder, reason in sorted(found - self._told):
             log.warning("passed over", folder=folder, reason=reason)
         self._told = found
+
+
+def _no_model(folder: Path) -> str:
+    inner = ", ".join(sorted(f"'{each.name}'" for each in folder.iterdir())[:_FEW])
+    return f"it has {inner or 'nothing'}, expected {_EXPECTED}"
 
 
 def _not_chosen(versions: Sequence[Entry]) -> str:
@@ -243,6 +255,14 @@ def _entries_or_obstacle(path: Path) -> list[Entry]:
         return [] if path.name in _NO_MODELS else _entries(path)
     except OSError as error:
         return [Entry(path.name, "1", path, obstacle=str(error))]
+
+
+def _has_model(path: Path) -> bool:
+    """Tell whether a child of the repository is a model; one that cannot be read is not known to be."""
+    try:
+        return path.name not in _NO_MODELS and bool(_entries(path))
+    except OSError:
+        return False
 
 
 def _unreadable(reason: str) -> ServingError:
