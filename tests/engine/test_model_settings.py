@@ -172,6 +172,17 @@ def test_what_is_no_toml_is_said_to_be_none(tmp_path: Path, content: bytes) -> N
         read_settings(path)
 
 
+@pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "[properties]\n" + ".".join("a" * 5_000) + " = 1"])
+def test_what_is_nested_too_deeply_is_said_to_be_so(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ServingError, match=r"inferwire\.toml:? cannot be read: it is nested too deeply"):
+        settings_of(tmp_path, text)
+
+
+def test_a_number_of_more_digits_than_are_written_is_refused_all_the_same(tmp_path: Path) -> None:
+    with pytest.raises(ServingError, match="slots is too long to be shown, expected a whole number"):
+        settings_of(tmp_path, f"slots = 0x{'f' * 5_000}")
+
+
 def test_a_model_is_batched_by_a_property_of_its_own(tmp_path: Path) -> None:
     options = settings_of(tmp_path, "[properties]\nINFERWIRE_MAX_BATCH = 64").options("m", ModelOptions(""))
     assert read_batching(options).batching == Batching(64)

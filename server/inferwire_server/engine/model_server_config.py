@@ -80,6 +80,8 @@ def read_config(file: Path) -> list[ConfiguredModel]:
     """
     try:
         document: object = json.loads(file.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise invalid_input(f"the configuration '{file}' cannot be read: it is nested too deeply") from error
     except (OSError, ValueError) as error:
         raise invalid_input(f"the configuration '{file}' cannot be read: {_why(error)}") from error
     reading = _Reading(file.parent)

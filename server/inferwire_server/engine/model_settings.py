@@ -29,6 +29,8 @@ FILE_NAME = "inferwire.toml"
 ANY = "any"
 """The shape of an input that takes every length in each of its dimensions."""
 
+_TOO_DEEP = "cannot be read: it is nested too deeply"
+
 _PRECISIONS = ("f32", "f16", "bf16")
 
 
@@ -122,6 +124,8 @@ def read_table(path: Path) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ServingError(Code.MODEL_FAILED, f"{_file_name(path)} {_TOO_DEEP}") from error
     except (OSError, ValueError) as error:
         raise ServingError(Code.MODEL_FAILED, f"{_file_name(path)} cannot be read: {error}") from error
 
@@ -143,6 +147,8 @@ def settings_from(table: Mapping[str, object], path: Path) -> ModelSettings:
             given["labels"] = read_labels(path.parent / given["labels"])
     except UnfitError as unfit:
         problems.append(str(unfit))
+    except RecursionError:
+        problems.append(_TOO_DEEP)
     if problems:
         raise ServingError(Code.MODEL_FAILED, f"{file}: {'; '.join(problems)}")
     return ModelSettings(**given)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 LARGEST = 2**31 - 1
 """The largest whole number that a setting takes."""
@@ -18,7 +18,7 @@ class UnfitError(Exception):
 
     def __init__(self, value: object, expected: str) -> None:
         super().__init__()
-        self._unfit: list[tuple[list[str], str]] = [([], f"is {json.dumps(value, default=str)}, expected {expected}")]
+        self._unfit: list[tuple[list[str], str]] = [([], f"is {_shown(value)}, expected {expected}")]
 
     def lies_in(self, name: str) -> None:
         """Put a name before those that are known."""
@@ -31,6 +31,14 @@ class UnfitError(Exception):
 
     def __str__(self) -> str:
         return "; ".join(f"{'.'.join(path)} {sentence}" for path, sentence in self._unfit)
+
+
+def _shown(value: object) -> str:
+    """Write a value, unless it is nested too deeply or has more digits than Python writes."""
+    try:
+        return json.dumps(value, default=str)
+    except (RecursionError, ValueError):
+        return "too long to be shown"
 
 
 def items(table: Mapping[str, object], read: Callable[[str, object], Any]) -> dict[str, Any]:
@@ -67,6 +75,11 @@ def switch(value: object) -> bool:
     if not isinstance(value, bool):
         raise UnfitError(value, "true or false")
     return value
+
+
+def is_number(value: object, least: float, most: float) -> TypeGuard[float]:
+    """Tell whether it is a number between these; nan is not, and a whole number may have any number of digits."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
 
 
 def whole(value: object, least: int, expected: str) -> int:
