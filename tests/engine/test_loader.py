@@ -137,7 +137,9 @@ async def test_broken_models_leave_the_others_alone_and_say_why(tmp_path: Path) 
         assert rig.refusal("broken") == (Code.MODEL_FAILED, "failed to load 'broken' version 1: it is broken")
         assert rig.refusal("odd")[1].endswith("KeyError: 'an error no runtime should raise'")
         assert "has to hold one model file" in rig.refusal("empty", "2")[1]
-        assert rig.refusal("unset")[1].endswith("unset/inferwire.toml: slots is 0, expected a whole number from 1 up")
+        assert rig.refusal("unset")[1].endswith(
+            "unset/inferwire.toml: slots is 0, expected a whole number from 1 up to 2147483647"
+        )
         assert rig.catalogue.has_failed
 
 

@@ -75,7 +75,7 @@ def _nothing(_value: object) -> Table:
 
 
 def _slots(value: object) -> Table:
-    slots = whole(value, 0, "a whole number from 0 up")
+    slots = whole(value, 0)
     return {"slots": slots} if slots else {}
 
 
@@ -197,7 +197,7 @@ def _numbers(setting: str, fits: Callable[[object], bool], one: str) -> Callable
 
 
 def _sequences(value: object) -> Table:
-    return {"max_sequences": whole(value, 1, "a whole number from 1 up")}
+    return {"max_sequences": whole(value, 1)}
 
 
 def _cleans_up(value: object) -> Table:

@@ -21,7 +21,7 @@ from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.labels import read_labels
 from inferwire_server.engine.preprocessing_settings import InputPreprocessing, read_input_preprocessing
-from inferwire_server.engine.setting_values import LARGEST, UnfitError, items, switch, text, whole
+from inferwire_server.engine.setting_values import LARGEST, UnfitError, is_number, is_whole, items, switch, text, whole
 from inferwire_server.errors import ServingError
 
 FILE_NAME = "inferwire.toml"
@@ -30,6 +30,9 @@ ANY = "any"
 """The shape of an input that takes every length in each of its dimensions."""
 
 _TOO_DEEP = "cannot be read: it is nested too deeply"
+
+MOST_WEIGHT = 1000
+"""The most a model may weigh; the least is one divided by it."""
 
 _PRECISIONS = ("f32", "f16", "bf16")
 
@@ -168,9 +171,16 @@ def _file_name(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-def _positive(value: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= LARGEST:
-        raise UnfitError(value, "a number above 0")
+def _seconds(value: object) -> float:
+    if not is_number(value, 0, LARGEST) or value == 0:
+        raise UnfitError(value, f"a number above 0, at most {LARGEST}")
+    return float(value)
+
+
+def _weight(value: object) -> float:
+    # Beside a run of one that weighs next to nothing the runs of the others add nothing to a float.
+    if not is_number(value, 1 / MOST_WEIGHT, MOST_WEIGHT):
+        raise UnfitError(value, f"a number from {1 / MOST_WEIGHT} up to {MOST_WEIGHT}")
     return float(value)
 
 
@@ -207,7 +217,8 @@ def _property(value: object) -> PropertyValue:
     raise UnfitError(value, "text, a number, true or false, or a list or table of them")
 
 
-_SHAPE = 'a list of dimensions: lengths, -1 for any, or bounds such as "1..8"; or "any" for all of them'
+_ROWS = f'up to {LARGEST}, -1 for any, or bounds such as "1..8"'
+_SHAPE = f'a list of dimensions: lengths {_ROWS}; or "any" for all of them'
 
 
 def _shape(value: object) -> Shape | str:
@@ -223,25 +234,25 @@ def _batch(value: object) -> Dimension:
     try:
         return _dimension(value, [])
     except UnfitError as error:
-        raise UnfitError(value, 'a number of rows, -1 for any, or bounds such as "1..8"') from error
+        raise UnfitError(value, f"a number of rows {_ROWS}") from error
 
 
 def _dimension(item: object, shape: list[object]) -> Dimension:
-    if isinstance(item, int) and not isinstance(item, bool) and -1 <= item <= LARGEST:
+    if is_whole(item, -1):
         return Dimension(0, None) if item == -1 else Dimension(item, item)
-    if isinstance(item, str) and (bounds := re.fullmatch(r"([0-9]{1,9})\.\.([0-9]{1,9})?", item)):
+    if isinstance(item, str) and (bounds := re.fullmatch(r"([0-9]{1,10})\.\.([0-9]{1,10})?", item)):
         least, most = int(bounds[1]), int(bounds[2]) if bounds[2] else None
-        if most is None or least <= most:
+        if least <= (LARGEST if most is None else most) <= LARGEST:
             return Dimension(least, most)
     raise UnfitError(shape, _SHAPE)
 
 
 def _lengths(value: object) -> tuple[int, ...]:
-    expected = "a list of lengths from 0 up"
+    expected = f"a list of lengths from 0 up to {LARGEST}"
     if not isinstance(value, list):
         raise UnfitError(value, expected)
     items = cast("list[object]", value)
-    if not all(isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= LARGEST for item in items):
+    if not all(is_whole(item, 0) for item in items):
         raise UnfitError(items, expected)
     return tuple(cast("list[int]", items))
 
@@ -250,18 +261,18 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "device": lambda value: text(value, "a device such as CPU or AUTO:GPU,CPU"),
     "properties": _table_of(_property, "a table of OpenVINO's properties"),
     "precision": _precision,
-    "slots": lambda value: whole(value, 1, "a whole number from 1 up"),
+    "slots": lambda value: whole(value, 1),
     "version_policy": _version_policy,
-    "priority": lambda value: whole(value, -LARGEST, "a whole number; larger is more urgent"),
-    "weight": _positive,
+    "priority": lambda value: whole(value, -LARGEST),
+    "weight": _weight,
     "batch": _batch,
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
     "labels": lambda value: text(value, "the name of a file beside this one"),
-    "idle_unload_s": _positive,
+    "idle_unload_s": _seconds,
     "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
-    "max_sequences": lambda value: whole(value, 1, "a whole number from 1 up"),
+    "max_sequences": lambda value: whole(value, 1),
     "sequences_wait": switch,
-    "sequence_idle_s": _positive,
+    "sequence_idle_s": _seconds,
     "preprocessing": _table_of(read_input_preprocessing, "a table of inputs' names, each with a table of its own"),
 }
 """The settings there are, and how each is read."""

@@ -189,7 +189,7 @@ def _numbers(values: tuple[float, ...]) -> PropertyValue:
 
 _READERS: Mapping[str, Callable[[object], Any]] = {
     "encoded": switch,
-    "max_pixels": lambda value: whole(value, 1, "a whole number from 1 up"),
+    "max_pixels": lambda value: whole(value, 1),
     "element_type": _element_type,
     "layout": lambda value: text(value, "a layout such as NHWC"),
     "color": _choice(COLORS),

@@ -82,8 +82,13 @@ def is_number(value: object, least: float, most: float) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
 
 
-def whole(value: object, least: int, expected: str) -> int:
+def is_whole(value: object, least: int) -> TypeGuard[int]:
+    """Tell whether it is a whole number that is not below the least."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= LARGEST
+
+
+def whole(value: object, least: int) -> int:
     """Read a whole number that is not below the least."""
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST:
-        raise UnfitError(value, expected)
+    if not is_whole(value, least):
+        raise UnfitError(value, f"a whole number from {least} up to {LARGEST}")
     return value
