@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter, validators
 
 from inferwire_server.errors import invalid_input
-from inferwire_server.flags import SECONDS, WHOLE
+from inferwire_server.flags import PATH, PATHS, SECONDS, WHOLE
 
 _SOCKETS = Group("Sockets", sort_key=1)
 _MODELS = Group("Models", sort_key=2)
@@ -34,6 +34,7 @@ class Settings:
 
     model_repository: Annotated[
         Path | None,
+        PATH,
         Parameter(
             group=_MODELS,
             help="Folder of models (NAME/VERSION/model files, or single files), or one model file.",
@@ -41,6 +42,7 @@ class Settings:
     ] = None
     config: Annotated[
         Path | None,
+        PATH,
         Parameter(
             group=_MODELS,
             help="Configuration file of OpenVINO Model Server that names the models; instead of a repository.",
@@ -87,6 +89,7 @@ class Settings:
     ] = None
     cache_dir: Annotated[
         Path | None,
+        PATH,
         Parameter(
             group=_MODELS,
             help="Folder where OpenVINO keeps compiled models, so that the next start or reload is faster.",
@@ -94,6 +97,7 @@ class Settings:
     ] = None
     extensions: Annotated[
         tuple[Path, ...],
+        PATHS,
         Parameter(
             group=_MODELS,
             name="--extension",
@@ -124,6 +128,7 @@ class Settings:
     ] = 8001
     grpc_socket: Annotated[
         Path | None,
+        PATH,
         Parameter(
             group=_SOCKETS,
             help="Unix socket that gRPC listens at besides its port, for callers of the same user or group.",
@@ -131,6 +136,7 @@ class Settings:
     ] = None
     tls_certificate: Annotated[
         Path | None,
+        PATH,
         Parameter(
             group=_SOCKETS,
             help="PEM file of the certificate that both ports show, with those between it and its root; they then "
@@ -139,6 +145,7 @@ class Settings:
     ] = None
     tls_key: Annotated[
         Path | None,
+        PATH,
         Parameter(group=_SOCKETS, help="PEM file of the certificate's key, not encrypted."),
     ] = None
     max_http_body_mb: Annotated[
@@ -231,6 +238,7 @@ class Settings:
     ] = ()
     api_key_file: Annotated[
         Path | None,
+        PATH,
         Parameter(
             group=_CLIENTS,
             help="File of the API keys, one in a line, of which callers have to show one (authorization: Bearer KEY); "
