@@ -23,6 +23,8 @@ _OPERATION = Group("Operation", sort_key=5)
 _PORT = validators.Number(gte=0, lte=65535)
 _POSITIVE = validators.Number(gt=0)
 _NOT_NEGATIVE = validators.Number(gte=0)
+_GRPC_MESSAGE = validators.Number(gt=0, lte=2047)
+"""gRPC counts the bytes of a message in 31 bits."""
 
 MEBIBYTE = 1024 * 1024
 
@@ -156,7 +158,7 @@ class Settings:
     max_grpc_message_mb: Annotated[
         int,
         WHOLE,
-        Parameter(group=_SOCKETS, validator=_POSITIVE, help="Largest gRPC message, in MiB."),
+        Parameter(group=_SOCKETS, validator=_GRPC_MESSAGE, help="Largest gRPC message, in MiB; at most 2047."),
     ] = 256
     queue_capacity: Annotated[
         int,

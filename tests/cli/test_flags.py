@@ -93,6 +93,12 @@ def test_a_whole_number_is_not_rounded(words: str, capsys: pytest.CaptureFixture
     assert f"Invalid value for {flag}: expected a whole number, got '{given}'" in said.out + said.err
 
 
+def test_a_grpc_message_is_as_large_as_grpc_can_say() -> None:
+    assert parsed("--max-grpc-message-mb 2047").max_grpc_message_mb == 2047
+    with pytest.raises(CycloptsError, match=r'Invalid value "2048" for --max-grpc-message-mb\. Must be <= 2047'):
+        parsed("--max-grpc-message-mb 2048")
+
+
 def test_a_variable_that_is_wrong_is_named() -> None:
     with pytest.raises(CycloptsError, match=r"INFERWIRE_SLOTS: expected a whole number, got '2\.7'"):
         parsed(INFERWIRE_SLOTS="2.7")
