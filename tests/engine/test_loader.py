@@ -521,6 +521,20 @@ async def test_a_load_s_settings_lie_over_the_model_s_own_until_the_next(tmp_pat
         assert rig.catalogue.find("m").require().slots == 5
 
 
+async def test_a_mistake_of_a_load_is_not_the_file_s(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        with pytest.raises(ServingError, match=r"version 1: what it is loaded with: shapes\.x is \[-7\], expected"):
+            await rig.loader.load("m", {"shapes": {"x": [-7]}})
+        (tmp_path / "m/inferwire.toml").write_text("slots = 5\n[shapes]\nx = [-8]\ny = [-9]\n")
+        with pytest.raises(ServingError) as caught:
+            await rig.loader.load("m", {"slots": 0, "shapes": {"x": [-7]}, "colour": 1})
+        loaded_with, file = caught.value.message.split("; m/inferwire.toml: ")
+        assert "what it is loaded with: 'colour' is no setting, expected device, " in loaded_with
+        assert "; slots is 0, expected a whole number" in loaded_with
+        assert "; shapes.x is [-7], expected a list" in loaded_with
+        assert file.startswith("shapes.y is [-9], expected a list")
+
+
 async def test_loads_at_once_have_each_their_own_settings_and_answer(tmp_path: Path) -> None:
     async with a_rig(tmp_path, "m") as rig:
         await rig.loader.sync()

@@ -9,6 +9,7 @@ import pytest
 
 from inferwire_server.engine.model_server_fields import translate
 from inferwire_server.engine.model_settings import ModelSettings, settings_from
+from inferwire_server.engine.setting_layers import Layer
 from inferwire_server.engine.setting_values import LARGEST
 
 
@@ -72,7 +73,7 @@ def nameless(**settings: object) -> dict[str, Any]:
 )
 def test_a_field_becomes_a_setting_that_is_one(config: dict[str, Any], table: dict[str, Any]) -> None:
     assert translate(config) == (table, [])
-    assert isinstance(settings_from(table, Path("m/inferwire.toml")), ModelSettings)
+    assert isinstance(settings_from([Layer("config.json", table)], Path("m")), ModelSettings)
 
 
 @pytest.mark.parametrize(

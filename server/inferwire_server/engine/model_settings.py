@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +21,7 @@ from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.labels import read_labels
 from inferwire_server.engine.preprocessing_settings import InputPreprocessing, read_input_preprocessing
+from inferwire_server.engine.setting_layers import Layer, flattened, source_of
 from inferwire_server.engine.setting_values import LARGEST, UnfitError, is_number, is_whole, items, switch, text, whole
 from inferwire_server.errors import ServingError
 
@@ -116,59 +117,56 @@ def read_settings(path: Path) -> ModelSettings:
     Raises:
         ServingError: MODEL_FAILED naming the file, the setting, what it was and what was expected.
     """
-    return settings_from(read_table(path), path)
+    return settings_from([read_layer(path)], path.parent)
 
 
-def read_table(path: Path) -> dict[str, Any]:
+def read_layer(path: Path) -> Layer:
     """Read a settings file without looking at what it says.
 
     Raises:
         ServingError: MODEL_FAILED if it is no file of the form.
     """
+    name = f"{path.parent.name}/{path.name}"
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return Layer(name, tomllib.loads(path.read_text(encoding="utf-8")))
     except RecursionError as error:
-        raise ServingError(Code.MODEL_FAILED, f"{_file_name(path)} {_TOO_DEEP}") from error
+        raise ServingError(Code.MODEL_FAILED, f"{name} {_TOO_DEEP}") from error
     except (OSError, ValueError) as error:
-        raise ServingError(Code.MODEL_FAILED, f"{_file_name(path)} cannot be read: {error}") from error
+        raise ServingError(Code.MODEL_FAILED, f"{name} cannot be read: {error}") from error
 
 
-def settings_from(table: Mapping[str, object], path: Path) -> ModelSettings:
-    """Read what a settings file at this path says, or would.
+def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
+    """Read what is said of a model, at least by one; the files that are named lie in the folder.
 
     Raises:
-        ServingError: As `read_settings`.
+        ServingError: As `read_settings`, naming who says it.
     """
-    file = _file_name(path)
-    unknown = [f"'{name}' is no setting" for name in table if name not in _READERS]
-    problems = [f"{'; '.join(unknown)}, expected {', '.join(_READERS)}"] if unknown else []
+    table = flattened(layers)
+    problems = _unknown(table, layers)
     given: dict[str, Any] = {}
     try:
         known = {name: value for name, value in table.items() if name in _READERS}
         given = items(known, lambda name, value: _READERS[name](value))
         if "labels" in given:
-            given["labels"] = read_labels(path.parent / given["labels"])
+            given["labels"] = read_labels(folder / given["labels"])
     except UnfitError as unfit:
-        problems.append(str(unfit))
+        for path, sentence in unfit.each():
+            problems.setdefault(source_of(layers, path), []).append(f"{'.'.join(path)} {sentence}")
     except RecursionError:
-        problems.append(_TOO_DEEP)
+        problems.setdefault(layers[0].source, []).append(_TOO_DEEP)
     if problems:
-        raise ServingError(Code.MODEL_FAILED, f"{file}: {'; '.join(problems)}")
+        told = (f"{source}: {'; '.join(sentences)}" for source, sentences in problems.items())
+        raise ServingError(Code.MODEL_FAILED, "; ".join(told))
     return ModelSettings(**given)
 
 
-def merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay one table over another; tables within them likewise."""
-    result = dict(table)
-    for name, value in over.items():
-        below: Any = result.get(name)
-        is_table = isinstance(below, dict) and isinstance(value, dict)
-        result[name] = merged(cast("dict[str, Any]", below), cast("dict[str, Any]", value)) if is_table else value
-    return result
-
-
-def _file_name(path: Path) -> str:
-    return f"{path.parent.name}/{path.name}"
+def _unknown(table: Mapping[str, object], layers: Sequence[Layer]) -> dict[str, list[str]]:
+    """Say which settings there are not, by who says them."""
+    unknown: dict[str, list[str]] = {}
+    for name in table:
+        if name not in _READERS:
+            unknown.setdefault(source_of(layers, [name]), []).append(f"'{name}' is no setting")
+    return {source: [f"{'; '.join(names)}, expected {', '.join(_READERS)}"] for source, names in unknown.items()}
 
 
 def _seconds(value: object) -> float:

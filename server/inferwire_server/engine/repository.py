@@ -26,7 +26,8 @@ import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import VersionPolicy
-from inferwire_server.engine.model_settings import FILE_NAME, ModelSettings, merged, read_table, settings_from
+from inferwire_server.engine.model_settings import FILE_NAME, ModelSettings, read_layer, settings_from
+from inferwire_server.engine.setting_layers import Layer
 from inferwire_server.errors import ServingError
 
 log = structlog.stdlib.get_logger()
@@ -44,11 +45,14 @@ _STRAY_VERSION = "it is named as a version is, and lies beside models, expected 
 _FEW = 5
 """So much of what a folder has is named."""
 
+_LOAD = "what it is loaded with"
+"""Who says the settings that a load brings."""
+
 _NO_MODELS = ("lost+found",)
 """Folders that file systems make for themselves, and that few may read."""
 
 Overrides: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Settings over those that models have, by the models' names; as their files would say them."""
+"""Settings that loads bring, over those that models have, by the models' names; as their files would say them."""
 
 Fingerprint: TypeAlias = frozenset[tuple[str, int, int, int]]
 """Files by name, time, size and inode."""
@@ -61,7 +65,7 @@ class Entry:
     Attributes:
         rival: Where another of the same name and version lies.
         obstacle: Why the model's folder could not be read; its versions are not known then.
-        overrides: Settings over those of the file, as it would say them.
+        overrides: Settings over those of the file, each over those before it.
     """
 
     name: str
@@ -70,7 +74,7 @@ class Entry:
     rival: Path | None = None
     settings_file: Path | None = None
     obstacle: str = ""
-    overrides: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    overrides: tuple[Layer, ...] = field(default=(), compare=False)
 
     def fingerprint(self) -> Fingerprint:
         """Say what its files are now: it differs once one of them does, or its model's settings do."""
@@ -79,19 +83,19 @@ class Entry:
         # What the settings name, such as labels, lies beside them.
         settings = () if self.settings_file is None else self.settings_file.parent.glob("*")
         marks = frozenset(mark for file in (*files, *settings) if (mark := _mark(file)))
-        return marks | {(json.dumps(self.overrides, sort_keys=True), 0, 0, 0)} if self.overrides else marks
+        said = [dict(layer.table) for layer in self.overrides]
+        return marks | {(json.dumps(said, sort_keys=True), 0, 0, 0)} if said else marks
 
     def settings(self) -> ModelSettings:
         """Read the model's settings; the defaults where it has no file.
 
         Raises:
-            ServingError: MODEL_FAILED if the file is broken.
+            ServingError: MODEL_FAILED if the file is broken, or what lies over it.
         """
         file = self.settings_file
-        if file is None and not self.overrides:
-            return ModelSettings()
-        table = {} if file is None else read_table(file)
-        return settings_from(merged(table, self.overrides), file or self.location / FILE_NAME)
+        if file is not None:
+            return settings_from([read_layer(file), *self.overrides], file.parent)
+        return settings_from(self.overrides, self.location) if self.overrides else ModelSettings()
 
     def model_file(self) -> Path:
         """Find what the runtime reads: a model file, or the folder of a TensorFlow SavedModel.
@@ -215,12 +219,14 @@ def chosen(versions: list[Entry], default: VersionPolicy) -> list[Entry]:
 def overridden(entries: Iterable[Entry], overrides: Overrides) -> list[Entry]:
     """Lay settings over those that entries have."""
     return [
-        replace(entry, overrides=merged(entry.overrides, overrides[entry.name])) if entry.name in overrides else entry
+        replace(entry, overrides=(*entry.overrides, Layer(_LOAD, overrides[entry.name])))
+        if entry.name in overrides
+        else entry
         for entry in entries
     ]
 
 
-def versions_at(location: Path, name: str, overrides: Mapping[str, Any]) -> list[Entry]:
+def versions_at(location: Path, name: str, over: Layer) -> list[Entry]:
     """List the versions of a model that has this name wherever it lies, at least one; with settings over its own."""
     try:
         entries = _entries(location)
@@ -228,7 +234,7 @@ def versions_at(location: Path, name: str, overrides: Mapping[str, Any]) -> list
     except OSError as error:
         entries, reason = [], str(error)
     found = _single(entries) or [Entry(name, "1", location, obstacle=reason)]
-    return [replace(entry, name=name, overrides=overrides) for entry in found]
+    return [replace(entry, name=name, overrides=(over,)) for entry in found]
 
 
 def _policy_of(entry: Entry, default: VersionPolicy) -> VersionPolicy:

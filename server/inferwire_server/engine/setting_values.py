@@ -6,7 +6,7 @@ Knows no setting: which there are is said by those who read them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 LARGEST = 2**31 - 1
@@ -28,6 +28,10 @@ class UnfitError(Exception):
     def and_also(self, other: UnfitError) -> None:
         """Say those of another after one's own."""
         self._unfit += other._unfit
+
+    def each(self) -> Iterator[tuple[Sequence[str], str]]:
+        """Give the names of where each lies, from the outermost table, and what is said of it."""
+        yield from self._unfit
 
     def __str__(self) -> str:
         return "; ".join(f"{'.'.join(path)} {sentence}" for path, sentence in self._unfit)
