@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import CycloptsError, Parameter, Token
@@ -42,6 +43,25 @@ def _seconds(_: Any, tokens: Sequence[Token]) -> float:
     return seconds
 
 
+def _path(kind: Any, tokens: Sequence[Token]) -> Path:
+    """Read a path, which has a name: without one it would be the working directory."""
+    (path,) = _paths(kind, tokens)
+    return path
+
+
+def _paths(_: Any, tokens: Sequence[Token]) -> tuple[Path, ...]:
+    """Read paths, likewise."""
+    if not all(token.value for token in tokens):
+        raise ValueError("expected a path, got nothing")
+    return tuple(Path(token.value) for token in tokens)
+
+
+PATH = Parameter(converter=_path)
+"""What makes a flag of a file or a folder refuse what is empty, as a variable of the shell is that is not set."""
+
+PATHS = Parameter(converter=_paths)
+"""The same for a flag that may be repeated."""
+
 WHOLE = Parameter(converter=_whole_number)
 """What makes a flag of whole numbers refuse others."""
 
@@ -61,7 +81,9 @@ class Environment(Env):
         super().__call__(app, commands, arguments)
         flagged = {each.name for each in arguments if any(token.source != self.source for token in each.tokens)}
         for argument in arguments:
-            if argument.name in _CLOSING and any(not token.value for token in argument.tokens):
+            if argument.name in _CLOSING and any(
+                token.source == self.source and not token.value for token in argument.tokens
+            ):
                 variable = ENV_PREFIX + argument.name.removeprefix("--").replace("-", "_").upper()
                 raise CycloptsError(msg=f"{variable} is empty, expected a file: without one, do not set it")
             is_decided = any(argument.name in names and flagged & names for names in _EITHER)

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter, validators
 
 from inferwire_server.errors import invalid_input
-from inferwire_server.flags import SECONDS, WHOLE
+from inferwire_server.flags import PATH, PATHS, SECONDS, WHOLE
 
 _SOCKETS = Group("Sockets", sort_key=1)
 _MODELS = Group("Models", sort_key=2)
@@ -23,6 +23,8 @@ _OPERATION = Group("Operation", sort_key=5)
 _PORT = validators.Number(gte=0, lte=65535)
 _POSITIVE = validators.Number(gt=0)
 _NOT_NEGATIVE = validators.Number(gte=0)
+_GRPC_MESSAGE = validators.Number(gt=0, lte=2047)
+"""gRPC counts the bytes of a message in 31 bits."""
 
 MEBIBYTE = 1024 * 1024
 
@@ -34,6 +36,7 @@ class Settings:
 
     model_repository: Annotated[
         Path | None,
+        PATH,
         Parameter(
             group=_MODELS,
             help="Folder of models (NAME/VERSION/model files, or single files), or one model file.",
@@ -41,6 +44,7 @@ class Settings:
     ] = None
     config: Annotated[
         Path | None,
+        PATH,
         Parameter(
             group=_MODELS,
             help="Configuration file of OpenVINO Model Server that names the models; instead of a repository.",
@@ -87,6 +91,7 @@ class Settings:
     ] = None
     cache_dir: Annotated[
         Path | None,
+        PATH,
         Parameter(
             group=_MODELS,
             help="Folder where OpenVINO keeps compiled models, so that the next start or reload is faster.",
@@ -94,6 +99,7 @@ class Settings:
     ] = None
     extensions: Annotated[
         tuple[Path, ...],
+        PATHS,
         Parameter(
             group=_MODELS,
             name="--extension",
@@ -124,6 +130,7 @@ class Settings:
     ] = 8001
     grpc_socket: Annotated[
         Path | None,
+        PATH,
         Parameter(
             group=_SOCKETS,
             help="Unix socket that gRPC listens at besides its port, for callers of the same user or group.",
@@ -131,6 +138,7 @@ class Settings:
     ] = None
     tls_certificate: Annotated[
         Path | None,
+        PATH,
         Parameter(
             group=_SOCKETS,
             help="PEM file of the certificate that both ports show, with those between it and its root; they then "
@@ -139,6 +147,7 @@ class Settings:
     ] = None
     tls_key: Annotated[
         Path | None,
+        PATH,
         Parameter(group=_SOCKETS, help="PEM file of the certificate's key, not encrypted."),
     ] = None
     max_http_body_mb: Annotated[
@@ -149,7 +158,7 @@ class Settings:
     max_grpc_message_mb: Annotated[
         int,
         WHOLE,
-        Parameter(group=_SOCKETS, validator=_POSITIVE, help="Largest gRPC message, in MiB."),
+        Parameter(group=_SOCKETS, validator=_GRPC_MESSAGE, help="Largest gRPC message, in MiB; at most 2047."),
     ] = 256
     queue_capacity: Annotated[
         int,
@@ -231,6 +240,7 @@ class Settings:
     ] = ()
     api_key_file: Annotated[
         Path | None,
+        PATH,
         Parameter(
             group=_CLIENTS,
             help="File of the API keys, one in a line, of which callers have to show one (authorization: Bearer KEY); "

@@ -40,6 +40,19 @@ def test_an_empty_variable_is_as_none(name: str) -> None:
     assert parsed(**{f"INFERWIRE_{name}": ""}) == DEFAULTS
 
 
+PATHS = ["model-repository", "config", "cache-dir", "grpc-socket", "extension", "api-key-file", "tls-key"]
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_an_empty_path_is_not_the_working_directory(name: str) -> None:
+    with pytest.raises(CycloptsError, match=f"Invalid value for --{name}: expected a path, got nothing"):
+        parsed(f"--{name}=")
+
+
+def test_a_flag_of_files_may_be_repeated() -> None:
+    assert parsed("--extension a.so --extension b.so").extensions == (Path("a.so"), Path("b.so"))
+
+
 @pytest.mark.parametrize("name", ["API_KEY_FILE", "TLS_CERTIFICATE", "TLS_KEY"])
 def test_an_empty_variable_that_would_let_everybody_in_is_a_mistake(name: str) -> None:
     with pytest.raises(CycloptsError, match=f"INFERWIRE_{name} is empty, expected a file: without one, do not set it"):
@@ -78,6 +91,12 @@ def test_a_whole_number_is_not_rounded(words: str, capsys: pytest.CaptureFixture
     flag, given = words.split()[-2:]
     said = capsys.readouterr()
     assert f"Invalid value for {flag}: expected a whole number, got '{given}'" in said.out + said.err
+
+
+def test_a_grpc_message_is_as_large_as_grpc_can_say() -> None:
+    assert parsed("--max-grpc-message-mb 2047").max_grpc_message_mb == 2047
+    with pytest.raises(CycloptsError, match=r'Invalid value "2048" for --max-grpc-message-mb\. Must be <= 2047'):
+        parsed("--max-grpc-message-mb 2048")
 
 
 def test_a_variable_that_is_wrong_is_named() -> None:

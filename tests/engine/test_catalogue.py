@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.device import Device
@@ -13,6 +12,8 @@ from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics
+
+FILES = frozenset({("model.onnx", 1, 2, 3)})
 
 
 def a_catalogue(*versions: str) -> Catalogue:
@@ -25,7 +26,7 @@ def a_catalogue(*versions: str) -> Catalogue:
 def ready(catalogue: Catalogue, version: str) -> Model:
     device = Device("CPU", Scheduler(1), Metrics().tally)
     model = Model(FakeModel(echo_spec("m")), device, 1, version)
-    catalogue.put(catalogue.find("m", version).become(ModelState.READY, model=model))
+    catalogue.put(catalogue.find("m", version).serves(model, FILES))
     return model
 
 
@@ -72,25 +73,31 @@ def test_what_is_not_there_is_named(name: str, version: str, code: Code, message
     assert refusal(a_catalogue("1"), name, version) == (code, message)
 
 
+NEW = Served("m", "1")
+
+
 @pytest.mark.parametrize(
-    ("path", "code", "message", "retry_after_s"),
+    ("served", "code", "message", "retry_after_s"),
     [
-        ([], Code.MODEL_NOT_READY, "model 'm' version 1 is loading", 1.0),
-        ([ModelState.WARMING], Code.MODEL_NOT_READY, "model 'm' version 1 is warming", 1.0),
-        ([ModelState.FAILED], Code.MODEL_FAILED, "failed to load 'm' version 1: because", None),
-        ([ModelState.READY, ModelState.DRAINING], Code.MODEL_NOT_READY, "model 'm' version 1 is draining", None),
-        ([ModelState.FAILED, ModelState.UNLOADED], Code.MODEL_NOT_READY, "model 'm' version 1 is unloaded", None),
+        (NEW.begins(), Code.MODEL_NOT_READY, "model 'm' version 1 is loading", 1.0),
+        (NEW.warms(), Code.MODEL_NOT_READY, "model 'm' version 1 is warming", 1.0),
+        (NEW.fails("because"), Code.MODEL_FAILED, "failed to load 'm' version 1: because", None),
+        (NEW.fails("because").unloads(), Code.MODEL_NOT_READY, "model 'm' version 1 is unloaded", None),
     ],
 )
 def test_a_version_that_takes_no_jobs_says_why(
-    path: list[ModelState], code: Code, message: str, retry_after_s: float | None
+    served: Served, code: Code, message: str, retry_after_s: float | None
 ) -> None:
-    served = Served("m", "1")
-    for state in path:
-        served = served.become(state, "because")
     with pytest.raises(ServingError) as caught:
         served.require()
     assert (caught.value.code, caught.value.message, caught.value.retry_after_s) == (code, message, retry_after_s)
+
+
+async def test_a_version_that_drains_says_so() -> None:
+    catalogue = a_catalogue("1")
+    ready(catalogue, "1")
+    catalogue.put(catalogue.find("m").drains())
+    assert refusal(catalogue, "m") == (Code.MODEL_NOT_READY, "model 'm' version 1 is draining")
 
 
 def test_nobody_has_versions_of_an_unknown_model() -> None:

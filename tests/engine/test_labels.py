@@ -43,6 +43,7 @@ def test_they_are_lines_or_a_list(tmp_path: Path, name: str, text: str) -> None:
         ("l.json", "{}", "labels l.json cannot be read: it is JSON, expected a list of texts"),
         ("l.json", "[1]", "labels l.json cannot be read: it is JSON, expected a list of texts"),
         ("l.json", "[", "labels l.json cannot be read: "),
+        ("l.json", "[" * 200_000, "labels l.json cannot be read: it is JSON that is nested too deeply"),
         ("l.txt", None, "labels l.txt cannot be read: [Errno 2]"),
     ],
 )

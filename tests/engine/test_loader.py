@@ -137,7 +137,9 @@ async def test_broken_models_leave_the_others_alone_and_say_why(tmp_path: Path) 
         assert rig.refusal("broken") == (Code.MODEL_FAILED, "failed to load 'broken' version 1: it is broken")
         assert rig.refusal("odd")[1].endswith("KeyError: 'an error no runtime should raise'")
         assert "has to hold one model file" in rig.refusal("empty", "2")[1]
-        assert rig.refusal("unset")[1].endswith("unset/inferwire.toml: slots is 0, expected a whole number from 1 up")
+        assert rig.refusal("unset")[1].endswith(
+            "unset/inferwire.toml: slots is 0, expected a whole number from 1 up to 2147483647"
+        )
         assert rig.catalogue.has_failed
 
 
@@ -345,12 +347,29 @@ async def test_a_model_that_has_gone_is_forgotten_when_its_jobs_have_ended(tmp_p
         end = rig.submit()[1]
         rig.remove("m")
         rig.remove("broken")
-        await rig.loader.sync()
-        assert rig.states() == {"m/1": "draining"}
+        for _ in range(2):
+            await rig.loader.sync()
+            assert rig.states() == {"m/1": "draining"}
         assert rig.refusal("m") == (Code.MODEL_NOT_READY, "model 'm' version 1 is draining")
         rig.backend.running.open()
         assert (await end).state is JobState.FINISHED
         await settled(rig, {})
+
+
+async def test_a_version_that_is_back_while_it_drains_is_loaded(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        rig.backend.running.close()
+        end = rig.submit()[1]
+        rig.write("m", version=2)
+        await rig.loader.sync()
+        assert rig.states() == {"m/1": "draining", "m/2": "ready"}
+        rig.remove("m", version=2)
+        await rig.loader.sync()
+        assert rig.catalogue.find("m", "1").require().version == "1"
+        rig.backend.running.open()
+        assert (await end).state is JobState.FINISHED
+        await settled(rig, {"m/1": "ready"})
 
 
 async def test_an_unloaded_model_stays_so_until_it_is_loaded(tmp_path: Path) -> None:
@@ -362,6 +381,8 @@ async def test_an_unloaded_model_stays_so_until_it_is_loaded(tmp_path: Path) -> 
         unloading = asyncio.ensure_future(rig.loader.unload("m"))
         await rig.loader.unload("broken")
         await settled(rig, {"broken/1": "unloaded", "m/1": "draining"})
+        await rig.loader.sync()
+        assert rig.states() == {"broken/1": "unloaded", "m/1": "draining"}
         rig.backend.running.open()
         await unloading
         assert [(await end).state for end in ends] == [JobState.FINISHED] * 3
@@ -370,6 +391,27 @@ async def test_an_unloaded_model_stays_so_until_it_is_loaded(tmp_path: Path) -> 
         assert rig.engine.models == ()
         await rig.loader.load("m")
         assert rig.states() == {"broken/1": "unloaded", "m/1": "ready"}
+
+
+@pytest.mark.parametrize("loads_anew", [False, True])
+async def test_every_unload_answers_when_the_last_job_has_ended(tmp_path: Path, loads_anew: bool) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        rig.backend.running.close()
+        end = rig.submit()[1]
+        await asyncio.to_thread(rig.backend.running.wait_held, 1)
+        if loads_anew:
+            await rig.loader.load("m")
+        unloads = [asyncio.ensure_future(rig.loader.unload("m")) for _ in range(2)]
+        await asyncio.sleep(0)  # they have asked from their first steps
+        # What answers at once has answered when what comes behind it has: a model has one change at a time.
+        rig.write("m", "broken")
+        with pytest.raises(ServingError, match="it is broken"):
+            await rig.loader.load("m")
+        assert [unload.done() for unload in unloads] == [False, False]
+        rig.backend.running.open()
+        await asyncio.gather(*unloads)
+        assert (await end).state is JobState.FINISHED
 
 
 async def test_a_model_may_be_loaded_while_it_drains(tmp_path: Path) -> None:
@@ -477,6 +519,20 @@ async def test_a_load_s_settings_lie_over_the_model_s_own_until_the_next(tmp_pat
         await rig.loader.load("m")
         assert rig.states() == {"m/2": "ready"}
         assert rig.catalogue.find("m").require().slots == 5
+
+
+async def test_a_mistake_of_a_load_is_not_the_file_s(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        with pytest.raises(ServingError, match=r"version 1: what it is loaded with: shapes\.x is \[-7\], expected"):
+            await rig.loader.load("m", {"shapes": {"x": [-7]}})
+        (tmp_path / "m/inferwire.toml").write_text("slots = 5\n[shapes]\nx = [-8]\ny = [-9]\n")
+        with pytest.raises(ServingError) as caught:
+            await rig.loader.load("m", {"slots": 0, "shapes": {"x": [-7]}, "colour": 1})
+        loaded_with, file = caught.value.message.split("; m/inferwire.toml: ")
+        assert "what it is loaded with: 'colour' is no setting, expected device, " in loaded_with
+        assert "; slots is 0, expected a whole number" in loaded_with
+        assert "; shapes.x is [-7], expected a list" in loaded_with
+        assert file.startswith("shapes.y is [-9], expected a list")
 
 
 async def test_loads_at_once_have_each_their_own_settings_and_answer(tmp_path: Path) -> None:

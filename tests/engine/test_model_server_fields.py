@@ -9,6 +9,7 @@ import pytest
 
 from inferwire_server.engine.model_server_fields import translate
 from inferwire_server.engine.model_settings import ModelSettings, settings_from
+from inferwire_server.engine.setting_layers import Layer
 from inferwire_server.engine.setting_values import LARGEST
 
 
@@ -72,7 +73,7 @@ def nameless(**settings: object) -> dict[str, Any]:
 )
 def test_a_field_becomes_a_setting_that_is_one(config: dict[str, Any], table: dict[str, Any]) -> None:
     assert translate(config) == (table, [])
-    assert isinstance(settings_from(table, Path("m/inferwire.toml")), ModelSettings)
+    assert isinstance(settings_from([Layer("config.json", table)], Path("m")), ModelSettings)
 
 
 @pytest.mark.parametrize(
@@ -99,11 +100,14 @@ def test_a_field_becomes_a_setting_that_is_one(config: dict[str, Any], table: di
         ({"batch_size": True}, "batch_size is true, expected a number of rows"),
         ({"batch_size": "many"}, 'batch_size is "many", expected a number of rows'),
         ({"layout": "NHWC:"}, 'layout is "NHWC:", expected a layout such as NCHW'),
-        ({"mean": "[a,b]"}, 'mean is "[a,b]", expected a number, or one for each channel'),
-        ({"mean": []}, "mean is [], expected a number"),
+        ({"mean": "[a,b]"}, 'mean is "[a,b]", expected a finite number that f32 holds, or one for each channel'),
+        ({"mean": []}, "mean is [], expected a finite number"),
+        ({"mean": "[" * 100_000}, "mean is "),
+        ({"mean": "Infinity"}, 'mean is "Infinity", expected a finite number'),
+        ({"scale": float("nan")}, "scale is NaN, expected a finite number that f32 holds, other than 0, or one for"),
         (
             {"scale": [1, 0]},
-            "scale is [1, 0], expected a number, or one for each channel such as [123.7,116.3,103.5], ",
+            "scale is [1, 0], expected a finite number that f32 holds, other than 0, or one for each channel such as [",
         ),
         ({"color_format": "CMYK"}, 'color_format is "CMYK", expected one of NV12, I420, RGB'),
         ({"color_format": "RGB:BGR:RGB"}, 'color_format is "RGB:BGR:RGB", expected'),

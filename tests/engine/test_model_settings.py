@@ -102,7 +102,9 @@ def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
 
 
 NAMES = "device, properties, precision, slots, version_policy, priority, weight, batch, shapes, labels, idle_unload_s"
-SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "1..8"; or "any" for all of them'
+SHAPE = 'expected a list of dimensions: lengths up to 2147483647, -1 for any, or bounds such as "1..8"; or "any" for'
+WEIGHT = "expected a number from 0.001 up to 1000"
+SECONDS = "expected a number above 0, at most 2147483647"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,8 @@ SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "
             "version_policy = 1",
             'version_policy is 1, expected a policy: "latest", "latest:2", "all", or versions such as "1,3"',
         ),
-        ("priority = 1.5", "priority is 1.5, expected a whole number; larger is more urgent"),
+        ("slots = 2147483648", "slots is 2147483648, expected a whole number from 1 up to 2147483647"),
+        ("priority = 1.5", "priority is 1.5, expected a whole number from -2147483647 up to 2147483647"),
         ("properties = 1", "properties is 1, expected a table of OpenVINO's properties"),
         (
             "[properties]\nX = 2020-01-01",
@@ -137,11 +140,25 @@ SHAPE = 'expected a list of dimensions: lengths, -1 for any, or bounds such as "
         ("[warm_up]\nx = 1", "warm_up.x is 1, expected a list of lengths from 0 up"),
         ("[warm_up]\nx = [-1]", "warm_up.x is [-1], expected a list of lengths from 0 up"),
         ("[warm_up]\nx = [true]", "warm_up.x is [true], expected a list of lengths from 0 up"),
-        ("batch = true", 'batch is true, expected a number of rows, -1 for any, or bounds such as "1..8"'),
+        (
+            "[warm_up]\nx = [2147483648]",
+            "warm_up.x is [2147483648], expected a list of lengths from 0 up to 2147483647",
+        ),
+        (
+            "batch = true",
+            'batch is true, expected a number of rows up to 2147483647, -1 for any, or bounds such as "1..8"',
+        ),
+        ('[shapes]\nx = [1, "1..2147483648"]', f'shapes.x is [1, "1..2147483648"], {SHAPE}'),
+        ('[shapes]\nx = ["2147483648.."]', f'shapes.x is ["2147483648.."], {SHAPE}'),
         ('[shapes]\nx = [1, "8..1"]', f'shapes.x is [1, "8..1"], {SHAPE}'),
-        ("weight = 0", "weight is 0, expected a number above 0"),
-        ('weight = "2"', 'weight is "2", expected a number above 0'),
-        ("weight = nan", "weight is NaN, expected a number above 0"),
+        ("weight = 0", f"weight is 0, {WEIGHT}"),
+        ("weight = 1e-16", f"weight is 1e-16, {WEIGHT}"),
+        ("weight = 1001", f"weight is 1001, {WEIGHT}"),
+        ('weight = "2"', f'weight is "2", {WEIGHT}'),
+        ("weight = nan", f"weight is NaN, {WEIGHT}"),
+        ("sequence_idle_s = 1e11", f"sequence_idle_s is 100000000000.0, {SECONDS}"),
+        ("idle_unload_s = 0", f"idle_unload_s is 0, {SECONDS}"),
+        ("idle_unload_s = true", f"idle_unload_s is true, {SECONDS}"),
         ("slots = 1\nslot = 1", f"'slot' is no setting, expected {NAMES}"),
         ("[properties.A]\nB = 12:00:00", 'properties.A.B is "12:00:00", expected text'),
     ],
@@ -158,9 +175,10 @@ def test_all_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
         settings_of(tmp_path, "slots = 0\nslot = 1\nplots = 1\n[warm_up]\nx = 1\ny = 2")
     unknown, others = caught.value.message.split(", expected device, ")
     assert unknown == "m/inferwire.toml: 'slot' is no setting; 'plots' is no setting"
-    lengths = "expected a list of lengths from 0 up"
+    lengths = "expected a list of lengths from 0 up to 2147483647"
     assert others.split("; ", 1)[1] == (
-        f"slots is 0, expected a whole number from 1 up; warm_up.x is 1, {lengths}; warm_up.y is 2, {lengths}"
+        "slots is 0, expected a whole number from 1 up to 2147483647; "
+        f"warm_up.x is 1, {lengths}; warm_up.y is 2, {lengths}"
     )
 
 
@@ -170,6 +188,17 @@ def test_what_is_no_toml_is_said_to_be_none(tmp_path: Path, content: bytes) -> N
     path.write_bytes(content)
     with pytest.raises(ServingError, match=r"inferwire\.toml cannot be read: "):
         read_settings(path)
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "[properties]\n" + ".".join("a" * 5_000) + " = 1"])
+def test_what_is_nested_too_deeply_is_said_to_be_so(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ServingError, match=r"inferwire\.toml:? cannot be read: it is nested too deeply"):
+        settings_of(tmp_path, text)
+
+
+def test_a_number_of_more_digits_than_are_written_is_refused_all_the_same(tmp_path: Path) -> None:
+    with pytest.raises(ServingError, match="slots is too long to be shown, expected a whole number"):
+        settings_of(tmp_path, f"slots = 0x{'f' * 5_000}")
 
 
 def test_a_model_is_batched_by_a_property_of_its_own(tmp_path: Path) -> None:

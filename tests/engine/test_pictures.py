@@ -83,6 +83,15 @@ def test_the_input_is_one_of_strings_and_all_else_is_the_models() -> None:
     assert (pictures.devices, pictures.optimal_slots, pictures.properties) == (("CPU",), 2, {})
 
 
+def test_the_only_input_needs_no_name() -> None:
+    shape = (ANY, fixed(2), fixed(4), fixed(3))
+    x, y, z = (PortSpec(frozenset({name}), name, BY_NAME["u8"], shape, name, "") for name in ("x", "y", "z"))
+    pictures = PictureModel(FakeModel(ModelSpec("m", (x,), (z,))), {"": Pictures()})
+    assert pixels_of(pictures.create_slot(), encoded(picture())).shape == (1, 2, 4, 3)
+    with pytest.raises(ServingError, match="for the only input of a model, expected one of 'x', 'y' to be named"):
+        PictureModel(FakeModel(ModelSpec("m", (x, y), (z,))), {"": Pictures()})
+
+
 def test_png_pixels_come_as_they_are(slot: PictureSlot) -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (3, 5, 3), np.uint8)
     np.testing.assert_array_equal(pixels_of(slot, encoded(Image.fromarray(pixels))), pixels[None])

@@ -13,6 +13,8 @@ from inferwire_server.engine.backend import ModelOptions, Pictures, Preprocessin
 from inferwire_server.engine.model_settings import ModelSettings, read_settings
 from inferwire_server.errors import ServingError
 
+MEAN = "a finite number that f32 holds"
+
 
 def settings_of(folder: Path, table: str) -> ModelSettings:
     path = folder / "m" / "inferwire.toml"
@@ -86,9 +88,15 @@ def test_colours_that_are_the_models_are_left_as_they_are(tmp_path: Path) -> Non
         ("layout = 4", "preprocessing.x.layout is 4, expected a layout such as NHWC"),
         ('color = "rgb"', 'preprocessing.x.color is "rgb", expected RGB, BGR, RGBX, BGRX, GRAY, NV12_SINGLE_PLANE or '),
         ('resize = "lanczos"', 'preprocessing.x.resize is "lanczos", expected linear, cubic, nearest, bilinear_pillow'),
-        ("mean = []", "preprocessing.x.mean is [], expected a number, or a list with one for each channel"),
-        ("mean = [1, true]", "preprocessing.x.mean is [1, true], expected a number"),
-        ("scale = [1, 0]", "preprocessing.x.scale is [1, 0], expected numbers other than 0"),
+        ("mean = []", f"preprocessing.x.mean is [], expected {MEAN}, or a list with one for each channel"),
+        ("mean = [1, true]", f"preprocessing.x.mean is [1, true], expected {MEAN}"),
+        ("mean = nan", f"preprocessing.x.mean is NaN, expected {MEAN}"),
+        ("mean = -inf", f"preprocessing.x.mean is -Infinity, expected {MEAN}"),
+        ("mean = 1e39", f"preprocessing.x.mean is 1e+39, expected {MEAN}"),
+        (f"mean = {10**400}", f"preprocessing.x.mean is {10**400}, expected {MEAN}"),
+        ("scale = [1, 0]", f"preprocessing.x.scale is [1, 0], expected {MEAN}, other than 0, or a list with one for"),
+        ("scale = nan", f"preprocessing.x.scale is NaN, expected {MEAN}, other than 0"),
+        ("scale = -1e-40", f"preprocessing.x.scale is -1e-40, expected {MEAN}, other than 0"),
         ("crop = 1", "preprocessing.x.crop is 1, expected no such setting: there are encoded, max_pixels, "),
         ("max_pixels = 9", "preprocessing.x.max_pixels is 9, expected it only beside encoded = true"),
         ("encoded = true\nmax_pixels = 0", "preprocessing.x.max_pixels is 0, expected a whole number from 1 up"),

@@ -237,7 +237,19 @@ def test_a_model_of_which_no_version_is_asked_for_is_named(tmp_path: Path) -> No
     ]
 
 
-@pytest.mark.parametrize("files", [("1/model.xml", "assets/x"), ("saved_model.pb", "variables/x")])
+@pytest.mark.parametrize("stray", ["2024/x", "2024/model.onnx", "2024/1/model.onnx"])
+@pytest.mark.parametrize("model", ["a/1/model.xml", "a.onnx"])
+def test_a_folder_named_by_a_number_does_not_hide_the_models_beside_it(tmp_path: Path, stray: str, model: str) -> None:
+    repository = lay_out(tmp_path, model, stray)
+    assert [(entry.name, entry.version) for entry in repository.scan()] == [("a", "1")]
+    assert warnings_of(repository) == [
+        ("2024", "it is named as a version is, and lies beside models, expected a name that is no whole number")
+    ]
+
+
+@pytest.mark.parametrize(
+    "files", [("1/model.xml", "assets/x"), ("1/model.xml", "lost+found/model.xml"), ("saved_model.pb", "variables/x")]
+)
 def test_folders_of_one_model_are_its_own_affair(tmp_path: Path, files: tuple[str, ...]) -> None:
     assert warnings_of(lay_out(tmp_path / "m", *files)) == []
     assert warnings_of(Repository(tmp_path / "m" / files[0], Latest())) == []

@@ -83,6 +83,12 @@ class Rig:
         self.leap(IDLE_S + 1)
         await self.comes_to(ModelState.UNLOADED)
 
+    async def stays_awake(self) -> None:
+        for _ in range(2):
+            self.leap(IDLE_S + 1)
+            await self.turns()
+            assert self.served.state is ModelState.READY
+
     async def turns(self) -> None:
         """Let everything happen that is due."""
         for _ in range(10):
@@ -238,8 +244,47 @@ async def test_a_reload_that_fails_leaves_it_asleep(rig: Rig) -> None:
     with pytest.raises(ServingError, match="no"):
         await rig.server.loader.load("m")
     assert (rig.served.state, rig.served.reason) == (ModelState.UNLOADED, "the reload failed: no")
+    job = await rig.submit()
+    assert job.error is not None
+    assert (rig.served.reason, rig.served.load_failed) == ("the reload failed: no", True)
     rig.model.failure = None
     assert (await rig.submit()).state is JobState.FINISHED
+    assert rig.served.state is ModelState.READY
+    assert (rig.served.reason, rig.served.load_failed) == ("the reload failed: no", True)
+    await rig.server.loader.load("m")
+    assert (rig.served.reason, rig.served.load_failed) == ("", False)
+
+
+async def test_one_whose_reload_has_failed_stays_loaded(rig: Rig) -> None:
+    rig.model.failure = ServingError(Code.MODEL_FAILED, "no")
+    with pytest.raises(ServingError, match="no"):
+        await rig.server.loader.load("m")
+    await rig.stays_awake()
+    assert (await rig.submit()).state is JobState.FINISHED
+    assert rig.served.reason == "the reload failed: no"
+    rig.model.failure = None
+    await rig.server.loader.load("m")
+    await rig.falls_asleep()
+
+
+async def test_one_whose_files_are_others_now_stays_loaded_until_it_is_from_those(rig: Rig, tmp_path: Path) -> None:
+    (tmp_path / "m" / "1" / "model.onnx").write_text("broken")
+    rig.model.failure = ServingError(Code.MODEL_FAILED, "no")
+    await rig.stays_awake()
+    assert (await rig.submit()).state is JobState.FINISHED
+    rig.model.failure = None
+    await rig.server.loader.sync()
+    await rig.falls_asleep()
+
+
+async def test_one_that_has_a_job_as_its_files_are_looked_at_stays_loaded(rig: Rig) -> None:
+    rig.leap(IDLE_S + 1)
+    for _ in range(2):
+        await asyncio.sleep(0)  # its limit is over from the second turn
+    assert (await rig.submit()).state is JobState.FINISHED
+    await rig.turns()
+    assert rig.served.state is ModelState.READY
+    await rig.falls_asleep()
 
 
 async def test_a_version_that_is_asleep_is_not_passed_over_for_an_older_one(rig: Rig) -> None:

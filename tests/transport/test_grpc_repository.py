@@ -7,7 +7,6 @@ from pathlib import Path
 import grpc
 import pytest
 
-from inferwire_server.core.model_states import ModelState
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
@@ -67,7 +66,7 @@ async def test_a_model_that_is_unloaded_until_its_next_job_is_ready(
     channel: grpc.aio.Channel, composition: Composition
 ) -> None:
     served = composition.catalogue.find("echo")
-    composition.catalogue.put(served.become(ModelState.UNLOADED, "no job for 600 s", served.model))
+    composition.catalogue.put(served.sleeps("no job for 600 s"))
     assert composition.services.health.is_model_ready("echo")
     assert await states(channel, ready=True) == [("echo", "READY", "no job for 600 s")]
 

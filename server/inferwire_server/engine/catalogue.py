@@ -20,10 +20,12 @@ class Served:
     """One version of a served model.
 
     Attributes:
-        reason: Why it has failed, or was unloaded; of one that is ready, why its last reload has.
+        reason: Why its last reload has failed, until one has not; else why it has failed, or was unloaded.
         model: What takes its jobs, while it is ready or unloaded until the next job.
-        fingerprint: The files it was loaded from, or was to be.
+        loaded_from: The files of what takes its jobs.
+        tried: The files that it was loaded from last, or was to be: until they change it is not due again.
         reload_failed: Whether it could not be loaded anew, and what takes jobs is what was loaded before.
+        is_gone: Whether the repository has it no more, and it is to be forgotten with its last job.
     """
 
     name: str
@@ -31,12 +33,46 @@ class Served:
     state: ModelState = ModelState.LOADING
     reason: str = ""
     model: Model | None = None
-    fingerprint: Fingerprint | None = None
+    loaded_from: Fingerprint | None = None
+    tried: Fingerprint | None = None
     reload_failed: bool = False
+    is_gone: bool = False
 
-    def become(self, state: ModelState, reason: str = "", model: Model | None = None) -> Served:
-        """Give what it is next."""
-        return replace(self, state=self.state.become(state), reason=reason, model=model, reload_failed=False)
+    def begins(self) -> Served:
+        """Give it as it is while it is loaded: what takes its jobs goes on."""
+        return self if self.takes_jobs else Served(self.name, self.version, tried=self.tried)
+
+    def warms(self) -> Served:
+        """Give it as it is while it warms up: what takes its jobs goes on."""
+        return self if self.takes_jobs else self._without_model(ModelState.WARMING)
+
+    def serves(self, model: Model, files: Fingerprint) -> Served:
+        """Give it with what takes its jobs from now on, and with the files of that."""
+        return Served(self.name, self.version, self.state.become(ModelState.READY), "", model, files, files)
+
+    def fails(self, reason: str, files: Fingerprint | None = None) -> Served:
+        """Give it as one that was not loaded; with the files if it is not due again until they change."""
+        tried = self.tried if files is None else files
+        if self.takes_jobs:
+            return replace(self, reason=f"the reload failed: {reason}", tried=tried, reload_failed=True)
+        return replace(self._without_model(ModelState.FAILED, reason), tried=tried)
+
+    def drains(self, *, is_gone: bool = False) -> Served:
+        """Give it as one that takes no more jobs, and may have some; it is due once it is back if it has gone."""
+        draining = self._without_model(ModelState.DRAINING)
+        return replace(draining, tried=None, is_gone=True) if is_gone else draining
+
+    def unloads(self) -> Served:
+        """Give it as one that nothing is left of in memory."""
+        return self._without_model(ModelState.UNLOADED)
+
+    def sleeps(self, reason: str) -> Served:
+        """Give it as one that is not in memory until its next job."""
+        return self._with_model(ModelState.UNLOADED, reason)
+
+    def wakes(self) -> Served:
+        """Give it as one that is in memory again."""
+        return self._with_model(ModelState.READY, "")
 
     @property
     def takes_jobs(self) -> bool:
@@ -63,6 +99,12 @@ class Served:
             f"model '{self.name}' version {self.version} is {self.state.value}",
             retry_after_s=1.0 if self.state.is_passing else None,
         )
+
+    def _with_model(self, state: ModelState, reason: str) -> Served:
+        return replace(self, state=self.state.become(state), reason=self.reason if self.reload_failed else reason)
+
+    def _without_model(self, state: ModelState, reason: str = "") -> Served:
+        return Served(self.name, self.version, self.state.become(state), reason, tried=self.tried)
 
 
 class Catalogue:
@@ -125,9 +167,9 @@ class Catalogue:
         """Give the versions of a model that take jobs, lowest first."""
         return tuple(served.version for served in self.of(name) if served.takes_jobs)
 
-    def fingerprints(self, name: str) -> dict[str, Fingerprint]:
-        """Give the files that versions of a model were loaded from, or were to be, by version."""
-        return {served.version: served.fingerprint for served in self.of(name) if served.fingerprint is not None}
+    def tried(self, name: str) -> dict[str, Fingerprint]:
+        """Give the files that versions of a model were loaded from last, or were to be, by version."""
+        return {served.version: served.tried for served in self.of(name) if served.tried is not None}
 
     def subscribe(self, on_change: Callable[[], None]) -> None:
         """Have this called after every change."""

@@ -17,7 +17,6 @@ from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.core.job import Job
 from inferwire_server.core.layers import LayerTime, RuntimeModel
-from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import CompiledModel, Slot
 from inferwire_server.engine.device import Device
@@ -43,6 +42,22 @@ class Sleeper(Protocol):
     @property
     def device(self) -> Device:
         """Where its jobs wait."""
+        ...
+
+
+class Keeper(Protocol):
+    """Who knows where a model is from, and says what it is."""
+
+    async def may_sleep(self, model: Sleeper) -> bool:
+        """Tell whether what is loaded can be loaded again."""
+        ...
+
+    def sleeps(self, model: Sleeper, reason: str) -> None:
+        """Take note that it is unloaded until its next job, or is still, and why."""
+        ...
+
+    def wakes(self, model: Sleeper) -> None:
+        """Take note that it is loaded again."""
         ...
 
 
@@ -97,7 +112,7 @@ class Dormant:
 class Idleness:
     """Watches one model: unloads it when it has had no job for so long, and loads it again for the next.
 
-    `reopen` compiles it again, on one of the `threads`. `on_change` is told what it has become, and why.
+    `reopen` compiles it again, on one of the `threads`. It is not unloaded unless its keeper says that it may.
     """
 
     def __init__(
@@ -106,16 +121,17 @@ class Idleness:
         limit_s: float,
         reopen: Callable[[], tuple[CompiledModel, ModelSlots]],
         threads: OpeningThreads,
-        on_change: Callable[[ModelState, str], None],
+        keeper: Keeper,
     ) -> None:
         self._model = model
         self._limit_s = limit_s
         self._reopen = reopen
         self._threads = threads
-        self._on_change = on_change
+        self._keeper = keeper
         self._loop = asyncio.get_running_loop()
         self._used_at = self._loop.time()
         self._timer: asyncio.Handle | None = self._loop.call_later(limit_s, self._look)
+        self._falling_asleep: asyncio.Task[None] | None = None
         self._waking: asyncio.Task[None] | None = None
         self._has_ended = False
 
@@ -152,13 +168,30 @@ class Idleness:
     def close(self) -> None:
         """Unload it no more, and give up a load that is under way."""
         self.end()
-        if self._waking is not None:
-            self._waking.cancel()
+        for task in (self._falling_asleep, self._waking):
+            if task is not None:
+                task.cancel()
 
     def _look(self) -> None:
-        left_s = self._used_at + self._limit_s - self._loop.time()
-        if left_s > 0 or not self._model.device.suspend(self._model):
-            self._timer = self._loop.call_later(left_s if left_s > 0 else self._limit_s, self._look)
+        if self._left_s > 0:
+            self._look_again()
+        else:
+            self._falling_asleep = self._loop.create_task(self._fall_asleep())
+
+    @property
+    def _left_s(self) -> float:
+        return self._used_at + self._limit_s - self._loop.time()
+
+    def _look_again(self) -> None:
+        left_s = self._left_s
+        self._timer = self._loop.call_later(left_s if left_s > 0 else self._limit_s, self._look)
+
+    async def _fall_asleep(self) -> None:
+        may_sleep = await self._keeper.may_sleep(self._model)
+        if self._has_ended:
+            return
+        if self._left_s > 0 or not may_sleep or not self._model.device.suspend(self._model):
+            self._look_again()
             return
         compiled = self._model.compiled
         self._model.compiled = Dormant(
@@ -170,7 +203,7 @@ class Idleness:
         )
         self._timer = None
         log.info("model unloaded", model=self._model.name, idle_s=self._limit_s)
-        self._on_change(ModelState.UNLOADED, f"no job for {self._limit_s:g} s; the next one loads it again")
+        self._keeper.sleeps(self._model, f"no job for {self._limit_s:g} s; the next one loads it again")
 
     async def _wake(self) -> None:
         try:
@@ -201,12 +234,12 @@ class Idleness:
         if not self._has_ended:
             self._timer = self._loop.call_later(self._limit_s, self._look)
         log.info("model ready", model=self._model.name, slots=len(slots))
-        self._on_change(ModelState.READY, "")
+        self._keeper.wakes(self._model)
         self._model.device.resume(self._model, slots)
 
     def _stay_asleep(self, reason: str) -> None:
         log.error("model failed", model=self._model.name, reason=reason)
-        self._on_change(ModelState.UNLOADED, f"it could not be loaded again: {reason}; the next job tries it")
+        self._keeper.sleeps(self._model, f"it could not be loaded again: {reason}; the next job tries it")
         if self._model in self._model.device.models:
             error = ServingError(Code.MODEL_FAILED, f"failed to load '{self._model.name}' again: {reason}")
             self._model.device.end_waiting(self._model, error)

@@ -21,6 +21,10 @@ def read_labels(path: Path) -> tuple[str, ...]:
     try:
         text = path.read_text(encoding="utf-8")
         labels = _listed(text) if path.suffix == ".json" else tuple(line.strip() for line in text.splitlines())
+    except RecursionError as error:
+        raise ServingError(
+            Code.MODEL_FAILED, f"labels {path.name} cannot be read: it is JSON that is nested too deeply"
+        ) from error
     except (OSError, ValueError) as error:
         raise ServingError(Code.MODEL_FAILED, f"labels {path.name} cannot be read: {error}") from error
     if not labels:

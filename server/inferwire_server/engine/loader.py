@@ -47,6 +47,7 @@ class Loader:
         self._overrides: Overrides = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._changes: set[asyncio.Task[Any]] = set()
+        self._drains: dict[asyncio.Task[None], str] = {}
 
     async def __aenter__(self) -> Loader:
         return self
@@ -67,14 +68,12 @@ class Loader:
         Raises:
             ServingError: INVALID_INPUT if the repository is not there.
         """
-        loaded_from = {name: self._catalogue.fingerprints(name) for name in self._catalogue.names}
+        tried = {name: self._catalogue.tried(name) for name in self._catalogue.names}
         found = await asyncio.to_thread(self._find, self._overrides)
         before = self._catalogue.statuses()
         self._catalogue.expect(found)
         names = self._catalogue.names | {entry.name for entry in found}
-        await asyncio.gather(
-            *(self._own(self._follow(name, _of(name, found), loaded_from.get(name, {}))) for name in names)
-        )
+        await asyncio.gather(*(self._own(self._follow(name, _of(name, found), tried.get(name, {}))) for name in names))
         return self._catalogue.statuses() != before
 
     async def load(self, name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -89,13 +88,17 @@ class Loader:
         await self._own(self._load_anew(name, settings))
 
     async def unload(self, name: str) -> None:
-        """Take no more jobs for a model and free it when it has run those it has; nothing for an unknown one."""
-        if name in self._catalogue.names:
-            await self._own(self._unload(name))
+        """Take no more jobs for a model and free it when it has run those it has; nothing for an unknown one.
+
+        Those that it took before a reload or another unload are among them.
+        """
+        await self._own(self._unload(name))
 
     async def _unload(self, name: str) -> None:
         async with self._lock(name):
-            drains = [drain for served in self._catalogue.of(name) if (drain := self._retire(served))]
+            for served in self._catalogue.of(name):
+                self._retire(served)
+            drains = [drain for drain, draining in self._drains.items() if draining == name]
         await asyncio.gather(*drains)
 
     async def _load_anew(self, name: str, settings: Mapping[str, Any]) -> None:
@@ -114,10 +117,10 @@ class Loader:
                 self._serve(entry, model, found[entry])
             self._retire_others(name, found)
 
-    async def _follow(self, name: str, found: Found, loaded_from: Mapping[str, Fingerprint]) -> None:
-        """Make one model what was found of it; `loaded_from` is what it was loaded from before anybody looked."""
+    async def _follow(self, name: str, found: Found, tried: Mapping[str, Fingerprint]) -> None:
+        """Make one model what was found of it; `tried` is what it was loaded from before anybody looked."""
         async with self._lock(name):
-            if self._catalogue.fingerprints(name) != loaded_from:
+            if self._catalogue.tried(name) != tried:
                 # A load has come between. What was found before it would undo it.
                 found = await asyncio.to_thread(self._find, self._overrides, name)
             due = [entry for entry in found if self._is_due(entry, found[entry])]
@@ -140,7 +143,7 @@ class Loader:
 
     def _is_due(self, entry: Entry, fingerprint: Fingerprint) -> bool:
         served = self._catalogue.get(entry.name, entry.version)
-        return served is None or served.fingerprint != fingerprint
+        return served is None or served.tried != fingerprint
 
     async def _load(self, entry: Entry, fingerprint: Fingerprint) -> None:
         """Load a version; one that fails is tried again once its files are others."""
@@ -163,7 +166,7 @@ class Loader:
         """Let a model take the jobs of its version, and the one that took them before run those it has."""
         before = self._loads.serve(entry, model, fingerprint)
         if before is not None:
-            self._start(self._engine.unload(before))
+            self._let_go(entry.name, self._engine.unload(before))
 
     def _retire_others(self, name: str, found: Iterable[Entry]) -> None:
         """Retire the versions of a model that were not found, once something that was found serves."""
@@ -174,28 +177,32 @@ class Loader:
             if served.version not in kept:
                 self._retire(served, is_gone=True)
 
-    def _retire(self, served: Served, *, is_gone: bool = False) -> asyncio.Task[None] | None:
-        """Take no more jobs for a version, and give the task that waits for those it has."""
+    def _retire(self, served: Served, *, is_gone: bool = False) -> None:
+        """Take no more jobs for a version, and let it run those it has."""
         if served.model is not None:
-            draining = served.become(ModelState.DRAINING)
+            draining = served.drains(is_gone=is_gone)
             self._catalogue.put(draining)
-            return self._start(self._drain(draining, served.model, is_gone=is_gone))
-        if is_gone:
+            self._let_go(served.name, self._drain(draining, served.model))
+        elif is_gone and not served.is_gone:
             self._catalogue.forget(served)
         elif served.state is ModelState.FAILED:
-            self._catalogue.put(served.become(ModelState.UNLOADED))
-        return None
+            self._catalogue.put(served.unloads())
 
-    async def _drain(self, served: Served, model: Model, *, is_gone: bool) -> None:
+    async def _drain(self, served: Served, model: Model) -> None:
         await self._engine.unload(model)
         log.info("model unloaded", model=served.name, version=served.version)
         if self._catalogue.get(served.name, served.version) is not served:
             return  # it has been loaded again, or has gone from the repository
-        unloaded = served.become(ModelState.UNLOADED)
-        if is_gone:
-            self._catalogue.forget(unloaded)
+        if served.is_gone:
+            self._catalogue.forget(served)
         else:
-            self._catalogue.put(unloaded)
+            self._catalogue.put(served.unloads())
+
+    def _let_go(self, name: str, drain: Coroutine[Any, Any, None]) -> None:
+        """Free what a model has been, which whoever unloads the model waits for."""
+        task = self._start(drain)
+        self._drains[task] = name
+        task.add_done_callback(self._drains.pop)
 
     async def _own(self, change: Coroutine[Any, Any, T]) -> T:
         return await asyncio.shield(self._start(change))

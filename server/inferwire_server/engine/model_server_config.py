@@ -16,6 +16,7 @@ from typing import Any, cast
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.engine.model_server_fields import Table, translate
 from inferwire_server.engine.repository import Entry, Overrides, chosen, overridden, versions_at
+from inferwire_server.engine.setting_layers import Layer
 from inferwire_server.errors import ServingError, invalid_input
 
 MIGRATION = "docs/from-openvino-model-server.md says what maps to what"
@@ -59,7 +60,8 @@ class ConfiguredRepository:
         """
         entries: list[Entry] = []
         for model in read_config(self._file):
-            versions = overridden(versions_at(model.location, model.name, model.settings), overrides)
+            said = Layer(self._file.name, model.settings)
+            versions = overridden(versions_at(model.location, model.name, said), overrides)
             entries += chosen(versions, self._policy)
         return entries
 
@@ -80,6 +82,8 @@ def read_config(file: Path) -> list[ConfiguredModel]:
     """
     try:
         document: object = json.loads(file.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise invalid_input(f"the configuration '{file}' cannot be read: it is nested too deeply") from error
     except (OSError, ValueError) as error:
         raise invalid_input(f"the configuration '{file}' cannot be read: {_why(error)}") from error
     reading = _Reading(file.parent)

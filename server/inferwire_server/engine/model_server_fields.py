@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP
 from inferwire_server.engine.model_settings import ANY
-from inferwire_server.engine.preprocessing_settings import COLORS
+from inferwire_server.engine.preprocessing_settings import COLORS, MEAN, SCALE, is_mean, is_scale
 from inferwire_server.engine.setting_values import LARGEST, UnfitError, switch, text, whole
 
 Table: TypeAlias = dict[str, Any]
@@ -75,7 +75,7 @@ def _nothing(_value: object) -> Table:
 
 
 def _slots(value: object) -> Table:
-    slots = whole(value, 0, "a whole number from 0 up")
+    slots = whole(value, 0)
     return {"slots": slots} if slots else {}
 
 
@@ -182,24 +182,22 @@ def _precision(value: object) -> Table:
     return {"preprocessing": {ONLY_INPUT: {"element_type": row.name}}}
 
 
-def _numbers(setting: str, *, may_be_zero: bool) -> Callable[[object], Table]:
-    expected = "a number, or one for each channel such as [123.7,116.3,103.5]"
+def _numbers(setting: str, fits: Callable[[object], bool], one: str) -> Callable[[object], Table]:
+    expected = f"{one}, or one for each channel such as [123.7,116.3,103.5]"
 
     def read(value: object) -> Table:
         written = re.sub(r"^\((.*)\)$", r"[\1]", value.strip()) if isinstance(value, str) else value
         parsed = _parsed(written)
         numbers = cast("list[object]", parsed) if isinstance(parsed, list) else [parsed]
-        if not numbers or any(isinstance(each, bool) or not isinstance(each, int | float) for each in numbers):
+        if not numbers or not all(map(fits, numbers)):
             raise UnfitError(value, expected)
-        if not may_be_zero and 0 in numbers:
-            raise UnfitError(value, f"{expected}, other than 0")
         return {"preprocessing": {ONLY_INPUT: {setting: numbers}}}
 
     return read
 
 
 def _sequences(value: object) -> Table:
-    return {"max_sequences": whole(value, 1, "a whole number from 1 up")}
+    return {"max_sequences": whole(value, 1)}
 
 
 def _cleans_up(value: object) -> Table:
@@ -244,7 +242,7 @@ def _parsed(value: object) -> object:
         return value
     try:
         return json.loads(value)
-    except ValueError:
+    except (RecursionError, ValueError):
         return value
 
 
@@ -258,8 +256,8 @@ _READERS: Mapping[str, Callable[[object], Table]] = {
     "shape": _shapes,
     "batch_size": _batch,
     "layout": _layouts,
-    "mean": _numbers("mean", may_be_zero=True),
-    "scale": _numbers("scale", may_be_zero=False),
+    "mean": _numbers("mean", is_mean, MEAN),
+    "scale": _numbers("scale", is_scale, SCALE),
     "color_format": _colors,
     "precision": _precision,
     "stateful": _accepted_switch,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -21,13 +21,19 @@ from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.labels import read_labels
 from inferwire_server.engine.preprocessing_settings import InputPreprocessing, read_input_preprocessing
-from inferwire_server.engine.setting_values import LARGEST, UnfitError, items, switch, text, whole
+from inferwire_server.engine.setting_layers import Layer, flattened, source_of
+from inferwire_server.engine.setting_values import LARGEST, UnfitError, is_number, is_whole, items, switch, text, whole
 from inferwire_server.errors import ServingError
 
 FILE_NAME = "inferwire.toml"
 
 ANY = "any"
 """The shape of an input that takes every length in each of its dimensions."""
+
+_TOO_DEEP = "cannot be read: it is nested too deeply"
+
+MOST_WEIGHT = 1000
+"""The most a model may weigh; the least is one divided by it."""
 
 _PRECISIONS = ("f32", "f16", "bf16")
 
@@ -111,60 +117,68 @@ def read_settings(path: Path) -> ModelSettings:
     Raises:
         ServingError: MODEL_FAILED naming the file, the setting, what it was and what was expected.
     """
-    return settings_from(read_table(path), path)
+    return settings_from([read_layer(path)], path.parent)
 
 
-def read_table(path: Path) -> dict[str, Any]:
+def read_layer(path: Path) -> Layer:
     """Read a settings file without looking at what it says.
 
     Raises:
         ServingError: MODEL_FAILED if it is no file of the form.
     """
+    name = f"{path.parent.name}/{path.name}"
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return Layer(name, tomllib.loads(path.read_text(encoding="utf-8")))
+    except RecursionError as error:
+        raise ServingError(Code.MODEL_FAILED, f"{name} {_TOO_DEEP}") from error
     except (OSError, ValueError) as error:
-        raise ServingError(Code.MODEL_FAILED, f"{_file_name(path)} cannot be read: {error}") from error
+        raise ServingError(Code.MODEL_FAILED, f"{name} cannot be read: {error}") from error
 
 
-def settings_from(table: Mapping[str, object], path: Path) -> ModelSettings:
-    """Read what a settings file at this path says, or would.
+def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
+    """Read what is said of a model, at least by one; the files that are named lie in the folder.
 
     Raises:
-        ServingError: As `read_settings`.
+        ServingError: As `read_settings`, naming who says it.
     """
-    file = _file_name(path)
-    unknown = [f"'{name}' is no setting" for name in table if name not in _READERS]
-    problems = [f"{'; '.join(unknown)}, expected {', '.join(_READERS)}"] if unknown else []
+    table = flattened(layers)
+    problems = _unknown(table, layers)
     given: dict[str, Any] = {}
     try:
         known = {name: value for name, value in table.items() if name in _READERS}
         given = items(known, lambda name, value: _READERS[name](value))
         if "labels" in given:
-            given["labels"] = read_labels(path.parent / given["labels"])
+            given["labels"] = read_labels(folder / given["labels"])
     except UnfitError as unfit:
-        problems.append(str(unfit))
+        for path, sentence in unfit.each():
+            problems.setdefault(source_of(layers, path), []).append(f"{'.'.join(path)} {sentence}")
+    except RecursionError:
+        problems.setdefault(layers[0].source, []).append(_TOO_DEEP)
     if problems:
-        raise ServingError(Code.MODEL_FAILED, f"{file}: {'; '.join(problems)}")
+        told = (f"{source}: {'; '.join(sentences)}" for source, sentences in problems.items())
+        raise ServingError(Code.MODEL_FAILED, "; ".join(told))
     return ModelSettings(**given)
 
 
-def merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay one table over another; tables within them likewise."""
-    result = dict(table)
-    for name, value in over.items():
-        below: Any = result.get(name)
-        is_table = isinstance(below, dict) and isinstance(value, dict)
-        result[name] = merged(cast("dict[str, Any]", below), cast("dict[str, Any]", value)) if is_table else value
-    return result
+def _unknown(table: Mapping[str, object], layers: Sequence[Layer]) -> dict[str, list[str]]:
+    """Say which settings there are not, by who says them."""
+    unknown: dict[str, list[str]] = {}
+    for name in table:
+        if name not in _READERS:
+            unknown.setdefault(source_of(layers, [name]), []).append(f"'{name}' is no setting")
+    return {source: [f"{'; '.join(names)}, expected {', '.join(_READERS)}"] for source, names in unknown.items()}
 
 
-def _file_name(path: Path) -> str:
-    return f"{path.parent.name}/{path.name}"
+def _seconds(value: object) -> float:
+    if not is_number(value, 0, LARGEST) or value == 0:
+        raise UnfitError(value, f"a number above 0, at most {LARGEST}")
+    return float(value)
 
 
-def _positive(value: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= LARGEST:
-        raise UnfitError(value, "a number above 0")
+def _weight(value: object) -> float:
+    # Beside a run of one that weighs next to nothing the runs of the others add nothing to a float.
+    if not is_number(value, 1 / MOST_WEIGHT, MOST_WEIGHT):
+        raise UnfitError(value, f"a number from {1 / MOST_WEIGHT} up to {MOST_WEIGHT}")
     return float(value)
 
 
@@ -201,7 +215,8 @@ def _property(value: object) -> PropertyValue:
     raise UnfitError(value, "text, a number, true or false, or a list or table of them")
 
 
-_SHAPE = 'a list of dimensions: lengths, -1 for any, or bounds such as "1..8"; or "any" for all of them'
+_ROWS = f'up to {LARGEST}, -1 for any, or bounds such as "1..8"'
+_SHAPE = f'a list of dimensions: lengths {_ROWS}; or "any" for all of them'
 
 
 def _shape(value: object) -> Shape | str:
@@ -217,25 +232,25 @@ def _batch(value: object) -> Dimension:
     try:
         return _dimension(value, [])
     except UnfitError as error:
-        raise UnfitError(value, 'a number of rows, -1 for any, or bounds such as "1..8"') from error
+        raise UnfitError(value, f"a number of rows {_ROWS}") from error
 
 
 def _dimension(item: object, shape: list[object]) -> Dimension:
-    if isinstance(item, int) and not isinstance(item, bool) and -1 <= item <= LARGEST:
+    if is_whole(item, -1):
         return Dimension(0, None) if item == -1 else Dimension(item, item)
-    if isinstance(item, str) and (bounds := re.fullmatch(r"([0-9]{1,9})\.\.([0-9]{1,9})?", item)):
+    if isinstance(item, str) and (bounds := re.fullmatch(r"([0-9]{1,10})\.\.([0-9]{1,10})?", item)):
         least, most = int(bounds[1]), int(bounds[2]) if bounds[2] else None
-        if most is None or least <= most:
+        if least <= (LARGEST if most is None else most) <= LARGEST:
             return Dimension(least, most)
     raise UnfitError(shape, _SHAPE)
 
 
 def _lengths(value: object) -> tuple[int, ...]:
-    expected = "a list of lengths from 0 up"
+    expected = f"a list of lengths from 0 up to {LARGEST}"
     if not isinstance(value, list):
         raise UnfitError(value, expected)
     items = cast("list[object]", value)
-    if not all(isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= LARGEST for item in items):
+    if not all(is_whole(item, 0) for item in items):
         raise UnfitError(items, expected)
     return tuple(cast("list[int]", items))
 
@@ -244,18 +259,18 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "device": lambda value: text(value, "a device such as CPU or AUTO:GPU,CPU"),
     "properties": _table_of(_property, "a table of OpenVINO's properties"),
     "precision": _precision,
-    "slots": lambda value: whole(value, 1, "a whole number from 1 up"),
+    "slots": lambda value: whole(value, 1),
     "version_policy": _version_policy,
-    "priority": lambda value: whole(value, -LARGEST, "a whole number; larger is more urgent"),
-    "weight": _positive,
+    "priority": lambda value: whole(value, -LARGEST),
+    "weight": _weight,
     "batch": _batch,
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
     "labels": lambda value: text(value, "the name of a file beside this one"),
-    "idle_unload_s": _positive,
+    "idle_unload_s": _seconds,
     "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
-    "max_sequences": lambda value: whole(value, 1, "a whole number from 1 up"),
+    "max_sequences": lambda value: whole(value, 1),
     "sequences_wait": switch,
-    "sequence_idle_s": _positive,
+    "sequence_idle_s": _seconds,
     "preprocessing": _table_of(read_input_preprocessing, "a table of inputs' names, each with a table of its own"),
 }
 """The settings there are, and how each is read."""

@@ -14,14 +14,13 @@ from inferwire_proto.properties import Properties
 from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, Terms
-from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.tally import TallyOf
 from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device
-from inferwire_server.engine.idle import Idleness
+from inferwire_server.engine.idle import Idleness, Keeper
 from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
 from inferwire_server.engine.opening_threads import OpeningThreads
 from inferwire_server.errors import ServingError, shutting_down
@@ -152,11 +151,11 @@ class Engine:
         options: ModelOptions,
         version: str = "",
         on_warming: Callable[[], None] = lambda: None,
-        on_change: Callable[[Model, ModelState, str], None] | None = None,
+        keeper: Keeper | None = None,
     ) -> Model:
         """Compile a model on a thread, open its slots, and warm them up if the options say so.
 
-        `on_change` is told when it is unloaded because it is idle, and when it is loaded again.
+        Unless it has a keeper it is not unloaded when it is idle.
 
         Raises:
             ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
@@ -172,11 +171,10 @@ class Engine:
         model = Model(compiled, device, len(slots), version, options.priority, options.labels, terms)
         device.add_model(model, slots, terms)
         self._models.add(model)
-        if options.idle_unload_s is not None:
+        if options.idle_unload_s is not None and keeper is not None:
             # The slots of callers with states are numbered after these.
             again = partial(reopen, self.backend, source, replace(options, slots=len(slots)))
-            tell = _tell_nobody if on_change is None else partial(on_change, model)
-            self._idleness[model] = Idleness(model, options.idle_unload_s, again, self.threads, tell)
+            self._idleness[model] = Idleness(model, options.idle_unload_s, again, self.threads, keeper)
         return model
 
     async def unload(self, model: Model, error: ServingError | None = None) -> None:
@@ -283,7 +281,3 @@ async def _ended(leaving: Collection[asyncio.Future[None]]) -> None:
 
 def _unloading(model: Model) -> ServingError:
     return ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")
-
-
-def _tell_nobody(*_: object) -> None:
-    """Pass over a change."""

@@ -51,10 +51,8 @@ class PictureModel:
     def __init__(self, compiled: CompiledModel, pictures: Mapping[str, Pictures]) -> None:
         pixels = compiled.spec
         self._compiled = compiled
-        self.decoders = {
-            pixels.inputs.index(pixels.input(name)): PictureInput(pixels.name, pixels.input(name), rules)
-            for name, rules in pictures.items()
-        }
+        ports = ((_input(pixels, name), rules) for name, rules in pictures.items())
+        self.decoders = {pixels.inputs.index(port): PictureInput(pixels.name, port, rules) for port, rules in ports}
         inputs = tuple(
             self.decoders[index].encoded_port if index in self.decoders else port
             for index, port in enumerate(pixels.inputs)
@@ -104,6 +102,16 @@ class PictureModel:
         """Make the model's slots of those that take pixels."""
         shared = [PictureSlot(slot, self.decoders) for slot in slots]
         return ModelSlots(shared, lambda: self.create_slot(keeps_states=True))
+
+
+def _input(spec: ModelSpec, name: str) -> PortSpec:
+    """Give the input of this name, or the only one where the name is empty."""
+    if not name and len(spec.inputs) != 1:
+        names = ", ".join(f"'{port.oip_name}'" for port in spec.inputs)
+        raise ServingError(
+            Code.MODEL_FAILED, f"preprocessing is for the only input of a model, expected one of {names} to be named"
+        )
+    return spec.input(name or 0)
 
 
 class PictureSlot:

@@ -13,7 +13,7 @@ from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.preprocessing import COLOR_FORMAT, RESIZE_ALGORITHM, Call
 from inferwire_proto.properties import EnumValue, PropertyValue
 from inferwire_server.engine.backend import Pictures, Preprocessing
-from inferwire_server.engine.setting_values import UnfitError, items, switch, text, whole
+from inferwire_server.engine.setting_values import UnfitError, is_number, items, switch, text, whole
 
 COLORS = ("RGB", "BGR", "RGBX", "BGRX", "GRAY", "NV12_SINGLE_PLANE", "I420_SINGLE_PLANE")
 RESIZES = ("linear", "cubic", "nearest", "bilinear_pillow", "bicubic_pillow")
@@ -21,6 +21,13 @@ RESIZES = ("linear", "cubic", "nearest", "bilinear_pillow", "bicubic_pillow")
 
 DECODER_RESIZES = ("nearest", "bilinear_pillow", "bicubic_pillow")
 """The algorithms that encoded pictures are resized with as they are decoded."""
+
+LARGEST_F32 = 3.4028234663852886e38
+LEAST_F32 = 1.1754943508222875e-38
+"""The least f32 that is more than 0, and that nothing takes for 0."""
+
+MEAN = "a finite number that f32 holds"
+SCALE = f"{MEAN}, other than 0"
 
 _DECODED: Mapping[str, Any] = {"element_type": BY_NAME["u8"], "layout": "NHWC", "color": "RGB"}
 """What a decoded picture is."""
@@ -156,18 +163,24 @@ def _element_type(value: object) -> ElementType:
     return BY_NAME[value]
 
 
-def _per_channel(value: object) -> tuple[float, ...]:
-    numbers = cast("list[object]", value) if isinstance(value, list) else [value]
-    if not numbers or not all(isinstance(each, int | float) and not isinstance(each, bool) for each in numbers):
-        raise UnfitError(cast("object", value), "a number, or a list with one for each channel")
-    return tuple(float(cast("float", each)) for each in numbers)
+def is_mean(value: object) -> bool:
+    """Tell whether it can be subtracted from what pixels become: an f32."""
+    return is_number(value, -LARGEST_F32, LARGEST_F32)
 
 
-def _divisors(value: object) -> tuple[float, ...]:
-    numbers = _per_channel(value)
-    if 0.0 in numbers:
-        raise UnfitError(value, "numbers other than 0")
-    return numbers
+def is_scale(value: object) -> bool:
+    """Tell whether what pixels become, an f32, can be divided by it."""
+    return is_number(value, LEAST_F32, LARGEST_F32) or is_number(value, -LARGEST_F32, -LEAST_F32)
+
+
+def _per_channel(fits: Callable[[object], bool], expected: str) -> Callable[[object], tuple[float, ...]]:
+    def read(value: object) -> tuple[float, ...]:
+        numbers = cast("list[object]", value) if isinstance(value, list) else [value]
+        if not numbers or not all(map(fits, numbers)):
+            raise UnfitError(cast("object", value), f"{expected}, or a list with one for each channel")
+        return tuple(float(cast("float", each)) for each in numbers)
+
+    return read
 
 
 def _numbers(values: tuple[float, ...]) -> PropertyValue:
@@ -176,14 +189,14 @@ def _numbers(values: tuple[float, ...]) -> PropertyValue:
 
 _READERS: Mapping[str, Callable[[object], Any]] = {
     "encoded": switch,
-    "max_pixels": lambda value: whole(value, 1, "a whole number from 1 up"),
+    "max_pixels": lambda value: whole(value, 1),
     "element_type": _element_type,
     "layout": lambda value: text(value, "a layout such as NHWC"),
     "color": _choice(COLORS),
     "model_layout": lambda value: text(value, "a layout such as NCHW"),
     "model_color": _choice(COLORS),
     "resize": _choice(RESIZES),
-    "mean": _per_channel,
-    "scale": _divisors,
+    "mean": _per_channel(is_mean, MEAN),
+    "scale": _per_channel(is_scale, SCALE),
 }
 """The settings there are, and how each is read."""

@@ -5,7 +5,8 @@
     NAME.onnx                     a single file, one version, 1
     NAME/inferwire.toml           the model's settings; optional
 
-The folder of one model, or one model file, is a repository too. It reads the folder's layout and the settings, and
+The folder of one model, or one model file, is a repository too: a folder is that of one model if it has version folders
+and nothing else that is a model. It reads the folder's layout and the settings, and
 says what it passes over; it opens no model.
 """
 
@@ -25,7 +26,8 @@ import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import VersionPolicy
-from inferwire_server.engine.model_settings import FILE_NAME, ModelSettings, merged, read_table, settings_from
+from inferwire_server.engine.model_settings import FILE_NAME, ModelSettings, read_layer, settings_from
+from inferwire_server.engine.setting_layers import Layer
 from inferwire_server.errors import ServingError
 
 log = structlog.stdlib.get_logger()
@@ -38,14 +40,19 @@ SAVED_MODEL = "saved_model.pb"
 
 _EXPECTED = "model files, or a folder named by a whole number, as 1, with model files"
 
+_STRAY_VERSION = "it is named as a version is, and lies beside models, expected a name that is no whole number"
+
 _FEW = 5
 """So much of what a folder has is named."""
+
+_LOAD = "what it is loaded with"
+"""Who says the settings that a load brings."""
 
 _NO_MODELS = ("lost+found",)
 """Folders that file systems make for themselves, and that few may read."""
 
 Overrides: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Settings over those that models have, by the models' names; as their files would say them."""
+"""Settings that loads bring, over those that models have, by the models' names; as their files would say them."""
 
 Fingerprint: TypeAlias = frozenset[tuple[str, int, int, int]]
 """Files by name, time, size and inode."""
@@ -58,7 +65,7 @@ class Entry:
     Attributes:
         rival: Where another of the same name and version lies.
         obstacle: Why the model's folder could not be read; its versions are not known then.
-        overrides: Settings over those of the file, as it would say them.
+        overrides: Settings over those of the file, each over those before it.
     """
 
     name: str
@@ -67,7 +74,7 @@ class Entry:
     rival: Path | None = None
     settings_file: Path | None = None
     obstacle: str = ""
-    overrides: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    overrides: tuple[Layer, ...] = field(default=(), compare=False)
 
     def fingerprint(self) -> Fingerprint:
         """Say what its files are now: it differs once one of them does, or its model's settings do."""
@@ -76,19 +83,19 @@ class Entry:
         # What the settings name, such as labels, lies beside them.
         settings = () if self.settings_file is None else self.settings_file.parent.glob("*")
         marks = frozenset(mark for file in (*files, *settings) if (mark := _mark(file)))
-        return marks | {(json.dumps(self.overrides, sort_keys=True), 0, 0, 0)} if self.overrides else marks
+        said = [dict(layer.table) for layer in self.overrides]
+        return marks | {(json.dumps(said, sort_keys=True), 0, 0, 0)} if said else marks
 
     def settings(self) -> ModelSettings:
         """Read the model's settings; the defaults where it has no file.
 
         Raises:
-            ServingError: MODEL_FAILED if the file is broken.
+            ServingError: MODEL_FAILED if the file is broken, or what lies over it.
         """
         file = self.settings_file
-        if file is None and not self.overrides:
-            return ModelSettings()
-        table = {} if file is None else read_table(file)
-        return settings_from(merged(table, self.overrides), file or self.location / FILE_NAME)
+        if file is not None:
+            return settings_from([read_layer(file), *self.overrides], file.parent)
+        return settings_from(self.overrides, self.location) if self.overrides else ModelSettings()
 
     def model_file(self) -> Path:
         """Find what the runtime reads: a model file, or the folder of a TensorFlow SavedModel.
@@ -164,11 +171,16 @@ class Repository:
             raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file")
         if self._is_one_model:
             return _single(_entries(self.root.resolve()))
-        return _single(entry for child in sorted(self.root.iterdir()) for entry in _entries_or_obstacle(child))
+        children = [child for child in sorted(self.root.iterdir()) if not _is_version(child)]
+        return _single(entry for child in children for entry in _entries_or_obstacle(child))
 
     @property
     def _is_one_model(self) -> bool:
-        return any(_is_version(child) or child.name == SAVED_MODEL for child in self.root.iterdir())
+        children = list(self.root.iterdir())
+        if any(child.name == SAVED_MODEL for child in children):
+            return True
+        others = [child for child in children if not _is_version(child)]
+        return len(others) < len(children) and not any(map(_has_model, others))
 
     def _without_models(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
         """Give the folders that are none of these models, and why."""
@@ -178,8 +190,7 @@ class Repository:
             if child.is_dir() and child.name not in (*_NO_MODELS, *names) and not child.name.startswith("."):
                 # It may have gone since.
                 with suppress(OSError):
-                    inner = ", ".join(sorted(f"'{each.name}'" for each in child.iterdir())[:_FEW])
-                    yield child.name, f"it has {inner or 'nothing'}, expected {_EXPECTED}"
+                    yield child.name, _STRAY_VERSION if _is_version(child) else _no_model(child)
 
     def _warn_of(self, passed_over: Iterable[tuple[str, str]]) -> None:
         """Say what is passed over, unless it was when the folder was last read."""
@@ -187,6 +198,11 @@ class Repository:
         for folder, reason in sorted(found - self._told):
             log.warning("passed over", folder=folder, reason=reason)
         self._told = found
+
+
+def _no_model(folder: Path) -> str:
+    inner = ", ".join(sorted(f"'{each.name}'" for each in folder.iterdir())[:_FEW])
+    return f"it has {inner or 'nothing'}, expected {_EXPECTED}"
 
 
 def _not_chosen(versions: Sequence[Entry]) -> str:
@@ -203,12 +219,14 @@ def chosen(versions: list[Entry], default: VersionPolicy) -> list[Entry]:
 def overridden(entries: Iterable[Entry], overrides: Overrides) -> list[Entry]:
     """Lay settings over those that entries have."""
     return [
-        replace(entry, overrides=merged(entry.overrides, overrides[entry.name])) if entry.name in overrides else entry
+        replace(entry, overrides=(*entry.overrides, Layer(_LOAD, overrides[entry.name])))
+        if entry.name in overrides
+        else entry
         for entry in entries
     ]
 
 
-def versions_at(location: Path, name: str, overrides: Mapping[str, Any]) -> list[Entry]:
+def versions_at(location: Path, name: str, over: Layer) -> list[Entry]:
     """List the versions of a model that has this name wherever it lies, at least one; with settings over its own."""
     try:
         entries = _entries(location)
@@ -216,7 +234,7 @@ def versions_at(location: Path, name: str, overrides: Mapping[str, Any]) -> list
     except OSError as error:
         entries, reason = [], str(error)
     found = _single(entries) or [Entry(name, "1", location, obstacle=reason)]
-    return [replace(entry, name=name, overrides=overrides) for entry in found]
+    return [replace(entry, name=name, overrides=(over,)) for entry in found]
 
 
 def _policy_of(entry: Entry, default: VersionPolicy) -> VersionPolicy:
@@ -243,6 +261,14 @@ def _entries_or_obstacle(path: Path) -> list[Entry]:
         return [] if path.name in _NO_MODELS else _entries(path)
     except OSError as error:
         return [Entry(path.name, "1", path, obstacle=str(error))]
+
+
+def _has_model(path: Path) -> bool:
+    """Tell whether a child of the repository is a model; one that cannot be read is not known to be."""
+    try:
+        return path.name not in _NO_MODELS and bool(_entries(path))
+    except OSError:
+        return False
 
 
 def _unreadable(reason: str) -> ServingError:

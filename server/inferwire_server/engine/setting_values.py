@@ -6,8 +6,8 @@ Knows no setting: which there are is said by those who read them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
 
 LARGEST = 2**31 - 1
 """The largest whole number that a setting takes."""
@@ -18,7 +18,7 @@ class UnfitError(Exception):
 
     def __init__(self, value: object, expected: str) -> None:
         super().__init__()
-        self._unfit: list[tuple[list[str], str]] = [([], f"is {json.dumps(value, default=str)}, expected {expected}")]
+        self._unfit: list[tuple[list[str], str]] = [([], f"is {_shown(value)}, expected {expected}")]
 
     def lies_in(self, name: str) -> None:
         """Put a name before those that are known."""
@@ -29,8 +29,20 @@ class UnfitError(Exception):
         """Say those of another after one's own."""
         self._unfit += other._unfit
 
+    def each(self) -> Iterator[tuple[Sequence[str], str]]:
+        """Give the names of where each lies, from the outermost table, and what is said of it."""
+        yield from self._unfit
+
     def __str__(self) -> str:
         return "; ".join(f"{'.'.join(path)} {sentence}" for path, sentence in self._unfit)
+
+
+def _shown(value: object) -> str:
+    """Write a value, unless it is nested too deeply or has more digits than Python writes."""
+    try:
+        return json.dumps(value, default=str)
+    except (RecursionError, ValueError):
+        return "too long to be shown"
 
 
 def items(table: Mapping[str, object], read: Callable[[str, object], Any]) -> dict[str, Any]:
@@ -69,8 +81,18 @@ def switch(value: object) -> bool:
     return value
 
 
-def whole(value: object, least: int, expected: str) -> int:
+def is_number(value: object, least: float, most: float) -> TypeGuard[float]:
+    """Tell whether it is a number between these; nan is not, and a whole number may have any number of digits."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+
+
+def is_whole(value: object, least: int) -> TypeGuard[int]:
+    """Tell whether it is a whole number that is not below the least."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= LARGEST
+
+
+def whole(value: object, least: int) -> int:
     """Read a whole number that is not below the least."""
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST:
-        raise UnfitError(value, expected)
+    if not is_whole(value, least):
+        raise UnfitError(value, f"a whole number from {least} up to {LARGEST}")
     return value

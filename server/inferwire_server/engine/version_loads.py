@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.catalogue import Catalogue, Served
+from inferwire_server.engine.idle import Sleeper
 from inferwire_server.engine.models import Engine, Model
 from inferwire_server.engine.repository import Entry, Fingerprint
 from inferwire_server.errors import ServingError
@@ -50,7 +50,7 @@ class VersionLoads:
     def serve(self, entry: Entry, model: Model, fingerprint: Fingerprint) -> Model | None:
         """Let a model take the jobs of its version, and give the one that took them before."""
         served = self._known(entry)
-        self._catalogue.put(replace(served.become(ModelState.READY, model=model), fingerprint=fingerprint))
+        self._catalogue.put(served.serves(model, fingerprint))
         log.info("model ready", model=entry.name, version=entry.version, device=model.device.name, slots=model.slots)
         return served.model
 
@@ -59,20 +59,15 @@ class VersionLoads:
 
         With the fingerprint of its files it is not due again until they change.
         """
-        served = self._known(entry)
-        if fingerprint is not None:
-            served = replace(served, fingerprint=fingerprint)
-        if served.takes_jobs:
-            self._catalogue.put(replace(served, reason=f"the reload failed: {reason}", reload_failed=True))
-        else:
-            self._catalogue.put(served.become(ModelState.FAILED, reason))
+        self._catalogue.put(self._known(entry).fails(reason, fingerprint))
 
     async def _compile(self, entry: Entry) -> Model:
         """Compile a version by its settings; whatever is wrong with one model, the others are to be served."""
         try:
             source, options = await asyncio.to_thread(self._read, entry)
             on_warming = partial(self._note_warming, entry)
-            return await self._engine.load(source, options, entry.version, on_warming, self._note_change)
+            keeper = _Keeper(entry, self._catalogue)
+            return await self._engine.load(source, options, entry.version, on_warming, keeper)
         except ServingError:
             raise
         except Exception as error:
@@ -89,19 +84,41 @@ class VersionLoads:
         return self._catalogue.find(entry.name, entry.version)
 
     def _note_loading(self, entry: Entry) -> None:
-        """Record that a version is being loaded, unless another load of it takes its jobs."""
-        served = self._catalogue.get(entry.name, entry.version)
-        if served is None or not served.takes_jobs:
-            loaded_from = None if served is None else served.fingerprint
-            self._catalogue.put(Served(entry.name, entry.version, fingerprint=loaded_from))
+        """Record that a version is being loaded."""
+        served = self._catalogue.get(entry.name, entry.version) or Served(entry.name, entry.version)
+        self._catalogue.put(served.begins())
 
     def _note_warming(self, entry: Entry) -> None:
-        served = self._known(entry)
-        if not served.takes_jobs:
-            self._catalogue.put(served.become(ModelState.WARMING))
+        self._catalogue.put(self._known(entry).warms())
 
-    def _note_change(self, model: Model, state: ModelState, reason: str) -> None:
-        """Record that a model was unloaded as idle, or loaded again."""
-        served = self._catalogue.get(model.name, model.version)
-        if served is not None and served.model is model:
-            self._catalogue.put(served.become(state, reason, model))
+
+@dataclass(frozen=True, slots=True)
+class _Keeper:
+    """Answers for a version that may be unloaded as idle."""
+
+    entry: Entry
+    catalogue: Catalogue
+
+    async def may_sleep(self, model: Sleeper) -> bool:
+        """Tell whether its files are still those that it was loaded from: others may fail, as a reload may have."""
+        try:
+            files = await asyncio.to_thread(self.entry.fingerprint)
+        except OSError:
+            return False
+        served = self._served(model)
+        return served is not None and not served.reload_failed and served.loaded_from == files
+
+    def sleeps(self, model: Sleeper, reason: str) -> None:
+        """Record that it was unloaded as idle, or is still."""
+        if (served := self._served(model)) is not None:
+            self.catalogue.put(served.sleeps(reason))
+
+    def wakes(self, model: Sleeper) -> None:
+        """Record that it was loaded again."""
+        if (served := self._served(model)) is not None:
+            self.catalogue.put(served.wakes())
+
+    def _served(self, model: Sleeper) -> Served | None:
+        """Give what is known of the version, unless another model takes its jobs."""
+        served = self.catalogue.get(self.entry.name, self.entry.version)
+        return served if served is not None and served.model is model else None

@@ -1,0 +1,54 @@
+"""Settings of one model as several say them, one over the other: its file, a configuration, a load.
+
+Knows no setting. What is wrong with one is told of whoever says it, which may be nobody's file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one of them says.
+
+    Attributes:
+        source: Who says it, as an error names it.
+        table: What is said, as a settings file would say it.
+    """
+
+    source: str
+    table: Mapping[str, Any]
+
+    def says(self, path: Iterable[str]) -> bool:
+        """Tell whether it says something there, by the names of tables within tables."""
+        found: object = self.table
+        for name in path:
+            if not isinstance(found, Mapping) or name not in found:
+                return False
+            found = cast("Mapping[str, object]", found)[name]
+        return True
+
+
+def flattened(layers: Iterable[Layer]) -> dict[str, Any]:
+    """Lay each over those before it; tables within them likewise."""
+    table: dict[str, Any] = {}
+    for layer in layers:
+        table = _merged(table, layer.table)
+    return table
+
+
+def source_of(layers: Sequence[Layer], path: Sequence[str]) -> str:
+    """Name who says what lies there when all are flattened; the lowest of them for what nobody says."""
+    return next((layer.source for layer in reversed(layers) if layer.says(path)), layers[0].source)
+
+
+def _merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(table)
+    for name, value in over.items():
+        below: Any = result.get(name)
+        is_table = isinstance(below, dict) and isinstance(value, dict)
+        result[name] = _merged(cast("dict[str, Any]", below), cast("dict[str, Any]", value)) if is_table else value
+    return result
