@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
@@ -43,36 +43,67 @@ class QueueOptions:
 class Model:
     """A compiled model that takes jobs. It is its own key: two loads of one file are two models.
 
-    One that is unloaded while it is idle takes jobs all the same: they wait until it is loaded again.
+    One that is unloaded while it is idle takes jobs all the same: they wait until it is loaded again. What it takes and
+    gives stays known.
 
     Attributes:
         priority: The priority of the jobs that name none.
         labels: The names of the classes that an output's last dimension counts; empty where nobody gave any.
         terms: What its jobs are scheduled by.
+        spec: What it takes and gives.
+        properties: Its readable properties.
+        optimal_requests: How many inferences its devices compute at once.
+        execution_devices: The physical devices it runs on.
     """
 
-    compiled: CompiledModel
+    opened: InitVar[CompiledModel]
     device: Device
     slots: int
     version: str = ""
     priority: int = 0
     labels: tuple[str, ...] = ()
     terms: Terms = DEFAULT_TERMS
+    spec: ModelSpec = field(init=False)
+    properties: Properties = field(init=False)
+    optimal_requests: int = field(init=False)
+    execution_devices: tuple[str, ...] = field(init=False)
+    _compiled: CompiledModel | None = field(init=False, default=None)
 
-    @property
-    def spec(self) -> ModelSpec:
-        """What it takes and gives."""
-        return self.compiled.spec
+    def __post_init__(self, opened: CompiledModel) -> None:
+        self.open(opened)
 
     @property
     def name(self) -> str:
         """What its callers call it."""
-        return self.compiled.spec.name
+        return self.spec.name
 
     @property
-    def properties(self) -> Properties:
-        """Its readable properties."""
-        return self.compiled.properties
+    def is_open(self) -> bool:
+        """Whether it is loaded."""
+        return self._compiled is not None
+
+    @property
+    def compiled(self) -> CompiledModel:
+        """What runs it.
+
+        Raises:
+            ServingError: MODEL_NOT_READY while it is unloaded.
+        """
+        if self._compiled is None:
+            raise ServingError(
+                Code.MODEL_NOT_READY, f"model '{self.name}' is unloaded until its next job: run an inference first"
+            )
+        return self._compiled
+
+    def open(self, compiled: CompiledModel) -> None:
+        """Take what runs it, be it anew."""
+        self._compiled = compiled
+        self.spec, self.properties = compiled.spec, compiled.properties
+        self.optimal_requests, self.execution_devices = compiled.optimal_requests, compiled.devices
+
+    def let_go(self) -> None:
+        """Let go of what runs it, which takes its memory."""
+        self._compiled = None
 
     def __str__(self) -> str:
         return self.name
