@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from weakref import ref
 
 import pytest
 
@@ -147,6 +148,22 @@ async def test_unloading_ends_what_waits_lets_the_rest_finish_and_frees_the_mode
         assert running.state is JobState.FINISHED
         assert engine.devices[0].models == ()
         await engine.unload(model, GONE)
+
+
+async def test_a_kept_job_keeps_nothing_of_a_model_that_was_unloaded_but_what_it_takes_and_gives() -> None:
+    models = {"m": a_model()}
+    async with Engine(FakeBackend(models), QueueOptions(), Metrics().tally) as engine:
+        model = await engine.load(SOURCE, ModelOptions("m"))
+        job, end = submit(engine, model)
+        await end
+        compiled = ref(models.pop("m"))
+        assert compiled() is not None
+        await engine.unload(model, GONE)
+        async with asyncio.timeout(10.0):
+            while compiled() is not None:  # the thread has told of the job's end, and is not back yet
+                await asyncio.to_thread(int)
+    assert job.model is model
+    assert (model.spec, model.execution_devices) == (echo_spec("m"), ("CPU",))
 
 
 async def test_whoever_stops_waiting_for_an_unloading_does_not_stop_it() -> None:

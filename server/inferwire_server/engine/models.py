@@ -44,7 +44,7 @@ class Model:
     """A compiled model that takes jobs. It is its own key: two loads of one file are two models.
 
     One that is unloaded while it is idle takes jobs all the same: they wait until it is loaded again. What it takes and
-    gives stays known.
+    gives stays known, also of one that was unloaded for good: its jobs may be kept for long.
 
     Attributes:
         priority: The priority of the jobs that name none.
@@ -223,7 +223,10 @@ class Engine:
         self._models.discard(model)
         if (idleness := self._idleness.pop(model, None)) is not None:
             idleness.end()
-        return model.device.remove_model(model, error)
+        drained = model.device.remove_model(model, error)
+        # Whoever keeps one of its jobs keeps the model, too.
+        drained.add_done_callback(lambda _: model.let_go())
+        return drained
 
     def submit(
         self, model: Model, submission: Submission, on_end: Callable[[Job], Any], *, at_once: bool = False
