@@ -23,7 +23,7 @@ from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.idle import Idleness
 from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
-from inferwire_server.engine.opening_threads import OpeningThreads
+from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE, OpeningThreads
 from inferwire_server.errors import ServingError, shutting_down
 
 CLOSE_S = 5.0
@@ -129,7 +129,9 @@ class Engine:
     Use as an async context manager: leaving it cancels what still runs and frees every model.
 
     Attributes:
-        threads: Those that models are opened on.
+        threads: Those that models are opened on which are served.
+        compiling: Those that models are compiled or imported on which clients bring.
+        reading: Those that models are read or asked about on which clients bring.
         stuck: How many models had an inference that did not stop when the engine closed, or were still being opened.
     """
 
@@ -137,7 +139,9 @@ class Engine:
         self, backend: Backend, queue: QueueOptions, tally_of: TallyOf, clock: Callable[[], float] = monotonic
     ) -> None:
         self.backend = backend
-        self.threads = OpeningThreads()
+        self.threads = OpeningThreads("open", AT_ONCE)
+        self.compiling = OpeningThreads("compile", CLIENTS_AT_ONCE)
+        self.reading = OpeningThreads("read", CLIENTS_AT_ONCE)
         self._queue = queue
         self._tally_of = tally_of
         self._clock = clock
@@ -159,7 +163,7 @@ class Engine:
         leaving = [device.remove_model(model, error) for device in self.devices for model in device.models]
         for device in self.devices:
             device.cancel_all(error.message, error.code)
-        opening, _ = await asyncio.gather(self.threads.close(CLOSE_S), _ended(leaving))
+        opening, _ = await asyncio.gather(_closed(self.threads, self.compiling, self.reading), _ended(leaving))
         self.stuck = opening + sum(not leave.done() for leave in leaving)
         for device in self.devices:
             device.close()
@@ -184,19 +188,22 @@ class Engine:
         version: str = "",
         on_warming: Callable[[], None] = lambda: None,
         on_change: Callable[[Model, ModelState, str], None] | None = None,
+        *,
+        threads: OpeningThreads | None = None,
     ) -> Model:
         """Compile a model on a thread, open its slots, and warm them up if the options say so.
 
+        The thread is one of those for what is served unless other `threads` are given.
         `on_change` is told when it is unloaded because it is idle, and when it is loaded again.
 
         Raises:
             ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
         """
-        options = read_batching(options)
-        compiled, slots, first_device = await self.threads.run(open_model, self.backend, source, options)
+        options, threads = read_batching(options), threads or self.threads
+        compiled, slots, first_device = await threads.run(open_model, self.backend, source, options)
         if options.warm_up is not None:
             on_warming()
-            await self.threads.run(warm_up, compiled.spec, slots, options.warm_up)
+            await threads.run(warm_up, compiled.spec, slots, options.warm_up)
         compiled, slots = taking_pictures(compiled, slots, options)
         device = self._device(first_device)
         terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
@@ -307,6 +314,11 @@ class Engine:
             scheduler = Scheduler(self._queue.capacity, self._queue.limit, name)
             self._devices[name] = Device(name, scheduler, self._tally_of, self._clock)
         return self._devices[name]
+
+
+async def _closed(*opening: OpeningThreads) -> int:
+    """Let threads go, and give how many of their calls have not ended."""
+    return sum(await asyncio.gather(*(threads.close(CLOSE_S) for threads in opening)))
 
 
 async def _ended(leaving: Collection[asyncio.Future[None]]) -> None:

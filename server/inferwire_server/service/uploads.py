@@ -103,7 +103,7 @@ class UploadService:
             ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
         """
         with self._laid_out(session, source) as laid_out:
-            return await self._engine.threads.run(self._engine.backend.read, laid_out)
+            return await self._engine.reading.run(self._engine.backend.read, laid_out)
 
     async def compile(self, session: Session, source: UploadedSource, compilation: Compilation) -> tuple[str, Model]:
         """Compile an uploaded model for a session, and give the name it has there.
@@ -122,7 +122,7 @@ class UploadService:
         refuse_operators(compilation.properties)
         device, properties = compilation.device, compilation.properties
         with self._laid_out(session, source) as laid_out:
-            return await self._engine.threads.run(self._engine.backend.query, laid_out, device, properties)
+            return await self._engine.reading.run(self._engine.backend.query, laid_out, device, properties)
 
     async def import_compiled(self, session: Session, digest: bytes, compilation: Compilation) -> tuple[str, Model]:
         """Make a model of an uploaded blob that an export gave, and give the name it has in the session.
@@ -157,7 +157,8 @@ class UploadService:
         refuse_operators(compilation.properties)
         with self._laid_out(session, source) as laid_out:
             options = ModelOptions("", compilation.device, compilation.properties, binding=self._binding)
-            model = await self._engine.load(replace(laid_out, is_compiled=is_compiled), options)
+            brought = replace(laid_out, is_compiled=is_compiled)
+            model = await self._engine.load(brought, options, threads=self._engine.compiling)
         if session.has_ended:
             await self._engine.unload(model, session_expired(session.id))
             raise session_expired(session.id)
