@@ -12,6 +12,7 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.tensors import Tensor
@@ -122,11 +123,19 @@ async def test_a_job_is_cancelled_whichever_device_it_is_on() -> None:
         assert job.state is JobState.CANCELLED
 
 
-async def test_a_job_of_no_engine_is_not_cancelled() -> None:
+async def test_a_job_or_a_binding_of_no_engine_is_a_bug() -> None:
     async with an_engine() as engine:
-        job = Job("elsewhere", WORK, 0.0)
-        engine.cancel(job, "not wanted")
-        assert job.state is JobState.QUEUED
+        job, binding = Job("elsewhere", WORK, 0.0, received_at=0.0), Binding("elsewhere", None)
+        with pytest.raises(AssertionError, match="is of no model of an engine; this is a bug"):
+            engine.cancel(job, "not wanted")
+        with pytest.raises(AssertionError, match="<Job on elsewhere: queued> is of no model"):
+            engine.drop(job, 0, "not wanted")
+        with pytest.raises(AssertionError, match="<Binding of elsewhere: waits, 0 jobs> is of no model"):
+            engine.release(binding)
+        job.start(0.0)
+        job.finish((), 0.0)
+        with pytest.raises(AssertionError, match="is of no model"):
+            engine.answered(job)
 
 
 async def test_unloading_ends_what_waits_lets_the_rest_finish_and_frees_the_model() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -24,7 +24,7 @@ from inferwire_server.engine.device import Device
 from inferwire_server.engine.idle import Idleness
 from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
 from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE, OpeningThreads
-from inferwire_server.errors import ServingError, shutting_down
+from inferwire_server.errors import ServingError, bug, shutting_down
 
 CLOSE_S = 5.0
 """How long a closing engine waits for cancelled inferences, of which most stop at their next layer and some never do,
@@ -111,6 +111,13 @@ class Model:
     def __repr__(self) -> str:
         version = f" version {self.version}" if self.version else ""
         return f"<Model {self.name}{version} on {self.device.name}: {self.slots} slots>"
+
+
+def model_of(held: Job | Binding) -> Model:
+    """Give the model that a job or a binding is of: to the core it is a key, whatever that may be."""
+    if not isinstance(held.model, Model):
+        raise bug(f"{held!r} is of no model of an engine")
+    return held.model
 
 
 class Submission(NamedTuple):
@@ -247,12 +254,11 @@ class Engine:
         """
         now = self._clock()
         deadline = None if submission.timeout_s is None else now + submission.timeout_s
-        key: Hashable = model
         idleness = self._idleness.get(model)
         if idleness is not None:
             on_end = idleness.until_end(on_end)
         job = Job(
-            key,
+            model,
             submission.work,
             now,
             submission.priority,
@@ -277,13 +283,11 @@ class Engine:
 
     def cancel(self, job: Job, reason: str, code: Code = Code.CANCELLED) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
-        if isinstance(job.model, Model):
-            job.model.device.cancel(job, reason, code)
+        model_of(job).device.cancel(job, reason, code)
 
     def drop(self, job: Job, index: int, reason: str) -> None:
         """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
-        if isinstance(job.model, Model):
-            job.model.device.drop(job, index, reason)
+        model_of(job).device.drop(job, index, reason)
 
     def bind(self, model: Model, on_end: Callable[[Binding], Any], behind: Binding | None = None) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
@@ -299,15 +303,14 @@ class Engine:
 
     def release(self, binding: Binding) -> None:
         """Let a binding end with the last of its jobs; do nothing for one that has ended."""
-        if isinstance(binding.model, Model):
-            binding.model.device.release(binding)
+        model_of(binding).device.release(binding)
 
     def answered(self, job: Job, count: int = 1) -> None:
         """Record that answers of a finished job are written: what its call took besides the job is the wire's."""
         received_at = job.received_at
-        if received_at is not None and job.state is JobState.FINISHED and isinstance(job.model, Model):
-            wire_s = self._clock() - received_at - job.timings.total_s
-            job.model.device.tally(job.model).answer(wire_s, count)
+        if received_at is not None and job.state is JobState.FINISHED:
+            model, wire_s = model_of(job), self._clock() - received_at - job.timings.total_s
+            model.device.tally(model).answer(wire_s, count)
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:
