@@ -23,9 +23,9 @@ from inferwire_server.core.stacks import results
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.device import TURN_S, Device
+from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
-from inferwire_server.engine.models import Engine, QueueOptions, Submission
 from inferwire_server.engine.quick_slot import STRIKES, TRIALS
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics

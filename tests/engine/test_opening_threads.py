@@ -46,7 +46,7 @@ async def test_calls_beyond_the_limit_wait_for_a_thread() -> None:
     async with opened() as (threads, gate):
         calls = [asyncio.ensure_future(threads.run(gate.pass_through, never)) for _ in range(AT_ONCE + 2)]
         await asyncio.to_thread(gate.wait_held, AT_ONCE)
-        assert repr(threads) == f"<OpeningThreads: <SlotThreads open: {AT_ONCE + 2}/{AT_ONCE} busy>>"
+        assert repr(threads) == f"<OpeningThreads: <ThreadPool open: {AT_ONCE + 2}/{AT_ONCE} busy>>"
         gate.open()
         await asyncio.gather(*calls)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
@@ -17,46 +17,14 @@ from inferwire_server.core.job import Job
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import CompiledModel
-from inferwire_server.engine.device import Device
 from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.models import Model
 from inferwire_server.engine.opening_threads import OpeningThreads
 from inferwire_server.errors import ServingError
 
 log = structlog.stdlib.get_logger()
 
 OnEnd = Callable[[Job], Any]
-
-
-class Sleeper(Protocol):
-    """A model as far as it is unloaded and loaded again."""
-
-    @property
-    def name(self) -> str:
-        """What its callers call it."""
-        ...
-
-    @property
-    def device(self) -> Device:
-        """Where its jobs wait."""
-        ...
-
-    @property
-    def spec(self) -> ModelSpec:
-        """What it takes and gives."""
-        ...
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is loaded."""
-        ...
-
-    def open(self, compiled: CompiledModel) -> None:
-        """Record that it is loaded again."""
-        ...
-
-    def let_go(self) -> None:
-        """Let go of what takes its memory."""
-        ...
 
 
 class Idleness:
@@ -67,7 +35,7 @@ class Idleness:
 
     def __init__(
         self,
-        model: Sleeper,
+        model: Model,
         limit_s: float,
         reopen: Callable[[], tuple[CompiledModel, ModelSlots]],
         threads: OpeningThreads,

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from inferwire_server.engine.slot_threads import SlotThreads
+from inferwire_server.engine.thread_pool import ThreadPool
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class OpeningThreads:
     """A few threads for calls of one kind, and those that wait for one: no call waits for those of another kind."""
 
     def __init__(self, name: str, limit: int) -> None:
-        self._threads = SlotThreads(name, limit)
+        self._threads = ThreadPool(name, limit)
         self._given: set[Future[Any]] = set()
 
     def __repr__(self) -> str:

@@ -16,7 +16,8 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.catalogue import Catalogue, Served
-from inferwire_server.engine.models import Engine, Model
+from inferwire_server.engine.engine import Engine
+from inferwire_server.engine.models import Model
 from inferwire_server.engine.repository import Entry, Fingerprint
 from inferwire_server.errors import ServingError
 
