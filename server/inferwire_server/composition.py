@@ -22,10 +22,10 @@ from inferwire_server.engine.api_key_file import read_api_keys
 from inferwire_server.engine.backend import Backend, ModelOptions
 from inferwire_server.engine.blobs import BlobLimits, BlobStore
 from inferwire_server.engine.catalogue import Catalogue
+from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.machine import free_temporary_bytes, memory_bytes
 from inferwire_server.engine.model_server_config import ConfiguredRepository
-from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Entry, Overrides, Repository
 from inferwire_server.engine.shared_segments import SharedSegments
 from inferwire_server.errors import invalid_input

@@ -194,6 +194,46 @@ def test_a_binding_that_had_no_job_for_too_long_ends() -> None:
     assert unbound(scheduler.wake(40.0)) == [busy]
 
 
+@pytest.mark.parametrize("ending", ["cancelled", "expired"])
+def test_a_binding_none_of_whose_jobs_ran_ends_with_the_last_of_them(ending: str) -> None:
+    scheduler = a_scheduler(most=1, may_wait=True)
+    holder, gone, heir = bind(scheduler), bind(scheduler), bind(scheduler)
+    given_up, other, waiting = a_job(gone, deadline=1.0), a_job(gone, deadline=1.0), a_job(heir)
+    for job in (a_job(holder), given_up, other, waiting):
+        scheduler.submit(job, 0.0)
+    if ending == "cancelled":
+        effects = scheduler.cancel(given_up, CANCELLED, 1.0) + scheduler.cancel(other, CANCELLED, 1.0)
+    else:
+        effects = scheduler.wake(1.0)
+    assert effects == [End(given_up), End(other), Unbound(gone, None)]
+    scheduler.report("m", 1, DONE, 2.0)
+    assert scheduler.release(holder, 3.0) == [Unbound(holder, 1), Start((waiting,), 1)]
+    assert scheduler.occupancy_of("m").bound == 1
+
+
+def test_a_binding_with_a_slot_that_no_job_ran_in_leaves_it_to_the_next() -> None:
+    scheduler = a_scheduler(most=1, may_wait=True)
+    scheduler.submit(a_job(None), 0.0)
+    first, second = bind(scheduler), bind(scheduler)
+    given_up = a_job(first)
+    scheduler.submit(given_up, 0.0)
+    assert scheduler.cancel(given_up, CANCELLED, 1.0) == [End(given_up), Unbound(first, 1)]
+    assert second.slot == 1
+
+
+def test_a_binding_whose_first_job_ran_outlives_those_that_did_not() -> None:
+    scheduler = a_scheduler()
+    binding = bind(scheduler)
+    running, waiting = a_job(binding), a_job(binding)
+    scheduler.submit(running, 0.0)
+    scheduler.submit(waiting, 0.0)
+    scheduler.report("m", 1, (ServingError(Code.INFERENCE_FAILED, "no"),), 1.0)
+    assert unbound(scheduler.cancel(waiting, CANCELLED, 2.0)) == []
+    assert unbound(scheduler.report("m", 1, DONE, 3.0)) == []
+    scheduler.submit(late := a_job(binding), 4.0)
+    assert late.state is JobState.RUNNING
+
+
 def test_a_model_that_goes_ends_its_bindings() -> None:
     scheduler = a_scheduler()
     idle, busy = bind(scheduler), bind(scheduler)
@@ -314,6 +354,12 @@ class BindingMachine(RuleBasedStateMachine):
                 order = [self.submitted[binding].index(job) for job in jobs]
                 assert order == sorted(order)
                 assert sum(job.binding is binding for job in self.running.values()) <= 1
+
+    @invariant()
+    def a_binding_that_lives_has_run_or_may_run(self) -> None:
+        for binding in self.live:
+            jobs = self.submitted.get(binding, [])
+            assert not jobs or binding in self.begun or any(not job.state.is_terminal for job in jobs)
 
     @invariant()
     def no_more_run_than_may(self) -> None:

@@ -12,7 +12,7 @@ from inferwire_proto.properties import PropertyValue
 from inferwire_server.core.batching import Batching
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.batch_properties import read_batching
-from inferwire_server.engine.models import Engine, QueueOptions
+from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.openvino_backend import OpenVinoBackend
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ElementType
@@ -300,6 +301,33 @@ async def test_a_stack_that_is_cancelled_runs_no_further() -> None:
         assert end.done()
         await rig.held(0)
         assert rig.runs == []
+
+
+def give_what_has_gone(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Give an output that nobody can read."""
+    data = memoryview(inputs[0].data)[:]
+    data.release()
+    return (inputs[0]._replace(data=data),)
+
+
+async def test_results_that_cannot_be_put_together_fail_their_job_and_its_slot_goes_on() -> None:
+    async with a_rig(None, is_open=True) as rig:
+        rig.model.compute = give_what_has_gone
+        with capture_logs() as logs:
+            job = await rig.submit(stacked([a_work(0), a_work(1)], one_by_one=True))[1]
+        assert job.error is not None
+        assert job.error.message == f"a bug in the server; its log has more under id {logs[-1]['id']}"
+        rig.model.compute = add_seven
+        assert data_of((await rig.submit(a_work(2))[1]).result()) == answer_of(a_work(2))
+
+
+async def test_work_that_cannot_be_taken_apart_fails_its_job_and_its_slot_goes_on() -> None:
+    async with a_rig(None, is_open=True) as rig:
+        with capture_logs():
+            job = await rig.submit(Work((Tensor(U32, (), bytes(4)),), (0,), executions=2, one_by_one=True))[1]
+        assert job.error is not None
+        assert job.error.code is Code.INTERNAL
+        assert data_of((await rig.submit(a_work(2))[1]).result()) == answer_of(a_work(2))
 
 
 actions = st.lists(

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import get_ident
 
 import pytest
+from structlog.testing import capture_logs
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -22,9 +23,9 @@ from inferwire_server.core.stacks import results
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.device import TURN_S, Device
+from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
-from inferwire_server.engine.models import Engine, QueueOptions, Submission
 from inferwire_server.engine.quick_slot import STRIKES, TRIALS
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics
@@ -174,6 +175,24 @@ async def test_a_failure_on_the_loop_is_the_jobs_alone() -> None:
         rig.compute = lambda tensor: tensor
         assert (await rig.submit(Work((ROW,), (0,)))[1]).result() == (ROW,)
         assert set(rig.threads) == {get_ident()}
+
+
+async def test_results_that_cannot_be_put_together_on_the_loop_fail_their_job_and_its_slot_goes_on() -> None:
+    def give_what_has_gone(tensor: Tensor) -> Tensor:
+        data = memoryview(tensor.data)[:]
+        data.release()
+        return tensor._replace(data=data)
+
+    async with a_rig() as rig:
+        await rig.learn()
+        rig.compute = give_what_has_gone
+        with capture_logs():
+            job = await rig.submit(Work((stack_of(2),), (0,), executions=2, one_by_one=True))[1]
+        assert job.error is not None
+        assert job.error.code is Code.INTERNAL
+        rig.compute = lambda tensor: tensor
+        assert (await rig.submit(Work((ROW,), (0,)))[1]).result() == (ROW,)
+        assert rig.device.occupancy == Occupancy(0, 2, 0)
 
 
 async def test_a_stack_that_runs_one_by_one_lets_others_have_the_loop_from_time_to_time() -> None:

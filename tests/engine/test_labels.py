@@ -11,9 +11,9 @@ import pytest
 from inferwire_proto.errors import Code
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.engine.labels import check_labels, read_labels
-from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Entry
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics

@@ -17,8 +17,9 @@ from inferwire_server.core.batching import Batching
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
-from inferwire_server.engine.models import Engine, Model, QueueOptions, Submission
+from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics
 

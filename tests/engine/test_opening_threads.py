@@ -13,14 +13,15 @@ from weakref import ref
 import pytest
 
 from inferwire_server.engine.fake_backend import Gate
-from inferwire_server.engine.opening_threads import AT_ONCE, OpeningThreads
+from inferwire_server.engine.opening_threads import OpeningThreads
 
+AT_ONCE = 3
 CALLER = ContextVar("CALLER", default="nobody")
 
 
 @asynccontextmanager
 async def opened() -> AsyncGenerator[tuple[OpeningThreads, Gate], None]:
-    threads, gate = OpeningThreads(), Gate(is_open=False)
+    threads, gate = OpeningThreads("open", AT_ONCE), Gate(is_open=False)
     try:
         yield threads, gate
     finally:
@@ -45,7 +46,7 @@ async def test_calls_beyond_the_limit_wait_for_a_thread() -> None:
     async with opened() as (threads, gate):
         calls = [asyncio.ensure_future(threads.run(gate.pass_through, never)) for _ in range(AT_ONCE + 2)]
         await asyncio.to_thread(gate.wait_held, AT_ONCE)
-        assert repr(threads) == f"<OpeningThreads: <SlotThreads open: {AT_ONCE + 2}/{AT_ONCE} busy>>"
+        assert repr(threads) == f"<OpeningThreads: <ThreadPool open: {AT_ONCE + 2}/{AT_ONCE} busy>>"
         gate.open()
         await asyncio.gather(*calls)
 
@@ -89,7 +90,7 @@ async def test_an_error_is_gone_once_it_is_taken() -> None:
 
 
 async def test_closing_waits_for_calls_that_have_begun_and_begins_no_more() -> None:
-    threads, gate, began = OpeningThreads(), Gate(is_open=False), threading.Event()
+    threads, gate, began = OpeningThreads("open", AT_ONCE), Gate(is_open=False), threading.Event()
     calls = [asyncio.ensure_future(threads.run(gate.pass_through, never)) for _ in range(AT_ONCE)]
     await asyncio.to_thread(gate.wait_held, AT_ONCE)
     waiting = asyncio.ensure_future(threads.run(began.set))
@@ -105,7 +106,7 @@ async def test_closing_waits_for_calls_that_have_begun_and_begins_no_more() -> N
 
 
 async def test_closing_counts_the_calls_that_it_does_not_wait_for() -> None:
-    threads, gate = OpeningThreads(), Gate(is_open=False)
+    threads, gate = OpeningThreads("open", AT_ONCE), Gate(is_open=False)
     held = asyncio.ensure_future(threads.run(gate.pass_through, never))
     await asyncio.to_thread(gate.wait_held, 1)
     assert await threads.close(0.0) == 1

@@ -20,9 +20,9 @@ from tests.engine.conftest import without_rights
 from inferwire_server.core.versions import Latest
 from inferwire_server.engine.backend import ModelOptions
 from inferwire_server.engine.catalogue import Catalogue
+from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.engine.loader import Loader
-from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Repository
 from inferwire_server.engine.watch import changes_in, changes_in_any, changes_of, follow
 from inferwire_server.metrics import Metrics

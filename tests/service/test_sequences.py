@@ -181,13 +181,29 @@ async def test_where_callers_may_wait_the_next_one_runs_when_a_sequence_ends(cou
         assert await rig.count(2) == 1
 
 
-async def test_a_caller_that_stops_waiting_makes_room_for_the_next(counting: Counting, leap: Leap) -> None:
-    async with counting(max_sequences=1, sequences_wait=True, sequence_idle_s=5.0) as rig:
+async def test_a_caller_that_stops_waiting_makes_room_for_the_next(counting: Counting) -> None:
+    async with counting(max_sequences=1, sequences_wait=True) as rig:
         await rig.infer(1, is_start=True)
-        patient = rig.call(2, is_start=True)._replace(timeout_s=0.0)
-        assert (await rig.inference.infer(patient)).state is JobState.EXPIRED
-        leap(6.0)
+        hurried = rig.call(2, is_start=True)._replace(timeout_s=0.0)
+        assert (await rig.inference.infer(hurried)).state is JobState.EXPIRED
+        assert rig.bound == 1
+        assert (await refused(rig.infer(2))).code is Code.SEQUENCE_NOT_FOUND
+        await rig.infer(1, is_end=True)
         await rig.infer(3, is_start=True)
+        assert rig.bound == 1
+
+
+async def test_a_start_that_was_given_up_may_come_again(counting: Counting) -> None:
+    async with counting(max_sequences=1, sequences_wait=True) as rig:
+        await rig.infer(1, is_start=True)
+        first = asyncio.ensure_future(rig.infer(2, is_start=True))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first])
+        again = asyncio.ensure_future(rig.infer(2, is_start=True))
+        await rig.infer(1, is_end=True)
+        await again
+        assert await rig.count(2) == 1
         assert rig.bound == 1
 
 

@@ -16,7 +16,8 @@ from inferwire_proto.properties import Properties
 from inferwire_server.core.job import JobState
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
+from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.service.uploads import Compilation, UploadedSource
@@ -127,6 +128,34 @@ async def test_properties_that_are_the_operators_are_refused(
         assert error.message == f"property {name} is for the server's operator to set"
         allowed = Compilation("CPU", {"PERFORMANCE_HINT": "LATENCY", "DEVICE_PROPERTIES": {"CPU": {"NUM_STREAMS": 1}}})
         await server.services.uploads.compile(session, SOURCE, allowed)
+
+
+class Opening(FakeModel):
+    """A model whose opening the test holds."""
+
+    def create_slot(self, *, keeps_states: bool = False) -> FakeSlot:
+        self.gate.pass_through(lambda: False)
+        return super().create_slot(keeps_states=keeps_states)
+
+
+async def test_neither_served_models_nor_short_calls_wait_for_what_clients_compile(serving: Serving) -> None:
+    opening = Gate()
+    brought = Opening(echo_spec("model"), gate=opening)
+    async with serving(FakeModel(echo_spec("m")), brought, allow_uploads=True) as server:
+        opening.close()
+        session = server.services.sessions.attach("", "test")
+        await upload(server, session)
+        uploads = server.services.uploads
+        compilations = [uploads.compile(session, SOURCE, Compilation("CPU")) for _ in range(AT_ONCE)]
+        compiling = [asyncio.ensure_future(compilation) for compilation in compilations]
+        await asyncio.to_thread(opening.wait_held, CLIENTS_AT_ONCE)
+        async with asyncio.timeout(10.0):
+            await server.loader.load("m")
+            await uploads.read(session, SOURCE)
+            await uploads.query(session, SOURCE, Compilation("CPU"))
+        assert not any(each.done() for each in compiling)
+        opening.open()
+        await asyncio.gather(*compiling)
 
 
 async def test_one_upload_twice_is_held_once(serving: Serving) -> None:

@@ -1,8 +1,9 @@
 """Slots that belong to one caller each, for models that keep states between inferences.
 
 A *binding* is a caller's hold on a slot: its jobs run there, one after the other in the order they
-came, and nobody else's do. It ends when its caller lets it go and its last job has ended, or when it
-had no job for too long. Knows neither jobs nor names; time is an argument.
+came, and nobody else's do. It ends when its caller lets it go and its last job has ended, when all its
+jobs have ended and none of them ran, so that there are no states to keep, or when it had no job for too
+long. Knows neither jobs nor names; time is an argument.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Binding:
     Attributes:
         on_end: Is told, once, that it has ended.
         jobs: How many of its jobs wait or run.
+        has_states: Whether a job of it ran.
         is_ending: Whether it takes no more jobs, and ends with the last of those it has.
     """
 
@@ -46,6 +48,7 @@ class Binding:
     slot: int | None
     on_end: Callable[[Binding], Any] | None = None
     jobs: int = 0
+    has_states: bool = False
     is_ending: bool = False
     has_ended: bool = False
 
@@ -107,12 +110,13 @@ class Bindings:
         binding.jobs += 1
         self._idle.pop(binding, None)
 
-    def end_job(self, binding: Binding, now: float) -> list[Binding]:
+    def end_job(self, binding: Binding, now: float, *, has_run: bool) -> list[Binding]:
         """Record that a job of a binding has ended, and give the binding if it has ended with it."""
         binding.jobs -= 1
+        binding.has_states |= has_run
         if binding.jobs:
             return []
-        if binding.is_ending:
+        if binding.is_ending or not binding.has_states:
             return self._end(binding)
         self._idle[binding] = now
         return []

@@ -359,7 +359,9 @@ class Scheduler:
 
 def _end_bound(bindings: Bindings, job: Job, now: float) -> list[Effect]:
     """Tell a job's binding that it waits and runs no more."""
-    return [] if job.binding is None else _unbound(bindings.end_job(job.binding, now))
+    if job.binding is None:
+        return []
+    return _unbound(bindings.end_job(job.binding, now, has_run=job.started_at is not None))
 
 
 def _unbound(bindings: Sequence[Binding]) -> list[Effect]:

@@ -25,7 +25,7 @@ from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
 from inferwire_server.engine.placed_model import PlacedModel
 from inferwire_server.engine.quick_slot import Place
 from inferwire_server.engine.slot_runs import SlotRun
-from inferwire_server.engine.slot_threads import NoThread, SlotThreads
+from inferwire_server.engine.thread_pool import NoThread, ThreadPool
 from inferwire_server.errors import ServingError
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Device:
         self._tally_of = tally_of
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._threads = SlotThreads(f"slot-{name}")
+        self._threads = ThreadPool(f"slot-{name}")
         self._placed: dict[ModelKey, PlacedModel] = {}
         self._running: dict[tuple[ModelKey, int], _Running] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}

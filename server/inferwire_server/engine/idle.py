@@ -1,112 +1,45 @@
 """A model that nobody uses for long: its slots and memory are given back, and the next job for it brings it back.
 
 Its jobs wait in the device's queue meanwhile, so deadlines, cancels and the queue's bounds hold for them as for
-all others. What a model takes and gives stays known while it is unloaded.
+all others.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import structlog
 
 from inferwire_proto.errors import Code
-from inferwire_proto.properties import Properties
 from inferwire_server.core.job import Job
-from inferwire_server.core.layers import LayerTime, RuntimeModel
 from inferwire_server.core.specs import ModelSpec
-from inferwire_server.engine.backend import CompiledModel, Slot
-from inferwire_server.engine.device import Device
+from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.models import Model
 from inferwire_server.engine.opening_threads import OpeningThreads
-from inferwire_server.errors import ServingError, bug
+from inferwire_server.errors import ServingError
 
 log = structlog.stdlib.get_logger()
 
 OnEnd = Callable[[Job], Any]
 
 
-class Sleeper(Protocol):
-    """A model as far as it is unloaded and loaded again."""
-
-    compiled: CompiledModel
-
-    @property
-    def name(self) -> str:
-        """What its callers call it."""
-        ...
-
-    @property
-    def device(self) -> Device:
-        """Where its jobs wait."""
-        ...
-
-
 class Keeper(Protocol):
     """Who knows where a model is from, and says what it is."""
 
-    async def may_sleep(self, model: Sleeper) -> bool:
+    async def may_sleep(self, model: Model) -> bool:
         """Tell whether what is loaded can be loaded again."""
         ...
 
-    def sleeps(self, model: Sleeper, reason: str) -> None:
+    def sleeps(self, model: Model, reason: str) -> None:
         """Take note that it is unloaded until its next job, or is still, and why."""
         ...
 
-    def wakes(self, model: Sleeper) -> None:
+    def wakes(self, model: Model) -> None:
         """Take note that it is loaded again."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Dormant:
-    """What stands for a compiled model while it is unloaded: all but its slots."""
-
-    spec: ModelSpec
-    devices: tuple[str, ...]
-    optimal_requests: int
-    optimal_slots: int
-    properties: Properties
-
-    def create_slot(self, *, keeps_states: bool = False) -> Slot:  # noqa: ARG002 - takes what every model takes
-        """Refuse: nobody runs what is not there."""
-        raise bug(f"model {self.spec.name} is unloaded and was asked for a slot")
-
-    def create_quick_slot(self) -> Slot | None:
-        """Refuse: nobody runs what is not there."""
-        raise bug(f"model {self.spec.name} is unloaded and was asked for a slot")
-
-    def layers(self) -> tuple[LayerTime, ...]:
-        """Refuse, until it is loaded.
-
-        Raises:
-            ServingError: MODEL_NOT_READY.
-        """
-        raise self._not_ready()
-
-    def runtime_model(self) -> RuntimeModel:
-        """Refuse, until it is loaded.
-
-        Raises:
-            ServingError: MODEL_NOT_READY.
-        """
-        raise self._not_ready()
-
-    def export(self) -> bytes:
-        """Refuse, until it is loaded.
-
-        Raises:
-            ServingError: MODEL_NOT_READY.
-        """
-        raise self._not_ready()
-
-    def _not_ready(self) -> ServingError:
-        return ServingError(
-            Code.MODEL_NOT_READY, f"model '{self.spec.name}' is unloaded until its next job: run an inference first"
-        )
 
 
 class Idleness:
@@ -117,7 +50,7 @@ class Idleness:
 
     def __init__(
         self,
-        model: Sleeper,
+        model: Model,
         limit_s: float,
         reopen: Callable[[], tuple[CompiledModel, ModelSlots]],
         threads: OpeningThreads,
@@ -142,7 +75,7 @@ class Idleness:
     @property
     def is_asleep(self) -> bool:
         """Whether the model is unloaded."""
-        return isinstance(self._model.compiled, Dormant)
+        return not self._model.is_open
 
     def until_end(self, on_end: OnEnd) -> OnEnd:
         """Take a job's end as a use of the model."""
@@ -193,14 +126,7 @@ class Idleness:
         if self._left_s > 0 or not may_sleep or not self._model.device.suspend(self._model):
             self._look_again()
             return
-        compiled = self._model.compiled
-        self._model.compiled = Dormant(
-            compiled.spec,
-            compiled.devices,
-            compiled.optimal_requests,
-            compiled.optimal_slots,
-            dict(compiled.properties),
-        )
+        self._model.let_go()
         self._timer = None
         log.info("model unloaded", model=self._model.name, idle_s=self._limit_s)
         self._keeper.sleeps(self._model, f"no job for {self._limit_s:g} s; the next one loads it again")
@@ -220,7 +146,7 @@ class Idleness:
 
     def _reopen_alike(self) -> tuple[CompiledModel, ModelSlots]:
         compiled, slots = self._reopen()
-        if not _is_alike(compiled.spec, self._model.compiled.spec):
+        if not _is_alike(compiled.spec, self._model.spec):
             raise ServingError(
                 Code.MODEL_FAILED, "its files have other inputs, outputs or states now, expected a reload that says so"
             )
@@ -229,7 +155,7 @@ class Idleness:
     def _awake(self, compiled: CompiledModel, slots: ModelSlots) -> None:
         if self._model not in self._model.device.models:
             return  # it was unloaded for good, and nobody waits any more
-        self._model.compiled = compiled
+        self._model.open(compiled)
         self._used_at = self._loop.time()
         if not self._has_ended:
             self._timer = self._loop.call_later(self._limit_s, self._look)

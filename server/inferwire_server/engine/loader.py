@@ -19,7 +19,8 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import ModelOptions
 from inferwire_server.engine.catalogue import Catalogue, Served
-from inferwire_server.engine.models import Engine, Model
+from inferwire_server.engine.engine import Engine
+from inferwire_server.engine.models import Model
 from inferwire_server.engine.repository import Entry, Fingerprint, Overrides
 from inferwire_server.engine.version_loads import VersionLoads
 from inferwire_server.errors import ServingError

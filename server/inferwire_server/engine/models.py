@@ -1,77 +1,85 @@
-"""A compiled model with its slots, and what the engine does with all of them."""
+"""A compiled model that takes jobs, loaded or not."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass, replace
-from functools import partial
-from time import monotonic
-from typing import Any, NamedTuple
+from dataclasses import InitVar, dataclass, field
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.core.bindings import Binding
-from inferwire_server.core.job import Job, JobState, Work
+from inferwire_server.core.job import Job
 from inferwire_server.core.lane import DEFAULT_TERMS, Terms
-from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.specs import ModelSpec
-from inferwire_server.core.tally import TallyOf
-from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
-from inferwire_server.engine.batch_properties import read_batching
+from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.device import Device
-from inferwire_server.engine.idle import Idleness, Keeper
-from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
-from inferwire_server.engine.opening_threads import OpeningThreads
-from inferwire_server.errors import ServingError, shutting_down
-
-CLOSE_S = 5.0
-"""How long a closing engine waits for cancelled inferences, of which most stop at their next layer and some never do,
-and for models that are being opened, of which most soon are."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueOptions:
-    """How every device queues."""
-
-    capacity: int = 256
-    limit: int | None = None
+from inferwire_server.errors import ServingError, bug
 
 
 @dataclass(eq=False)
 class Model:
     """A compiled model that takes jobs. It is its own key: two loads of one file are two models.
 
-    One that is unloaded while it is idle takes jobs all the same: they wait until it is loaded again.
+    One that is unloaded while it is idle takes jobs all the same: they wait until it is loaded again. What it takes and
+    gives stays known, also of one that was unloaded for good: its jobs may be kept for long.
 
     Attributes:
         priority: The priority of the jobs that name none.
         labels: The names of the classes that an output's last dimension counts; empty where nobody gave any.
         terms: What its jobs are scheduled by.
+        spec: What it takes and gives.
+        properties: Its readable properties.
+        optimal_requests: How many inferences its devices compute at once.
+        execution_devices: The physical devices it runs on.
     """
 
-    compiled: CompiledModel
+    opened: InitVar[CompiledModel]
     device: Device
     slots: int
     version: str = ""
     priority: int = 0
     labels: tuple[str, ...] = ()
     terms: Terms = DEFAULT_TERMS
+    spec: ModelSpec = field(init=False)
+    properties: Properties = field(init=False)
+    optimal_requests: int = field(init=False)
+    execution_devices: tuple[str, ...] = field(init=False)
+    _compiled: CompiledModel | None = field(init=False, default=None)
 
-    @property
-    def spec(self) -> ModelSpec:
-        """What it takes and gives."""
-        return self.compiled.spec
+    def __post_init__(self, opened: CompiledModel) -> None:
+        self.open(opened)
 
     @property
     def name(self) -> str:
         """What its callers call it."""
-        return self.compiled.spec.name
+        return self.spec.name
 
     @property
-    def properties(self) -> Properties:
-        """Its readable properties."""
-        return self.compiled.properties
+    def is_open(self) -> bool:
+        """Whether it is loaded."""
+        return self._compiled is not None
+
+    @property
+    def compiled(self) -> CompiledModel:
+        """What runs it.
+
+        Raises:
+            ServingError: MODEL_NOT_READY while it is unloaded.
+        """
+        if self._compiled is None:
+            raise ServingError(
+                Code.MODEL_NOT_READY, f"model '{self.name}' is unloaded until its next job: run an inference first"
+            )
+        return self._compiled
+
+    def open(self, compiled: CompiledModel) -> None:
+        """Take what runs it, be it anew."""
+        self._compiled = compiled
+        self.spec, self.properties = compiled.spec, compiled.properties
+        self.optimal_requests, self.execution_devices = compiled.optimal_requests, compiled.devices
+
+    def let_go(self) -> None:
+        """Let go of what runs it, which takes its memory."""
+        self._compiled = None
 
     def __str__(self) -> str:
         return self.name
@@ -81,203 +89,8 @@ class Model:
         return f"<Model {self.name}{version} on {self.device.name}: {self.slots} slots>"
 
 
-class Submission(NamedTuple):
-    """A job to be: what to run, how it is scheduled, and when its request was read, where that is known."""
-
-    work: Work
-    priority: int = 0
-    timeout_s: float | None = None
-    binding: Binding | None = None
-    received_at: float | None = None
-
-
-class Engine:
-    """The devices and the models on them. Lives on one event loop.
-
-    Use as an async context manager: leaving it cancels what still runs and frees every model.
-
-    Attributes:
-        threads: Those that models are opened on.
-        stuck: How many models had an inference that did not stop when the engine closed, or were still being opened.
-    """
-
-    def __init__(
-        self, backend: Backend, queue: QueueOptions, tally_of: TallyOf, clock: Callable[[], float] = monotonic
-    ) -> None:
-        self.backend = backend
-        self.threads = OpeningThreads()
-        self._queue = queue
-        self._tally_of = tally_of
-        self._clock = clock
-        self._devices: dict[str, Device] = {}
-        self._models: set[Model] = set()
-        self._idleness: dict[Model, Idleness] = {}
-        self.stuck = 0
-
-    async def __aenter__(self) -> Engine:
-        for name in await asyncio.to_thread(self.backend.devices):
-            self._device(name)
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        error = shutting_down()
-        self._models.clear()
-        for idleness in self._idleness.values():
-            idleness.close()
-        leaving = [device.remove_model(model, error) for device in self.devices for model in device.models]
-        for device in self.devices:
-            device.cancel_all(error.message, error.code)
-        opening, _ = await asyncio.gather(self.threads.close(CLOSE_S), _ended(leaving))
-        self.stuck = opening + sum(not leave.done() for leave in leaving)
-        for device in self.devices:
-            device.close()
-
-    def __repr__(self) -> str:
-        return f"<Engine: {len(self._models)} models on {', '.join(self._devices) or 'no device'}>"
-
-    @property
-    def devices(self) -> tuple[Device, ...]:
-        """The physical devices, in the runtime's order."""
-        return tuple(self._devices.values())
-
-    @property
-    def models(self) -> tuple[Model, ...]:
-        """The models that take jobs."""
-        return tuple(self._models)
-
-    async def load(
-        self,
-        source: Source,
-        options: ModelOptions,
-        version: str = "",
-        on_warming: Callable[[], None] = lambda: None,
-        keeper: Keeper | None = None,
-    ) -> Model:
-        """Compile a model on a thread, open its slots, and warm them up if the options say so.
-
-        Unless it has a keeper it is not unloaded when it is idle.
-
-        Raises:
-            ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
-        """
-        options = read_batching(options)
-        compiled, slots, first_device = await self.threads.run(open_model, self.backend, source, options)
-        if options.warm_up is not None:
-            on_warming()
-            await self.threads.run(warm_up, compiled.spec, slots, options.warm_up)
-        compiled, slots = taking_pictures(compiled, slots, options)
-        device = self._device(first_device)
-        terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
-        model = Model(compiled, device, len(slots), version, options.priority, options.labels, terms)
-        device.add_model(model, slots, terms)
-        self._models.add(model)
-        if options.idle_unload_s is not None and keeper is not None:
-            # The slots of callers with states are numbered after these.
-            again = partial(reopen, self.backend, source, replace(options, slots=len(slots)))
-            self._idleness[model] = Idleness(model, options.idle_unload_s, again, self.threads, keeper)
-        return model
-
-    async def unload(self, model: Model, error: ServingError | None = None) -> None:
-        """Take no more jobs for a model, and free it when those that run have finished.
-
-        Those that wait end with the error at once; without one they run.
-        """
-        if model in self._models:
-            await asyncio.shield(self.retire(model, error))
-
-    def retire(self, model: Model, error: ServingError | None = None) -> asyncio.Future[None]:
-        """Begin to unload a model, and give a future of its end, which comes whether anybody waits for it or not."""
-        self._models.discard(model)
-        if (idleness := self._idleness.pop(model, None)) is not None:
-            idleness.end()
-        return model.device.remove_model(model, error)
-
-    def submit(
-        self, model: Model, submission: Submission, on_end: Callable[[Job], Any], *, at_once: bool = False
-    ) -> Job:
-        """Queue a job on the model's device. `on_end` is called on the loop, once, at its end.
-
-        With `at_once` that may be before this returns, unless the model runs those of one turn of the loop together.
-
-        Raises:
-            ServingError: QUEUE_FULL, or MODEL_NOT_READY if the model has gone.
-        """
-        now = self._clock()
-        deadline = None if submission.timeout_s is None else now + submission.timeout_s
-        key: Hashable = model
-        idleness = self._idleness.get(model)
-        if idleness is not None:
-            on_end = idleness.until_end(on_end)
-        job = Job(
-            key,
-            submission.work,
-            now,
-            submission.priority,
-            deadline,
-            on_end,
-            submission.binding,
-            received_at=submission.received_at,
-        )
-        if model not in self._models:
-            model.device.count_refused(model, job.count)
-            refusal = _unloading(model)
-            refusal.is_of_job = True
-            raise refusal
-        model.device.submit(job, at_once=at_once and model.terms.batching is None)
-        if idleness is not None:
-            idleness.use()
-        return job
-
-    def stacks(self, model: Model, submission: Submission) -> list[Submission]:
-        """Take a stack apart into what is to be one job."""
-        return [submission._replace(work=work) for work in model.device.stacks(model, submission.work)]
-
-    def cancel(self, job: Job, reason: str, code: Code = Code.CANCELLED) -> None:
-        """Cancel a job, queued or running; do nothing for one that has ended."""
-        if isinstance(job.model, Model):
-            job.model.device.cancel(job, reason, code)
-
-    def drop(self, job: Job, index: int, reason: str) -> None:
-        """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
-        if isinstance(job.model, Model):
-            job.model.device.drop(job, index, reason)
-
-    def bind(self, model: Model, on_end: Callable[[Binding], Any], behind: Binding | None = None) -> Binding:
-        """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
-
-        It may wait for one of its own that it comes `behind`, and that is ending.
-
-        Raises:
-            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model has gone.
-        """
-        if model not in self._models:
-            raise _unloading(model)
-        return model.device.bind(model, on_end, behind)
-
-    def release(self, binding: Binding) -> None:
-        """Let a binding end with the last of its jobs; do nothing for one that has ended."""
-        if isinstance(binding.model, Model):
-            binding.model.device.release(binding)
-
-    def answered(self, job: Job, count: int = 1) -> None:
-        """Record that answers of a finished job are written: what its call took besides the job is the wire's."""
-        received_at = job.received_at
-        if received_at is not None and job.state is JobState.FINISHED and isinstance(job.model, Model):
-            wire_s = self._clock() - received_at - job.timings.total_s
-            job.model.device.tally(job.model).answer(wire_s, count)
-
-    def _device(self, name: str) -> Device:
-        if name not in self._devices:
-            scheduler = Scheduler(self._queue.capacity, self._queue.limit, name)
-            self._devices[name] = Device(name, scheduler, self._tally_of, self._clock)
-        return self._devices[name]
-
-
-async def _ended(leaving: Collection[asyncio.Future[None]]) -> None:
-    """Wait for the ends of models, but not for ever."""
-    if leaving:
-        await asyncio.wait(leaving, timeout=CLOSE_S)
-
-
-def _unloading(model: Model) -> ServingError:
-    return ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")
+def model_of(held: Job | Binding) -> Model:
+    """Give the model that a job or a binding is of: to the core it is a key, whatever that may be."""
+    if not isinstance(held.model, Model):
+        raise bug(f"{held!r} is of no model of an engine")
+    return held.model

@@ -11,20 +11,24 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from inferwire_server.engine.slot_threads import SlotThreads
+from inferwire_server.engine.thread_pool import ThreadPool
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 AT_ONCE = min(32, (os.cpu_count() or 1) + 4)
-"""How many models are opened at once: each computes on several cores, and takes memory that it gives back."""
+"""How many models that are served are opened at once: each computes on several cores, and takes memory that it gives
+back."""
+
+CLIENTS_AT_ONCE = AT_ONCE // 2
+"""How many that clients bring are compiled at once, and how many are read."""
 
 
 class OpeningThreads:
-    """A few threads, and the calls that wait for one: to read, query, compile, import and warm up models."""
+    """A few threads for calls of one kind, and those that wait for one: no call waits for those of another kind."""
 
-    def __init__(self) -> None:
-        self._threads = SlotThreads("open", AT_ONCE)
+    def __init__(self, name: str, limit: int) -> None:
+        self._threads = ThreadPool(name, limit)
         self._given: set[Future[Any]] = set()
 
     def __repr__(self) -> str:

@@ -46,23 +46,16 @@ class SlotRun:
         return self.outcomes
 
     def steps(self) -> Iterator[None]:
-        """Run an inference at each step. Jobs that were cancelled on the way here have nothing left to run."""
-        if len(self._jobs) == 1 and self._works[0].executions == 1:
-            self.outcomes = [self._run_alone(0, 0, self._works[0])]
-            return
-        wanted = [index for index, job in enumerate(self._jobs) if job.error is None]
-        if sum([self._works[index].executions for index in wanted]) > 1 and not self._works[0].one_by_one:
-            found = self._run_together(wanted)
-            yield
-            if found is not None:
-                results = dict(zip(wanted, found, strict=True))
-                self.outcomes = [results.get(index, job.error or ()) for index, job in enumerate(self._jobs)]
-                return
-            self.fell_apart = True
-        outcomes: list[Outcome] = [()] * len(self._jobs)
-        for index in range(len(self._jobs)):
-            outcomes[index] = yield from self._run_apart(index)
-        self.outcomes = outcomes
+        """Run an inference at each step, and raise nothing: whatever goes wrong beside an inference ends all jobs."""
+        try:
+            if len(self._jobs) == 1 and self._works[0].executions == 1:
+                self.outcomes = [self._run_alone(0, 0, self._works[0])]
+            else:
+                yield from self._run_several()
+        except GeneratorExit:
+            raise  # the loop has ended, and nobody waits any more
+        except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
+            self.fail(self._bug(error))
 
     def fail(self, error: ServingError) -> None:
         """Give each job this outcome in place of a run."""
@@ -81,13 +74,29 @@ class SlotRun:
                 given += [execution for execution, result in pairs if isinstance(result, tuple)]
         return given
 
+    def _run_several(self) -> Iterator[None]:
+        """Run together what may be. Jobs that were cancelled on the way here have nothing left to run."""
+        wanted = [index for index, job in enumerate(self._jobs) if job.error is None]
+        if sum([self._works[index].executions for index in wanted]) > 1 and not self._works[0].one_by_one:
+            found = self._run_together(wanted)
+            yield
+            if found is not None:
+                results = dict(zip(wanted, found, strict=True))
+                self.outcomes = [results.get(index, job.error or ()) for index, job in enumerate(self._jobs)]
+                return
+            self.fell_apart = True
+        outcomes: list[Outcome] = [()] * len(self._jobs)
+        for index in range(len(self._jobs)):
+            outcomes[index] = yield from self._run_apart(index)
+        self.outcomes = outcomes
+
     def _run_apart(self, index: int) -> Generator[None, None, Outcome]:
         """Run each execution of a job alone."""
         results: list[Result] = []
         for position, work in enumerate(executions(self._works[index])):
             results.append(self._run_alone(index, position, work))
             yield
-        return together(results)
+        return self._outcome(together, results)
 
     def _run_alone(self, index: int, position: int, work: Work) -> Result:
         job = self._jobs[index]
@@ -147,4 +156,7 @@ class SlotRun:
             error.__cause__ = error.__context__ = None
             return error.with_traceback(None)
         except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
-            return logged_bug("bug in a slot", error, model=str(self._jobs[0].model))
+            return self._bug(error)
+
+    def _bug(self, error: BaseException) -> ServingError:
+        return logged_bug("bug in a slot", error, model=str(self._jobs[0].model))

@@ -15,8 +15,8 @@ import structlog
 from inferwire_proto.errors import Code
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.catalogue import Catalogue, Served
-from inferwire_server.engine.idle import Sleeper
-from inferwire_server.engine.models import Engine, Model
+from inferwire_server.engine.engine import Engine
+from inferwire_server.engine.models import Model
 from inferwire_server.engine.repository import Entry, Fingerprint
 from inferwire_server.errors import ServingError
 
@@ -99,7 +99,7 @@ class _Keeper:
     entry: Entry
     catalogue: Catalogue
 
-    async def may_sleep(self, model: Sleeper) -> bool:
+    async def may_sleep(self, model: Model) -> bool:
         """Tell whether its files are still those that it was loaded from: others may fail, as a reload may have."""
         try:
             files = await asyncio.to_thread(self.entry.fingerprint)
@@ -108,17 +108,17 @@ class _Keeper:
         served = self._served(model)
         return served is not None and not served.reload_failed and served.loaded_from == files
 
-    def sleeps(self, model: Sleeper, reason: str) -> None:
+    def sleeps(self, model: Model, reason: str) -> None:
         """Record that it was unloaded as idle, or is still."""
         if (served := self._served(model)) is not None:
             self.catalogue.put(served.sleeps(reason))
 
-    def wakes(self, model: Sleeper) -> None:
+    def wakes(self, model: Model) -> None:
         """Record that it was loaded again."""
         if (served := self._served(model)) is not None:
             self.catalogue.put(served.wakes())
 
-    def _served(self, model: Sleeper) -> Served | None:
+    def _served(self, model: Model) -> Served | None:
         """Give what is known of the version, unless another model takes its jobs."""
         served = self.catalogue.get(self.entry.name, self.entry.version)
         return served if served is not None and served.model is model else None

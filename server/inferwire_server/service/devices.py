@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.engine.backend import PluginVersion
-from inferwire_server.engine.models import Engine
+from inferwire_server.engine.engine import Engine
 from inferwire_server.errors import ServingError
 from inferwire_server.service.operators_properties import refuse_operators
 

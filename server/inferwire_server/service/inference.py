@@ -13,7 +13,8 @@ from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.states import StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.models import Engine, Model, Submission
+from inferwire_server.engine.engine import Engine, Submission
+from inferwire_server.engine.models import Model
 from inferwire_server.errors import invalid_input, shutting_down
 from inferwire_server.service.models import ModelService
 from inferwire_server.service.output_forms import finishes

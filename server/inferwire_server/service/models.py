@@ -11,8 +11,8 @@ from inferwire_server.core.layers import LayerTime, RuntimeModel
 from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.loader import Loader
-from inferwire_server.engine.models import Model
-from inferwire_server.errors import ServingError, bug
+from inferwire_server.engine.models import Model, model_of
+from inferwire_server.errors import ServingError
 from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.operators_properties import refuse_operators
 from inferwire_server.service.uploads import UploadService
@@ -114,9 +114,7 @@ class ModelService:
 
     def of(self, job: Job) -> Model:
         """Give the model a job was submitted to."""
-        if not isinstance(job.model, Model):
-            raise bug(f"{job!r} runs on no model of the engine")
-        return job.model
+        return model_of(job)
 
     async def load(self, name: str, options: LoadOptions = _AS_IT_IS) -> None:
         """Load a model of the repository, or load it anew without losing a request.

@@ -9,7 +9,8 @@ from typing import TypeAlias
 from inferwire_proto.errors import Code
 from inferwire_server.core.bindings import Binding
 from inferwire_server.core.sessions import Session
-from inferwire_server.engine.models import Engine, Model
+from inferwire_server.engine.engine import Engine
+from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
 from inferwire_server.service.values import SequenceCall
 

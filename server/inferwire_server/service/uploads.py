@@ -15,7 +15,8 @@ from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.engine.backend import ModelOptions, Preprocessing, Source
 from inferwire_server.engine.blobs import BLOB_SUFFIX, BlobStore
-from inferwire_server.engine.models import Engine, Model
+from inferwire_server.engine.engine import Engine
+from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.operators_properties import refuse_operators
 from inferwire_server.service.values import UploadedModel
@@ -103,7 +104,7 @@ class UploadService:
             ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
         """
         with self._laid_out(session, source) as laid_out:
-            return await self._engine.threads.run(self._engine.backend.read, laid_out)
+            return await self._engine.reading.run(self._engine.backend.read, laid_out)
 
     async def compile(self, session: Session, source: UploadedSource, compilation: Compilation) -> tuple[str, Model]:
         """Compile an uploaded model for a session, and give the name it has there.
@@ -122,7 +123,7 @@ class UploadService:
         refuse_operators(compilation.properties)
         device, properties = compilation.device, compilation.properties
         with self._laid_out(session, source) as laid_out:
-            return await self._engine.threads.run(self._engine.backend.query, laid_out, device, properties)
+            return await self._engine.reading.run(self._engine.backend.query, laid_out, device, properties)
 
     async def import_compiled(self, session: Session, digest: bytes, compilation: Compilation) -> tuple[str, Model]:
         """Make a model of an uploaded blob that an export gave, and give the name it has in the session.
@@ -157,7 +158,8 @@ class UploadService:
         refuse_operators(compilation.properties)
         with self._laid_out(session, source) as laid_out:
             options = ModelOptions("", compilation.device, compilation.properties, binding=self._binding)
-            model = await self._engine.load(replace(laid_out, is_compiled=is_compiled), options)
+            brought = replace(laid_out, is_compiled=is_compiled)
+            model = await self._engine.load(brought, options, threads=self._engine.compiling)
         if session.has_ended:
             await self._engine.unload(model, session_expired(session.id))
             raise session_expired(session.id)

@@ -20,11 +20,11 @@ def encode_model(model: Model) -> pb.ModelInfo:
     """Describe a compiled model."""
     info = encode_spec(model.spec)
     info.version = model.version
-    info.optimal_number_of_infer_requests = model.compiled.optimal_requests
+    info.optimal_number_of_infer_requests = model.optimal_requests
     info.slots = model.slots
     batching = model.terms.batching
     info.max_batch_rows = 0 if batching is None else batching.max_size
-    info.execution_devices.extend(model.compiled.devices)
+    info.execution_devices.extend(model.execution_devices)
     for name, value in model.properties.items():
         info.properties[name].CopyFrom(encode_property(name, value))
     return info

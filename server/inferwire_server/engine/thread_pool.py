@@ -1,4 +1,4 @@
-"""Threads that grow with what is in flight: those of inferences, but for brief ones, which run on the loop."""
+"""Threads that grow with what is in flight: inferences, but for brief ones, which run on the loop, or models opened."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class NoThread(Exception):
     """There is no thread for a call, and the system does not give one."""
 
 
-class SlotThreads:
+class ThreadPool:
     """As many threads as calls were ever in flight at once, up to a limit; idle ones wait for the next call.
 
     The threads are daemons: a second signal ends the process whatever an inference is doing.
@@ -25,7 +25,7 @@ class SlotThreads:
         self._busy = 0
 
     def __repr__(self) -> str:
-        return f"<SlotThreads {self._name}: {self._busy}/{len(self._threads)} busy>"
+        return f"<ThreadPool {self._name}: {self._busy}/{len(self._threads)} busy>"
 
     def run(self, call: Callable[[], None]) -> None:
         """Run a call that does not raise. The caller says `done` when it has ended.

@@ -6,17 +6,20 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from weakref import ref
 
 import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Slot, Source
+from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec
-from inferwire_server.engine.models import Engine, Model, QueueOptions, Submission
+from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics
 
@@ -121,11 +124,19 @@ async def test_a_job_is_cancelled_whichever_device_it_is_on() -> None:
         assert job.state is JobState.CANCELLED
 
 
-async def test_a_job_of_no_engine_is_not_cancelled() -> None:
+async def test_a_job_or_a_binding_of_no_engine_is_a_bug() -> None:
     async with an_engine() as engine:
-        job = Job("elsewhere", WORK, 0.0)
-        engine.cancel(job, "not wanted")
-        assert job.state is JobState.QUEUED
+        job, binding = Job("elsewhere", WORK, 0.0, received_at=0.0), Binding("elsewhere", None)
+        with pytest.raises(AssertionError, match="is of no model of an engine; this is a bug"):
+            engine.cancel(job, "not wanted")
+        with pytest.raises(AssertionError, match="<Job on elsewhere: queued> is of no model"):
+            engine.drop(job, 0, "not wanted")
+        with pytest.raises(AssertionError, match="<Binding of elsewhere: waits, 0 jobs> is of no model"):
+            engine.release(binding)
+        job.start(0.0)
+        job.finish((), 0.0)
+        with pytest.raises(AssertionError, match="is of no model"):
+            engine.answered(job)
 
 
 async def test_unloading_ends_what_waits_lets_the_rest_finish_and_frees_the_model() -> None:
@@ -147,6 +158,22 @@ async def test_unloading_ends_what_waits_lets_the_rest_finish_and_frees_the_mode
         assert running.state is JobState.FINISHED
         assert engine.devices[0].models == ()
         await engine.unload(model, GONE)
+
+
+async def test_a_kept_job_keeps_nothing_of_a_model_that_was_unloaded_but_what_it_takes_and_gives() -> None:
+    models = {"m": a_model()}
+    async with Engine(FakeBackend(models), QueueOptions(), Metrics().tally) as engine:
+        model = await engine.load(SOURCE, ModelOptions("m"))
+        job, end = submit(engine, model)
+        await end
+        compiled = ref(models.pop("m"))
+        assert compiled() is not None
+        await engine.unload(model, GONE)
+        async with asyncio.timeout(10.0):
+            while compiled() is not None:  # the thread has told of the job's end, and is not back yet
+                await asyncio.to_thread(int)
+    assert job.model is model
+    assert (model.spec, model.execution_devices) == (echo_spec("m"), ("CPU",))
 
 
 async def test_whoever_stops_waiting_for_an_unloading_does_not_stop_it() -> None:

@@ -1,0 +1,250 @@
+"""The engine: its devices, the models on them, and the jobs of those."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from time import monotonic
+from typing import Any, NamedTuple
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.bindings import Binding
+from inferwire_server.core.job import Job, JobState, Work
+from inferwire_server.core.lane import Terms
+from inferwire_server.core.scheduler import Scheduler
+from inferwire_server.core.tally import TallyOf
+from inferwire_server.engine.backend import Backend, ModelOptions, Source
+from inferwire_server.engine.batch_properties import read_batching
+from inferwire_server.engine.device import Device
+from inferwire_server.engine.idle import Idleness, Keeper
+from inferwire_server.engine.models import Model, model_of
+from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
+from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE, OpeningThreads
+from inferwire_server.errors import ServingError, shutting_down
+
+CLOSE_S = 5.0
+"""How long a closing engine waits for cancelled inferences, of which most stop at their next layer and some never do,
+and for models that are being opened, of which most soon are."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """How every device queues."""
+
+    capacity: int = 256
+    limit: int | None = None
+
+
+class Submission(NamedTuple):
+    """A job to be: what to run, how it is scheduled, and when its request was read, where that is known."""
+
+    work: Work
+    priority: int = 0
+    timeout_s: float | None = None
+    binding: Binding | None = None
+    received_at: float | None = None
+
+
+class Engine:
+    """The devices and the models on them. Lives on one event loop.
+
+    Use as an async context manager: leaving it cancels what still runs and frees every model.
+
+    Attributes:
+        threads: Those that models are opened on which are served.
+        compiling: Those that models are compiled or imported on which clients bring.
+        reading: Those that models are read or asked about on which clients bring.
+        stuck: How many models had an inference that did not stop when the engine closed, or were still being opened.
+    """
+
+    def __init__(
+        self, backend: Backend, queue: QueueOptions, tally_of: TallyOf, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self.backend = backend
+        self.threads = OpeningThreads("open", AT_ONCE)
+        self.compiling = OpeningThreads("compile", CLIENTS_AT_ONCE)
+        self.reading = OpeningThreads("read", CLIENTS_AT_ONCE)
+        self._queue = queue
+        self._tally_of = tally_of
+        self._clock = clock
+        self._devices: dict[str, Device] = {}
+        self._models: set[Model] = set()
+        self._idleness: dict[Model, Idleness] = {}
+        self.stuck = 0
+
+    async def __aenter__(self) -> Engine:
+        for name in await asyncio.to_thread(self.backend.devices):
+            self._device(name)
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        error = shutting_down()
+        self._models.clear()
+        for idleness in self._idleness.values():
+            idleness.close()
+        leaving = [device.remove_model(model, error) for device in self.devices for model in device.models]
+        for device in self.devices:
+            device.cancel_all(error.message, error.code)
+        opening, _ = await asyncio.gather(_closed(self.threads, self.compiling, self.reading), _ended(leaving))
+        self.stuck = opening + sum(not leave.done() for leave in leaving)
+        for device in self.devices:
+            device.close()
+
+    def __repr__(self) -> str:
+        return f"<Engine: {len(self._models)} models on {', '.join(self._devices) or 'no device'}>"
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The physical devices, in the runtime's order."""
+        return tuple(self._devices.values())
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models that take jobs."""
+        return tuple(self._models)
+
+    async def load(
+        self,
+        source: Source,
+        options: ModelOptions,
+        version: str = "",
+        on_warming: Callable[[], None] = lambda: None,
+        keeper: Keeper | None = None,
+        *,
+        threads: OpeningThreads | None = None,
+    ) -> Model:
+        """Compile a model on a thread, open its slots, and warm them up if the options say so.
+
+        The thread is one of those for what is served unless other `threads` are given.
+        Unless it has a keeper it is not unloaded when it is idle.
+
+        Raises:
+            ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
+        """
+        options, threads = read_batching(options), threads or self.threads
+        compiled, slots, first_device = await threads.run(open_model, self.backend, source, options)
+        if options.warm_up is not None:
+            on_warming()
+            await threads.run(warm_up, compiled.spec, slots, options.warm_up)
+        compiled, slots = taking_pictures(compiled, slots, options)
+        device = self._device(first_device)
+        terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
+        model = Model(compiled, device, len(slots), version, options.priority, options.labels, terms)
+        device.add_model(model, slots, terms)
+        self._models.add(model)
+        if options.idle_unload_s is not None and keeper is not None:
+            # The slots of callers with states are numbered after these.
+            again = partial(reopen, self.backend, source, replace(options, slots=len(slots)))
+            self._idleness[model] = Idleness(model, options.idle_unload_s, again, self.threads, keeper)
+        return model
+
+    async def unload(self, model: Model, error: ServingError | None = None) -> None:
+        """Take no more jobs for a model, and free it when those that run have finished.
+
+        Those that wait end with the error at once; without one they run.
+        """
+        if model in self._models:
+            await asyncio.shield(self.retire(model, error))
+
+    def retire(self, model: Model, error: ServingError | None = None) -> asyncio.Future[None]:
+        """Begin to unload a model, and give a future of its end, which comes whether anybody waits for it or not."""
+        self._models.discard(model)
+        if (idleness := self._idleness.pop(model, None)) is not None:
+            idleness.end()
+        drained = model.device.remove_model(model, error)
+        # Whoever keeps one of its jobs keeps the model, too.
+        drained.add_done_callback(lambda _: model.let_go())
+        return drained
+
+    def submit(
+        self, model: Model, submission: Submission, on_end: Callable[[Job], Any], *, at_once: bool = False
+    ) -> Job:
+        """Queue a job on the model's device. `on_end` is called on the loop, once, at its end.
+
+        With `at_once` that may be before this returns, unless the model runs those of one turn of the loop together.
+
+        Raises:
+            ServingError: QUEUE_FULL, or MODEL_NOT_READY if the model has gone.
+        """
+        now = self._clock()
+        deadline = None if submission.timeout_s is None else now + submission.timeout_s
+        idleness = self._idleness.get(model)
+        if idleness is not None:
+            on_end = idleness.until_end(on_end)
+        job = Job(
+            model,
+            submission.work,
+            now,
+            submission.priority,
+            deadline,
+            on_end,
+            submission.binding,
+            received_at=submission.received_at,
+        )
+        if model not in self._models:
+            model.device.count_refused(model, job.count)
+            refusal = _unloading(model)
+            refusal.is_of_job = True
+            raise refusal
+        model.device.submit(job, at_once=at_once and model.terms.batching is None)
+        if idleness is not None:
+            idleness.use()
+        return job
+
+    def stacks(self, model: Model, submission: Submission) -> list[Submission]:
+        """Take a stack apart into what is to be one job."""
+        return [submission._replace(work=work) for work in model.device.stacks(model, submission.work)]
+
+    def cancel(self, job: Job, reason: str, code: Code = Code.CANCELLED) -> None:
+        """Cancel a job, queued or running; do nothing for one that has ended."""
+        model_of(job).device.cancel(job, reason, code)
+
+    def drop(self, job: Job, index: int, reason: str) -> None:
+        """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
+        model_of(job).device.drop(job, index, reason)
+
+    def bind(self, model: Model, on_end: Callable[[Binding], Any], behind: Binding | None = None) -> Binding:
+        """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
+
+        It may wait for one of its own that it comes `behind`, and that is ending.
+
+        Raises:
+            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model has gone.
+        """
+        if model not in self._models:
+            raise _unloading(model)
+        return model.device.bind(model, on_end, behind)
+
+    def release(self, binding: Binding) -> None:
+        """Let a binding end with the last of its jobs; do nothing for one that has ended."""
+        model_of(binding).device.release(binding)
+
+    def answered(self, job: Job, count: int = 1) -> None:
+        """Record that answers of a finished job are written: what its call took besides the job is the wire's."""
+        received_at = job.received_at
+        if received_at is not None and job.state is JobState.FINISHED:
+            model, wire_s = model_of(job), self._clock() - received_at - job.timings.total_s
+            model.device.tally(model).answer(wire_s, count)
+
+    def _device(self, name: str) -> Device:
+        if name not in self._devices:
+            scheduler = Scheduler(self._queue.capacity, self._queue.limit, name)
+            self._devices[name] = Device(name, scheduler, self._tally_of, self._clock)
+        return self._devices[name]
+
+
+async def _closed(*opening: OpeningThreads) -> int:
+    """Let threads go, and give how many of their calls have not ended."""
+    return sum(await asyncio.gather(*(threads.close(CLOSE_S) for threads in opening)))
+
+
+async def _ended(leaving: Collection[asyncio.Future[None]]) -> None:
+    """Wait for the ends of models, but not for ever."""
+    if leaving:
+        await asyncio.wait(leaving, timeout=CLOSE_S)
+
+
+def _unloading(model: Model) -> ServingError:
+    return ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")
