@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -158,6 +159,31 @@ async def test_nobody_else_can_hand_over_anything(other: Crew, port: int, token:
     assert [each["event"] for each in logs] == [
         "somebody who is no worker of this server wanted to hand over a connection"
     ]
+    assert await said_by(port, b"hello") == [b"hello"]
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """Two files that are no sockets."""
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+@pytest.mark.parametrize("is_worker", [False, True], ids=["somebody", "a worker"])
+async def test_files_that_are_no_connections_are_closed(
+    other: Crew, port: int, pipe: tuple[int, int], is_worker: bool
+) -> None:
+    await said_by(port, b"hello")
+    before = open_files()
+    said = other.token.encode() if is_worker else b"nobody"
+    with capture_logs() as logs:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
+            way.connect(_place(other, 1))
+            socket.send_fds(way, [said], [pipe[0]])
+        await until(lambda: bool(logs))
+    await until(lambda: open_files() <= before)
     assert await said_by(port, b"hello") == [b"hello"]
 
 

@@ -6,6 +6,7 @@ What had come of a connection travels with it, so that its client does not notic
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
@@ -97,16 +98,31 @@ class _Taker:
             except (OSError, TimeoutError) as error:
                 log.warning("a connection from another worker did not come", reason=repr(error))
                 return
-        given = [socket.socket(fileno=file) for file in files]
-        if not compare_digest(said[: len(self._token)], self._token):
-            for connection in given:
-                connection.close()
-            log.warning("somebody who is no worker of this server wanted to hand over a connection")
-        elif not given:
+        is_worker = compare_digest(said[: len(self._token)], self._token)
+        if is_worker and files:
+            await self._take(files[0], said[len(self._token) :])
+            return
+        for file in files:
+            os.close(file)
+        if is_worker:
             log.warning("a connection from another worker did not come", reason="too many files are open")
         else:
-            opening = _Opening(self._take_over, said[len(self._token) :])
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: opening, given[0])
+            log.warning("somebody who is no worker of this server wanted to hand over a connection")
+
+    async def _take(self, file: int, came: bytes) -> None:
+        """Take the connection that a file is, and what has come of it."""
+        try:
+            connection = socket.socket(fileno=file)
+        except OSError as error:
+            os.close(file)
+            log.warning("a connection from another worker did not come", reason=repr(error))
+            return
+        opening = _Opening(self._take_over, came)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: opening, connection)
+        except OSError as error:
+            connection.close()
+            log.warning("a connection from another worker did not come", reason=repr(error))
 
 
 class _Opening(asyncio.Protocol):
