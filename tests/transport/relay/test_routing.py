@@ -10,6 +10,7 @@ import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
+from inferwire_server.transport.relay import routing as routing_module
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.routing import Routing
@@ -28,6 +29,7 @@ class Asked:
     index: int
     subject: str = ""
     failing: frozenset[int] = frozenset()
+    silent: frozenset[int] = frozenset()
     order: list[str] = field(default_factory=list[str])
     has_begun: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -38,7 +40,7 @@ class Asked:
 
     async def at(self, worker: int, *, alone: bool) -> bytes:
         self.order.append(f"{worker}-alone" if alone else f"{worker}")
-        await asyncio.sleep(0)
+        await (asyncio.Event().wait() if worker in self.silent else asyncio.sleep(0))
         self.order.append(f"{worker} answers")
         return self._answer(worker)
 
@@ -179,3 +181,17 @@ async def test_a_change_is_made_everywhere_though_its_caller_leaves(colleagues: 
         await answer
     await lead.answer(Reach.EVERYWHERE, next_one)
     assert left.order == next_one.order == ["here", "1-alone", "2-alone", "1 answers", "2 answers"]
+
+
+@pytest.mark.parametrize(
+    ("index", "silent", "told"), [(0, {1}, 2), (0, {1, 2}, 2), (0, {2}, 3), (1, {0}, 1)], ids=lambda given: f"{given}"
+)
+async def test_a_worker_that_does_not_answer_in_time_fails_the_sum(
+    colleagues: Colleagues, monkeypatch: pytest.MonkeyPatch, index: int, silent: set[int], told: int
+) -> None:
+    monkeypatch.setattr(routing_module, "_LIMIT_S", 0.01)
+    monkeypatch.setattr(routing_module, "_SUM_LIMIT_S", 0.01)
+    asked = Asked(index, silent=frozenset(silent))
+    with pytest.raises(ServingError, match=f"worker {told} of this server has not answered within 0.01 s") as refused:
+        await routing(index, colleagues).answer(SUMMED, asked)
+    assert refused.value.code is Code.DEADLINE_EXCEEDED

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.scopes import Reach, Scope, Summed
 from inferwire_server.transport.relay.sums import Sum
 
 LEAD = 0
+
+_LIMIT_S = 5.0
+"""How long a worker may take for its part of a sum, which it has at hand: less than Prometheus waits for a scrape."""
+
+_SUM_LIMIT_S = _LIMIT_S + 2.0
+"""How long the lead may take for the sum."""
 
 A = TypeVar("A")
 
@@ -61,15 +70,25 @@ class Routing:
             return await (call.here() if owner == self._crew.index else call.at(owner, alone=True))
         if scope is Reach.STATES and call.subject not in self._stateful():
             return await call.here()
+        if isinstance(scope, Summed):
+            return await (self._sum(scope.add, call) if self._crew.is_lead else self._sum_of_lead(call))
         if not self._crew.is_lead:
             return await call.at(LEAD, alone=False)
-        if isinstance(scope, Summed):
-            return await self._sum(scope.add, call)
         return await (call.here() if scope is Reach.STATES else self._everywhere(call))
 
     async def _sum(self, add: Sum, call: RelayedCall[A]) -> A:
+        """Add up what all answer. Where one does not there is no sum: counters that fall look like a new start."""
+
+        async def part(worker: int) -> A:
+            async with _in_time(worker, _LIMIT_S):
+                return await call.at(worker, alone=True)
+
         own = await call.here()
-        return call.added(add, [own, *await self._colleagues.each(lambda worker: call.at(worker, alone=True))])
+        return call.added(add, [own, *await self._colleagues.each(part)])
+
+    async def _sum_of_lead(self, call: RelayedCall[A]) -> A:
+        async with _in_time(LEAD, _SUM_LIMIT_S):
+            return await call.at(LEAD, alone=False)
 
     async def _everywhere(self, call: RelayedCall[A]) -> A:
         self._colleagues.require_all()
@@ -93,3 +112,18 @@ class Routing:
         if not change.cancelled():
             # Whoever still waits hears of it. A caller that has left does not, and asyncio is not to complain of that.
             change.exception()
+
+
+@asynccontextmanager
+async def _in_time(worker: int, limit_s: float) -> AsyncGenerator[None, None]:
+    """Wait for a worker's answer, and no longer than it may take.
+
+    Raises:
+        ServingError: DEADLINE_EXCEEDED if it takes longer.
+    """
+    try:
+        async with asyncio.timeout(limit_s):
+            yield
+    except TimeoutError as error:
+        sentence = f"worker {worker + 1} of this server has not answered within {limit_s:g} s"
+        raise ServingError(Code.DEADLINE_EXCEEDED, sentence) from error
