@@ -11,10 +11,10 @@ import pytest
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay import routing as routing_module
+from inferwire_server.transport.relay.audiences import Audience, Reach, Summed
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.routing import Routing
-from inferwire_server.transport.relay.scopes import Reach, Scope, Summed
 from inferwire_server.transport.relay.sums import Sum
 
 COUNT = 3
@@ -80,30 +80,30 @@ async def test_a_sum_is_made_of_all_answers_the_lead_s_first(colleagues: Colleag
     assert asked.order[:3] == ["here", "1-alone", "2-alone"]
 
 
-@pytest.mark.parametrize("scope", [Reach.EVERYWHERE, SUMMED], ids=["everywhere", "summed"])
+@pytest.mark.parametrize("audience", [Reach.EVERYWHERE, SUMMED], ids=["everywhere", "summed"])
 @pytest.mark.parametrize("index", [1, 2])
-async def test_a_follower_leaves_it_to_the_lead(colleagues: Colleagues, scope: Scope, index: int) -> None:
+async def test_a_follower_leaves_it_to_the_lead(colleagues: Colleagues, audience: Audience, index: int) -> None:
     asked = Asked(index)
-    assert await routing(index, colleagues).answer(scope, asked) == b"0"
+    assert await routing(index, colleagues).answer(audience, asked) == b"0"
     assert asked.order == ["0", "0 answers"]
 
 
-@pytest.mark.parametrize("scope", [Reach.EVERYWHERE, SUMMED], ids=["everywhere", "summed"])
-async def test_where_the_lead_fails_nobody_else_is_asked(colleagues: Colleagues, scope: Scope) -> None:
+@pytest.mark.parametrize("audience", [Reach.EVERYWHERE, SUMMED], ids=["everywhere", "summed"])
+async def test_where_the_lead_fails_nobody_else_is_asked(colleagues: Colleagues, audience: Audience) -> None:
     asked = Asked(0, failing=frozenset({0, 1}))
     with pytest.raises(ValueError, match="0"):
-        await routing(0, colleagues).answer(scope, asked)
+        await routing(0, colleagues).answer(audience, asked)
     assert asked.order == ["here"]
 
 
-@pytest.mark.parametrize("scope", [Reach.EVERYWHERE, SUMMED], ids=["everywhere", "summed"])
+@pytest.mark.parametrize("audience", [Reach.EVERYWHERE, SUMMED], ids=["everywhere", "summed"])
 @pytest.mark.parametrize(("failing", "told"), [({1}, "1"), ({2}, "2"), ({1, 2}, "1")])
 async def test_where_followers_fail_the_first_failure_is_the_answer_once_all_have_answered(
-    colleagues: Colleagues, scope: Scope, failing: set[int], told: str
+    colleagues: Colleagues, audience: Audience, failing: set[int], told: str
 ) -> None:
     asked = Asked(0, failing=frozenset(failing))
     with pytest.raises(ValueError, match=told):
-        await routing(0, colleagues).answer(scope, asked)
+        await routing(0, colleagues).answer(audience, asked)
     assert asked.order[-2:] == ["1 answers", "2 answers"]
 
 
@@ -140,7 +140,7 @@ async def test_states_are_with_the_lead_and_other_models_everywhere(
 
 
 @pytest.mark.parametrize(
-    ("scope", "index", "stateful", "stays"),
+    ("audience", "index", "stateful", "stays"),
     [
         (Reach.STATES, 0, STATEFUL, True),
         (Reach.STATES, 1, STATEFUL, False),
@@ -151,10 +151,10 @@ async def test_states_are_with_the_lead_and_other_models_everywhere(
     ],
 )
 def test_only_inferences_stay_whatever_they_name(
-    scope: Scope, index: int, stateful: frozenset[str], stays: bool
+    audience: Audience, index: int, stateful: frozenset[str], stays: bool
 ) -> None:
     colleagues = Colleagues(crew(index))
-    assert routing(index, colleagues, stateful).stays(scope) is stays
+    assert routing(index, colleagues, stateful).stays(audience) is stays
 
 
 async def test_before_all_are_there_sums_are_the_leads_alone_and_changes_are_refused() -> None:

@@ -70,7 +70,7 @@ class Colleagues:
             ServingError: SHUTTING_DOWN if it has gone, or is silent for too long.
         """
         given = () if context is None else context.invocation_metadata() or ()
-        metadata: list[Any] = [(key, value) for key, value in given if _is_passed_on(key)]
+        metadata: list[Any] = [(key, value) for key, value in given if _travels(key)]
         metadata.append((CREW_METADATA, self._mark(alone=alone)))
         service, _, name = method.rpartition(".")
         channel: Any = self._channels[worker]
@@ -92,12 +92,12 @@ class Colleagues:
         found = await asyncio.gather(*(ask(worker) for worker in asked), return_exceptions=True)
         return list(_raising(found))
 
-    def want_it_alone(self, context: Context) -> bool:
-        """Whether a call comes from one of them, who wants this worker's answer and no other's."""
+    def asks_this_worker_only(self, context: Context) -> bool:
+        """Whether one of them makes a call, and wants what this worker says for itself."""
         return (CREW_METADATA, self._mark(alone=True)) in (context.invocation_metadata() or ())
 
-    def pass_it_on(self, context: Context) -> bool:
-        """Whether a call comes from one of them, to whom it was not."""
+    def is_passed_on(self, context: Context) -> bool:
+        """Whether one of them makes a call on behalf of a caller of its own, who wants what the whole server says."""
         return (CREW_METADATA, self._mark(alone=False)) in (context.invocation_metadata() or ())
 
     def _mark(self, *, alone: bool) -> str:
@@ -117,7 +117,7 @@ def _options(silence_ms: int) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _is_passed_on(key: str) -> bool:
+def _travels(key: str) -> bool:
     return not key.startswith(("grpc-", ":")) and key not in (*_PASSED_BY, CREW_METADATA)
 
 

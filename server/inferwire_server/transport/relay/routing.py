@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeVar
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
+from inferwire_server.transport.relay.audiences import Audience, Reach, Summed
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.transport.relay.scopes import Reach, Scope, Summed
 from inferwire_server.transport.relay.sums import Sum
 
 LEAD = 0
@@ -59,22 +59,22 @@ class Routing:
     def __repr__(self) -> str:
         return f"<Routing of worker {self._crew.index} of {self._crew.count}>"
 
-    def stays(self, scope: Scope) -> bool:
-        """Whether every call of a scope is answered here, whatever it names."""
-        return scope is Reach.STATES and (self._crew.is_lead or not self._stateful())
+    def stays(self, audience: Audience) -> bool:
+        """Whether every call of an audience is answered here, whatever it names."""
+        return audience is Reach.STATES and (self._crew.is_lead or not self._stateful())
 
-    async def answer(self, scope: Scope, call: RelayedCall[A]) -> A:
+    async def answer(self, audience: Audience, call: RelayedCall[A]) -> A:
         """Answer a call that came from outside."""
-        if scope is Reach.OWNER:
+        if audience is Reach.OWNER:
             owner = self._crew.owner_of(call.subject)
             return await (call.here() if owner == self._crew.index else call.at(owner, alone=True))
-        if scope is Reach.STATES and call.subject not in self._stateful():
+        if audience is Reach.STATES and call.subject not in self._stateful():
             return await call.here()
-        if isinstance(scope, Summed):
-            return await (self._sum(scope.add, call) if self._crew.is_lead else self._sum_of_lead(call))
+        if isinstance(audience, Summed):
+            return await (self._sum(audience.add, call) if self._crew.is_lead else self._sum_of_lead(call))
         if not self._crew.is_lead:
             return await call.at(LEAD, alone=False)
-        return await (call.here() if scope is Reach.STATES else self._everywhere(call))
+        return await (call.here() if audience is Reach.STATES else self._everywhere(call))
 
     async def _sum(self, add: Sum, call: RelayedCall[A]) -> A:
         """Add up what all answer. Where one does not there is no sum: counters that fall look like a new start."""

@@ -43,20 +43,20 @@ class Summed:
     add: Sum
 
 
-Scope: TypeAlias = Reach | Summed
+Audience: TypeAlias = Reach | Summed
 
 
-class RpcScope(NamedTuple):
-    """The scope of a gRPC call, and how what it names is read from its message."""
+class RpcAudience(NamedTuple):
+    """The audience of a gRPC call, and how what it names is read from its message."""
 
-    scope: Scope
+    audience: Audience
     subject: Callable[[bytes], str] = lambda _: ""
 
 
-class HttpScope(NamedTuple):
-    """The scope of an HTTP call, and what its path names."""
+class HttpAudience(NamedTuple):
+    """The audience of an HTTP call, and what its path names."""
 
-    scope: Scope
+    audience: Audience
     subject: str
 
 
@@ -77,24 +77,24 @@ def _inferred(data: bytes) -> str:
     return head.model_name
 
 
-RPC: Mapping[str, RpcScope] = {
-    "inference.GRPCInferenceService.ModelInfer": RpcScope(Reach.STATES, _inferred),
-    "inference.GRPCInferenceService.ModelStatistics": RpcScope(Summed(sum_statistics)),
-    "inference.GRPCInferenceService.RepositoryModelLoad": RpcScope(Reach.EVERYWHERE),
-    "inference.GRPCInferenceService.RepositoryModelUnload": RpcScope(Reach.EVERYWHERE),
-    "inference.GRPCInferenceService.LogSettings": RpcScope(Reach.EVERYWHERE),
-    "inference.GRPCInferenceService.SystemSharedMemoryRegister": RpcScope(Reach.EVERYWHERE),
-    "inference.GRPCInferenceService.SystemSharedMemoryUnregister": RpcScope(Reach.EVERYWHERE),
-    "inferwire.v1.InferenceService.Wait": RpcScope(Reach.OWNER, _waited),
-    "inferwire.v1.InferenceService.GetResult": RpcScope(Reach.OWNER, _collected),
-    "inferwire.v1.InferenceService.Cancel": RpcScope(Reach.OWNER, _cancelled),
-    "inferwire.v1.ModelService.LoadModel": RpcScope(Reach.EVERYWHERE),
-    "inferwire.v1.ModelService.UnloadModel": RpcScope(Reach.EVERYWHERE),
-    "inferwire.v1.DeviceService.ListDevices": RpcScope(Summed(sum_devices)),
+RPC: Mapping[str, RpcAudience] = {
+    "inference.GRPCInferenceService.ModelInfer": RpcAudience(Reach.STATES, _inferred),
+    "inference.GRPCInferenceService.ModelStatistics": RpcAudience(Summed(sum_statistics)),
+    "inference.GRPCInferenceService.RepositoryModelLoad": RpcAudience(Reach.EVERYWHERE),
+    "inference.GRPCInferenceService.RepositoryModelUnload": RpcAudience(Reach.EVERYWHERE),
+    "inference.GRPCInferenceService.LogSettings": RpcAudience(Reach.EVERYWHERE),
+    "inference.GRPCInferenceService.SystemSharedMemoryRegister": RpcAudience(Reach.EVERYWHERE),
+    "inference.GRPCInferenceService.SystemSharedMemoryUnregister": RpcAudience(Reach.EVERYWHERE),
+    "inferwire.v1.InferenceService.Wait": RpcAudience(Reach.OWNER, _waited),
+    "inferwire.v1.InferenceService.GetResult": RpcAudience(Reach.OWNER, _collected),
+    "inferwire.v1.InferenceService.Cancel": RpcAudience(Reach.OWNER, _cancelled),
+    "inferwire.v1.ModelService.LoadModel": RpcAudience(Reach.EVERYWHERE),
+    "inferwire.v1.ModelService.UnloadModel": RpcAudience(Reach.EVERYWHERE),
+    "inferwire.v1.DeviceService.ListDevices": RpcAudience(Summed(sum_devices)),
 }
 """Calls with one message each way. A stream stays with its connection, and what its session owns with it."""
 
-HTTP: tuple[tuple[str, str, Scope], ...] = (
+HTTP: tuple[tuple[str, str, Audience], ...] = (
     ("POST", "/v2/models/{subject}/infer", Reach.STATES),
     ("POST", "/v2/models/{subject}/versions/{version}/infer", Reach.STATES),
     ("POST", "/inferwire/v1/models/{subject}/jobs", Reach.STATES),
@@ -115,16 +115,16 @@ HTTP: tuple[tuple[str, str, Scope], ...] = (
     ("GET", "/inferwire/v1/devices", Summed(sum_devices_json)),
     ("GET", "/metrics", Summed(sum_metrics)),
 )
-"""Calls by method and path; a path's `subject` is what the scope is about."""
+"""Calls by method and path; a path's `subject` is what the audience is about."""
 
-_PATTERNS = tuple((method, compile_path(path)[0].match, scope) for method, path, scope in HTTP)
+_PATTERNS = tuple((method, compile_path(path)[0].match, audience) for method, path, audience in HTTP)
 
 
 @lru_cache(256)
-def http_scope(method: str, path: str) -> HttpScope | None:
-    """Give the scope of an HTTP call; None for one that is answered where it arrives."""
+def http_audience(method: str, path: str) -> HttpAudience | None:
+    """Give the audience of an HTTP call; None for one that is answered where it arrives."""
     method = "GET" if method == "HEAD" else method
-    for wanted, match, scope in _PATTERNS:
+    for wanted, match, audience in _PATTERNS:
         if method == wanted and (found := match(path)) is not None:
-            return HttpScope(scope, found.groupdict().get("subject", ""))
+            return HttpAudience(audience, found.groupdict().get("subject", ""))
     return None
