@@ -191,11 +191,11 @@ def test_every_call_is_in_the_table_or_stays_by_decision(methods: set[str]) -> N
     ],
 )
 def test_what_a_job_s_call_names_is_the_job(method: str, request_of: type[Any]) -> None:
-    audience, subject = RPC[f"inferwire.v1.InferenceService.{method}"]
+    audience, subject, _ = RPC[f"inferwire.v1.InferenceService.{method}"]
     assert (audience, subject(request_of(job_id="ab-1").SerializeToString())) == (Reach.OWNER, "ab-1")
 
 
 def test_what_an_inference_names_is_its_model() -> None:
-    audience, subject = RPC["inference.GRPCInferenceService.ModelInfer"]
+    audience, subject, _ = RPC["inference.GRPCInferenceService.ModelInfer"]
     request = grpc_service_pb2.ModelInferRequest(id="7", model_name="echo", raw_input_contents=[b"\xff" * 9])
     assert (audience, subject(request.SerializeToString())) == (Reach.STATES, "echo")

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 from starlette.routing import compile_path
 
 from inferwire_proto.inferwire.v1 import inference_pb2
+from inferwire_server.transport.oip_stubs.grpc_service_pb2 import LogSettingsRequest
 from inferwire_server.transport.relay.sums import (
     Sum,
     sum_devices,
@@ -23,17 +24,26 @@ from inferwire_server.transport.rpc.oip_codec import split_request
 
 
 class Reach(Enum):
-    """Who has to answer a call.
+    """Which one worker has to answer a call.
 
     Attributes:
-        EVERYWHERE: Every worker, the lead first: it changes what all of them have.
         OWNER: The worker that has made what the call names.
         STATES: The lead, if the model that the call names keeps states: they have to be in one place.
     """
 
-    EVERYWHERE = auto()
     OWNER = auto()
     STATES = auto()
+
+
+class Everywhere(Enum):
+    """Every worker has to answer, the lead first: the call changes what all of them have, after which each is named.
+
+    One change is made after the other, but none waits for those of something else.
+    """
+
+    MODELS = auto()
+    LOGS = auto()
+    SHARED_MEMORY = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +53,20 @@ class Summed:
     add: Sum
 
 
-Audience: TypeAlias = Reach | Summed
+Audience: TypeAlias = Reach | Everywhere | Summed
 
 
 class RpcAudience(NamedTuple):
-    """The audience of a gRPC call, and how what it names is read from its message."""
+    """The audience of a gRPC call, and how what it names is read from its message.
+
+    Attributes:
+        reads: Whether a message asks only for what every worker has alike: it is answered where it arrives then. None
+            where no message does.
+    """
 
     audience: Audience
     subject: Callable[[bytes], str] = lambda _: ""
+    reads: Callable[[bytes], bool] | None = None
 
 
 class HttpAudience(NamedTuple):
@@ -77,19 +93,23 @@ def _inferred(data: bytes) -> str:
     return head.model_name
 
 
+def _sets_nothing(data: bytes) -> bool:
+    return not LogSettingsRequest.FromString(data).settings
+
+
 RPC: Mapping[str, RpcAudience] = {
     "inference.GRPCInferenceService.ModelInfer": RpcAudience(Reach.STATES, _inferred),
     "inference.GRPCInferenceService.ModelStatistics": RpcAudience(Summed(sum_statistics)),
-    "inference.GRPCInferenceService.RepositoryModelLoad": RpcAudience(Reach.EVERYWHERE),
-    "inference.GRPCInferenceService.RepositoryModelUnload": RpcAudience(Reach.EVERYWHERE),
-    "inference.GRPCInferenceService.LogSettings": RpcAudience(Reach.EVERYWHERE),
-    "inference.GRPCInferenceService.SystemSharedMemoryRegister": RpcAudience(Reach.EVERYWHERE),
-    "inference.GRPCInferenceService.SystemSharedMemoryUnregister": RpcAudience(Reach.EVERYWHERE),
+    "inference.GRPCInferenceService.RepositoryModelLoad": RpcAudience(Everywhere.MODELS),
+    "inference.GRPCInferenceService.RepositoryModelUnload": RpcAudience(Everywhere.MODELS),
+    "inference.GRPCInferenceService.LogSettings": RpcAudience(Everywhere.LOGS, reads=_sets_nothing),
+    "inference.GRPCInferenceService.SystemSharedMemoryRegister": RpcAudience(Everywhere.SHARED_MEMORY),
+    "inference.GRPCInferenceService.SystemSharedMemoryUnregister": RpcAudience(Everywhere.SHARED_MEMORY),
     "inferwire.v1.InferenceService.Wait": RpcAudience(Reach.OWNER, _waited),
     "inferwire.v1.InferenceService.GetResult": RpcAudience(Reach.OWNER, _collected),
     "inferwire.v1.InferenceService.Cancel": RpcAudience(Reach.OWNER, _cancelled),
-    "inferwire.v1.ModelService.LoadModel": RpcAudience(Reach.EVERYWHERE),
-    "inferwire.v1.ModelService.UnloadModel": RpcAudience(Reach.EVERYWHERE),
+    "inferwire.v1.ModelService.LoadModel": RpcAudience(Everywhere.MODELS),
+    "inferwire.v1.ModelService.UnloadModel": RpcAudience(Everywhere.MODELS),
     "inferwire.v1.DeviceService.ListDevices": RpcAudience(Summed(sum_devices)),
 }
 """Calls with one message each way. A stream stays with its connection, and what its session owns with it."""
@@ -102,13 +122,13 @@ HTTP: tuple[tuple[str, str, Audience], ...] = (
     ("GET", "/inferwire/v1/jobs/{subject}", Reach.OWNER),
     ("DELETE", "/inferwire/v1/jobs/{subject}", Reach.OWNER),
     ("GET", "/inferwire/v1/jobs/{subject}/result", Reach.OWNER),
-    ("POST", "/v2/repository/models/{model}/load", Reach.EVERYWHERE),
-    ("POST", "/v2/repository/models/{model}/unload", Reach.EVERYWHERE),
-    ("POST", "/v1/config/reload", Reach.EVERYWHERE),
-    ("POST", "/v2/logging", Reach.EVERYWHERE),
-    ("POST", "/v2/systemsharedmemory/region/{region:path}/register", Reach.EVERYWHERE),
-    ("POST", "/v2/systemsharedmemory/region/{region:path}/unregister", Reach.EVERYWHERE),
-    ("POST", "/v2/systemsharedmemory/unregister", Reach.EVERYWHERE),
+    ("POST", "/v2/repository/models/{model}/load", Everywhere.MODELS),
+    ("POST", "/v2/repository/models/{model}/unload", Everywhere.MODELS),
+    ("POST", "/v1/config/reload", Everywhere.MODELS),
+    ("POST", "/v2/logging", Everywhere.LOGS),
+    ("POST", "/v2/systemsharedmemory/region/{region:path}/register", Everywhere.SHARED_MEMORY),
+    ("POST", "/v2/systemsharedmemory/region/{region:path}/unregister", Everywhere.SHARED_MEMORY),
+    ("POST", "/v2/systemsharedmemory/unregister", Everywhere.SHARED_MEMORY),
     ("GET", "/v2/models/stats", Summed(sum_statistics_json)),
     ("GET", "/v2/models/{model}/stats", Summed(sum_statistics_json)),
     ("GET", "/v2/models/{model}/versions/{version}/stats", Summed(sum_statistics_json)),

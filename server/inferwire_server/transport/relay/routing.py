@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.relay.audiences import Audience, Reach, Summed
+from inferwire_server.transport.relay.audiences import Audience, Everywhere, Reach, Summed
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.sums import Sum
@@ -53,7 +53,7 @@ class Routing:
         self._crew = crew
         self._colleagues = colleagues
         self._stateful = stateful
-        self._turn = asyncio.Lock()
+        self._turns = {kind: asyncio.Lock() for kind in Everywhere}
         self._changes: set[asyncio.Future[Any]] = set()
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class Routing:
             return await (self._sum(audience.add, call) if self._crew.is_lead else self._sum_of_lead(call))
         if not self._crew.is_lead:
             return await call.at(LEAD, alone=False)
-        return await (call.here() if audience is Reach.STATES else self._everywhere(call))
+        return await (self._everywhere(audience, call) if isinstance(audience, Everywhere) else call.here())
 
     async def _sum(self, add: Sum, call: RelayedCall[A]) -> A:
         """Add up what all answer. Where one does not there is no sum: counters that fall look like a new start."""
@@ -90,19 +90,19 @@ class Routing:
         async with _in_time(LEAD, _SUM_LIMIT_S):
             return await call.at(LEAD, alone=False)
 
-    async def _everywhere(self, call: RelayedCall[A]) -> A:
+    async def _everywhere(self, kind: Everywhere, call: RelayedCall[A]) -> A:
         self._colleagues.require_all()
-        change = asyncio.ensure_future(self._change(call))
+        change = asyncio.ensure_future(self._change(kind, call))
         self._changes.add(change)
         change.add_done_callback(self._changed)
         return await asyncio.shield(change)
 
-    async def _change(self, call: RelayedCall[A]) -> A:
-        """Have a call answered everywhere: one change after the other, and to its end, though its caller may leave.
+    async def _change(self, kind: Everywhere, call: RelayedCall[A]) -> A:
+        """Have a call answered everywhere: one change of a kind after the other, and each to its end.
 
-        Else workers would be left apart.
+        If it ended with its caller, workers would be left apart.
         """
-        async with self._turn:
+        async with self._turns[kind]:
             own = await call.here()
             await self._colleagues.each(lambda worker: call.at(worker, alone=True))
             return own

@@ -31,6 +31,8 @@ class RpcRelay:
         async def relayed(data: bytes, context: Context) -> bytes:
             if self._routing.stays(found.audience) or self._colleagues.asks_this_worker_only(context):
                 return await call(data, context)
+            if found.reads is not None and found.reads(data):
+                return await call(data, context)
             asked = _RpcCall(found.subject(data), method, data, context, call, self._colleagues)
             try:
                 return await self._routing.answer(found.audience, asked)
