@@ -20,6 +20,7 @@ import uvloop
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 from inferwire_server import logs
+from inferwire_server.call_threads import CallThreads
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.tokenizers import tokenizers_library
 from inferwire_server.errors import ServingError
@@ -31,6 +32,9 @@ from inferwire_server.workers.crews import Workers
 from inferwire_server.workers.followers import WorkerEnded
 
 log = structlog.stdlib.get_logger()
+
+_END_S = 2.0
+"""How long the calls on threads may take that have not ended when all else has."""
 
 
 async def _at_once() -> None:
@@ -51,27 +55,22 @@ def run_worker(
     # What was imported stays: to look through it for garbage, under load every second or two, stops everyone for 50 ms.
     gc.freeze()
 
-    async def until_stopped() -> bool:
-        with stop_on_signals() as stop, stopping(stop):
-            return await serve(settings, openvino_backend(settings.extensions), stop, workers, may_work)
+    async def until_stopped() -> int:
+        asyncio.get_running_loop().set_default_executor(threads := CallThreads())
+        code, has_stopped = 0, True
+        try:
+            with stop_on_signals() as stop, stopping(stop):
+                has_stopped = await serve(settings, openvino_backend(settings.extensions), stop, workers, may_work)
+        except WorkerEnded:
+            code = 1
+        except Exception as error:  # noqa: BLE001 - what is not an operator's to mend is raised again
+            _log_refusals(error)
+            code = 1
+        await _leave_behind(threads, code, has_stopped=has_stopped)
+        return code
 
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            has_stopped = runner.run(until_stopped())
-    except WorkerEnded:
-        return 1
-    except Exception as error:
-        refusals = tuple(_leaves(error))
-        if not all(isinstance(refusal, ServingError | OSError) for refusal in refusals):
-            raise
-        for refusal in refusals:
-            log.error("cannot serve", reason=str(refusal))
-        return 1
-    if not has_stopped:
-        # A thread that is inside the runtime as the interpreter ends brings the process down in ways of its own.
-        log.warning("an inference or a load did not stop, the process ends without it")
-        os._exit(0)
-    return 0
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(until_stopped())
 
 
 def openvino_backend(extensions: Sequence[Path] = ()) -> Backend:
@@ -80,6 +79,29 @@ def openvino_backend(extensions: Sequence[Path] = ()) -> Backend:
     from inferwire_server.engine.openvino_backend import OpenVinoBackend
 
     return OpenVinoBackend(extensions, tokenizers_library())
+
+
+async def _leave_behind(threads: CallThreads, code: int, *, has_stopped: bool) -> None:
+    """End the process here and now if something runs on a thread that does not end.
+
+    The interpreter would wait for it, or bring the process down in ways of its own where it is inside the runtime.
+    """
+    calls = await threads.left(_END_S)
+    if not has_stopped:
+        log.warning("an inference or a load did not stop, the process ends without it")
+    if calls:
+        log.warning("calls did not end, the process ends without them", calls=calls)
+    if calls or not has_stopped:
+        os._exit(code)
+
+
+def _log_refusals(error: Exception) -> None:
+    """Log why there is nothing served; raise what is no refusal."""
+    refusals = tuple(_leaves(error))
+    if not all(isinstance(refusal, ServingError | OSError) for refusal in refusals):
+        raise error
+    for refusal in refusals:
+        log.error("cannot serve", reason=str(refusal))
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
