@@ -15,10 +15,12 @@ import pytest_asyncio
 from structlog.testing import capture_logs
 from tests.transport.session.carriers import LIMIT_S, until
 
+from inferwire_proto import frames
 from inferwire_proto.errors import Code
+from inferwire_proto.frames import HELLO_BYTES, OPENING_BYTES, SCRATCH_BYTES, Kind
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay import connections
-from inferwire_server.transport.relay.connections import MOST_BYTES, _place, _Taker, give_to, taking_connections
+from inferwire_server.transport.relay.connections import _place, _Taker, give_to, taking_connections
 from inferwire_server.transport.relay.crew import Crew
 
 
@@ -123,13 +125,23 @@ async def test_where_the_other_worker_has_gone_its_client_hears_of_it(port: int)
 async def test_too_much_with_the_hello_is_refused(crew: Crew) -> None:
     give = give_to(crew, "epoch-1")
     assert give is not None
-    with pytest.raises(ServingError, match=f"{MOST_BYTES + 1} bytes have come .* at most {MOST_BYTES}") as caught:
-        give(asyncio.Transport(), bytes(MOST_BYTES + 1))
+    with pytest.raises(ServingError, match=f"{OPENING_BYTES + 1} bytes have come .* at most {OPENING_BYTES}") as caught:
+        give(asyncio.Transport(), bytes(OPENING_BYTES + 1))
     assert caught.value.code is Code.INVALID_INPUT
 
 
+LARGEST_HELLO = frames.frame(Kind.MESSAGE, bytes(HELLO_BYTES))
+
+
+def test_what_may_come_before_the_welcome_is_received_at_once() -> None:
+    assert len(LARGEST_HELLO) < OPENING_BYTES < SCRATCH_BYTES
+
+
 @pytest.mark.usefixtures("other")
-async def test_as_much_as_may_come_with_the_hello_comes_along(port: int, crew: Crew) -> None:
+@pytest.mark.parametrize(
+    "came", [LARGEST_HELLO, LARGEST_HELLO.ljust(OPENING_BYTES)], ids=["the largest hello", "more behind it"]
+)
+async def test_as_much_as_may_come_with_the_hello_comes_along(crew: Crew, came: bytes) -> None:
     mine, theirs = socket.socketpair()
     with mine, theirs:
         mine.settimeout(LIMIT_S)
@@ -140,9 +152,8 @@ async def test_as_much_as_may_come_with_the_hello_comes_along(port: int, crew: C
             def get_extra_info(self, name: str, default: object = None) -> object:
                 return theirs
 
-        give(Given(), bytes(MOST_BYTES))
-        heard = await asyncio.to_thread(mine.recv, MOST_BYTES, socket.MSG_WAITALL)
-        assert heard == bytes(MOST_BYTES)
+        give(Given(), came)
+        assert await asyncio.to_thread(mine.recv, len(came), socket.MSG_WAITALL) == came
 
 
 @pytest.mark.parametrize("token", [b"", b"x", b"x" * 32])

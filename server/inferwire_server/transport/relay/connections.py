@@ -17,16 +17,13 @@ from typing import cast
 import structlog
 
 from inferwire_proto.errors import Code
+from inferwire_proto.frames import OPENING_BYTES
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.session.session_file import TakeOver
 from inferwire_server.transport.session.socket_session import Give
 
 log = structlog.stdlib.get_logger()
-
-MOST_BYTES = 32 * 1024
-"""What may have come of a connection that is handed over: a hello, behind which clients wait for the welcome. It is
-less than what is taken in at once, so that all that has come has been looked at."""
 
 _BACKLOG = 2048
 
@@ -94,7 +91,7 @@ class _Taker:
             try:
                 async with asyncio.timeout(_LIMIT_S):
                     await _readable(visitor)
-                said, files, _, _ = socket.recv_fds(visitor, len(self._token) + MOST_BYTES, 1)
+                said, files, _, _ = socket.recv_fds(visitor, len(self._token) + OPENING_BYTES, 1)
             except (OSError, TimeoutError) as error:
                 log.warning("a connection from another worker did not come", reason=repr(error))
                 return
@@ -143,9 +140,9 @@ def _give(crew: Crew, worker: int, transport: asyncio.Transport, came: bytes) ->
     Raises:
         ServingError: INVALID_INPUT where too much has come of it; SHUTTING_DOWN where that worker is not there.
     """
-    if len(came) > MOST_BYTES:
+    if len(came) > OPENING_BYTES:
         raise invalid_input(
-            f"{len(came)} bytes have come with the hello, expected at most {MOST_BYTES} before the welcome"
+            f"{len(came)} bytes have come with the hello, expected at most {OPENING_BYTES} before the welcome"
         )
     connection: socket.socket = transport.get_extra_info("socket")
     try:
