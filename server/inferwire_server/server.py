@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from inferwire_server.composition import Composition, compose, configured
+from inferwire_server.composition import Composition, compose
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.watch import changes_in, changes_in_any, follow
@@ -19,6 +19,7 @@ from inferwire_server.renewals import renewals
 from inferwire_server.service import AccessService
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
+from inferwire_server.terms import configured
 from inferwire_server.transport.tls import Tls
 from inferwire_server.workers.crews import Workers
 from inferwire_server.workers.followers import Followers, WorkerEnded
