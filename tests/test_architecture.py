@@ -19,7 +19,9 @@ PACKAGES = (
 )
 SERVER_TRANSPORT = "inferwire_server.transport"
 CLIENT_TRANSPORT = "inferwire.transport"
-COMPOSITION = tuple(f"inferwire_server.{name}" for name in ("server", "sockets", "renewals", "composition"))
+COMPOSITION = tuple(
+    f"inferwire_server.{name}" for name in ("process", "server", "sockets", "renewals", "composition", "terms")
+)
 OIP_STUBS = "inferwire_server.transport.oip_stubs"
 WEB = ("fastapi", "starlette", "uvicorn")
 CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "time", "socket")

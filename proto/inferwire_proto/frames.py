@@ -2,7 +2,7 @@
 
 A connection begins with the preface, at the port that otherwise speaks HTTP. What follows are frames, both ways: a
 header, and as many bytes as it says. The client's first is a message with a hello, the server's first one the welcome
-or the end. What has the hello is small, and may be followed by other messages before the welcome has come.
+or the end. What has the hello is small, and may be followed by other small messages before the welcome has come.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ HELLO_BYTES = 1 << 15
 
 SCRATCH_BYTES = 1 << 16
 """How much is received at once where no frame has begun that has more."""
+
+
+OPENING_BYTES = SCRATCH_BYTES - 1
+"""How many bytes a client may send behind the preface until the welcome has come. A server has received them at once,
+and looked at all of them, when it finds that the hello means another of its processes."""
 
 
 class Kind(IntEnum):

@@ -11,22 +11,16 @@ from pathlib import Path
 from secrets import token_hex
 from time import monotonic, time
 
-from inferwire_proto.properties import Properties
 from inferwire_server import logs
 from inferwire_server.core.api_keys import ApiKeys
-from inferwire_server.core.bindings import BindingTerms
-from inferwire_server.core.ledger import JobLedger, KeepingTerms
+from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Sessions
-from inferwire_server.core.versions import parse_version_policy
 from inferwire_server.engine.api_key_file import read_api_keys
-from inferwire_server.engine.backend import Backend, ModelOptions
-from inferwire_server.engine.blobs import BlobLimits, BlobStore
+from inferwire_server.engine.backend import Backend
+from inferwire_server.engine.blobs import BlobStore
 from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.loader import Loader
-from inferwire_server.engine.machine import free_temporary_bytes, memory_bytes
-from inferwire_server.engine.model_server_config import ConfiguredRepository
-from inferwire_server.engine.repository import Entry, Overrides, Repository
 from inferwire_server.engine.shared_segments import SharedSegments
 from inferwire_server.errors import invalid_input
 from inferwire_server.metrics import Metrics
@@ -50,8 +44,8 @@ from inferwire_server.service.logs import LogControl
 from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.service.sequences import Sequences
-from inferwire_server.service.tensors import TensorLimits
-from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
+from inferwire_server.settings import Settings
+from inferwire_server.terms import binding_terms, blob_limits, keeping_terms, model_options, scan_of, tensor_limits
 
 
 def new_id() -> str:
@@ -68,6 +62,18 @@ class Composition:
     catalogue: Catalogue
     loader: Loader
     metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What services are built on: where models run, where they come from, and what callers leave and show."""
+
+    engine: Engine
+    loader: Loader
+    catalogue: Catalogue
+    metrics: Metrics
+    blobs: BlobStore | None
+    keys: ApiKeys | None
 
 
 @asynccontextmanager
@@ -88,30 +94,22 @@ async def compose(
         raise invalid_input("--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first")
     if settings.cache_dir is not None:
         await asyncio.to_thread(_make_cache, settings.cache_dir)
-    scan = _repository(settings)
+    scan = scan_of(settings)
     catalogue = Catalogue()
     catalogue.expect(await asyncio.to_thread(scan, {}))
     metrics = Metrics()
-    blobs = BlobStore(_blob_limits(settings)) if settings.allow_uploads else None
+    blobs = BlobStore(blob_limits(settings)) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
     try:
         async with (
             Engine(backend, queue, metrics.tally, clock) as engine,
-            Loader(engine, catalogue, scan, _model_options(settings)) as loader,
+            Loader(engine, catalogue, scan, model_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
         ):
             metrics.watch(lambda: engine.devices)
             metrics.watch_models(catalogue.statuses)
-            uploads = UploadService(engine, blobs, new_id, _binding(settings), allows_imports=settings.allow_imports)
-            control = ModelControl(loader, settings.allow_model_control, settings.watch)
-            models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)
-            statistics = StatisticsService(catalogue, metrics.tallies, lambda at: time() - clock() + at)
-            ledger: JobLedger[NamedJob] = JobLedger(new_own_id, _keeping(settings))
-            identity = Identity(settings.server_name, version("inferwire"), new_own_id())
-            access = AccessService(await _api_keys(settings))
-            services = _services(settings, access, identity, engine, catalogue, models, uploads, statistics, ledger)
-            metrics.watch_results(lambda: ledger.kept)
-            metrics.watch_refusals(lambda: services.refusals.counts)
+            parts = _Parts(engine, loader, catalogue, metrics, blobs, await _api_keys(settings))
+            services = _services(settings, parts, clock, new_own_id)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)
             reaper.cancel()
@@ -126,23 +124,23 @@ async def _api_keys(settings: Settings) -> ApiKeys | None:
     return None if file is None else await asyncio.to_thread(read_api_keys, file)
 
 
-def _services(
-    settings: Settings,
-    access: AccessService,
-    identity: Identity,
-    engine: Engine,
-    catalogue: Catalogue,
-    models: ModelService,
-    uploads: UploadService,
-    statistics: StatisticsService,
-    ledger: JobLedger[NamedJob],
-) -> Services:
+def _services(settings: Settings, parts: _Parts, clock: Callable[[], float], new_own_id: Callable[[], str]) -> Services:
+    """Build all services; what of them is counted, metrics are told of."""
+    engine, catalogue, metrics = parts.engine, parts.catalogue, parts.metrics
+    uploads = UploadService(engine, parts.blobs, new_id, binding_terms(settings), allows_imports=settings.allow_imports)
+    control = ModelControl(parts.loader, settings.allow_model_control, settings.watch)
+    models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)
+    ledger: JobLedger[NamedJob] = JobLedger(new_own_id, keeping_terms(settings))
     sequences = Sequences(engine)
-    tensors = TensorService(_tensor_limits(settings))
+    tensors = TensorService(tensor_limits(settings))
     segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None
     shared_memory = SharedMemoryService(segments)
+    identity = Identity(settings.server_name, version("inferwire"), new_own_id())
+    refusals = Refusals()
+    metrics.watch_results(lambda: ledger.kept)
+    metrics.watch_refusals(lambda: refusals.counts)
     return Services(
-        access=access,
+        access=AccessService(parts.keys),
         health=HealthService(identity, catalogue, is_strict=settings.strict_readiness),
         inference=InferenceService(engine, models, sequences, tensors, shared_memory, ledger),
         models=models,
@@ -151,23 +149,10 @@ def _services(
         tensors=tensors,
         shared_memory=shared_memory,
         devices=DeviceService(engine),
-        statistics=statistics,
+        statistics=StatisticsService(catalogue, metrics.tallies, lambda at: time() - clock() + at),
         logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
-        refusals=Refusals(),
+        refusals=refusals,
     )
-
-
-def _repository(settings: Settings) -> Callable[[Overrides], list[Entry]]:
-    if settings.config is not None:
-        if settings.model_repository is not None:
-            raise invalid_input(
-                "--config and --model-repository are both set, expected one: each says what is served; a variable of "
-                "the environment, as INFERWIRE_MODEL_REPOSITORY, does not count if it is empty"
-            )
-        return configured(settings, settings.config).served
-    if settings.model_repository is None:
-        return lambda _: []
-    return Repository(settings.model_repository, parse_version_policy(settings.version_policy)).served
 
 
 def _make_cache(folder: Path) -> None:
@@ -176,39 +161,3 @@ def _make_cache(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise invalid_input(f"--cache-dir is '{folder}', which is no folder and cannot be made one: {error}") from error
-
-
-def configured(settings: Settings, file: Path) -> ConfiguredRepository:
-    """Read what another server's configuration file has served."""
-    return ConfiguredRepository(file, parse_version_policy(settings.version_policy))
-
-
-def _model_options(settings: Settings) -> ModelOptions:
-    cache: Properties = {} if settings.cache_dir is None else {"CACHE_DIR": str(settings.cache_dir)}
-    properties = cache | parse_properties(settings.properties)
-    return ModelOptions("", settings.device, properties, settings.slots, binding=_binding(settings))
-
-
-def _binding(settings: Settings) -> BindingTerms:
-    return BindingTerms(settings.max_sequences, settings.sequence_idle_s, settings.sequences_wait)
-
-
-def _keeping(settings: Settings) -> KeepingTerms:
-    return KeepingTerms(settings.keep_jobs_s, settings.max_kept_results_mb * MEBIBYTE)
-
-
-def _tensor_limits(settings: Settings) -> TensorLimits:
-    """Say what sessions may keep. Where it depends on the machine, the workers share that."""
-    of_all = settings.max_tensors_mb
-    return TensorLimits(
-        settings.max_session_tensors_mb * MEBIBYTE,
-        memory_bytes() // 2 // settings.workers if of_all is None else of_all * MEBIBYTE,
-    )
-
-
-def _blob_limits(settings: Settings) -> BlobLimits:
-    of_all = settings.max_uploads_mb
-    return BlobLimits(
-        settings.max_upload_mb * MEBIBYTE,
-        free_temporary_bytes() * 9 // 10 // settings.workers if of_all is None else of_all * MEBIBYTE,
-    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
-from inferwire_server.composition import Composition, compose, configured
+from inferwire_server.composition import Composition, compose
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.watch import changes_in, changes_in_any, follow
@@ -18,12 +19,14 @@ from inferwire_server.renewals import renewals
 from inferwire_server.service import AccessService
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
+from inferwire_server.terms import configured
 from inferwire_server.transport.tls import Tls
 from inferwire_server.workers.crews import Workers
 from inferwire_server.workers.followers import Followers, WorkerEnded
 
 log = structlog.stdlib.get_logger()
 
+T = TypeVar("T")
 
 _FLUSH_S = 1.0
 """How long after the grace the sockets stay, so that what was cancelled at its end is still answered."""
@@ -43,8 +46,13 @@ async def serve(
     """
     async with (
         Followers(workers, settings.drain_delay_s + settings.grace_s) as followers,
-        compose(settings, backend, new_own_id=workers.crew.new_id) as server,
+        AsyncExitStack() as composing,
     ):
+        composed = composing.enter_async_context(compose(settings, backend, new_own_id=workers.crew.new_id))
+        server = await _unless(stop, composed)
+        if server is None:
+            log.info("stopped", cancelled=0)
+            return True
         if not workers.crew.is_lead:
             # Callers find this worker on the ports only when it takes what they send.
             await _unless(stop, server.loader.sync())
@@ -74,17 +82,25 @@ async def serve(
     return not server.engine.stuck
 
 
-async def _unless(stop: asyncio.Event, call: Coroutine[Any, Any, Any]) -> None:
-    """Make a call to its end, or until it is time to stop."""
-    calling, stopping = asyncio.ensure_future(call), asyncio.ensure_future(stop.wait())
+async def _unless(stop: asyncio.Event, call: Coroutine[Any, Any, T]) -> T | None:
+    """Make a call to its end, in this task; where it is time to stop before, cancel it and give None."""
+
+    async def give_up() -> None:
+        await stop.wait()
+        limit.reschedule(asyncio.get_running_loop().time())
+
+    limit = asyncio.timeout(None)
     try:
-        await asyncio.wait((calling, stopping), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        stopping.cancel()
-        if not calling.done():
-            calling.cancel()
-    if calling.done():
-        calling.result()
+        async with limit:
+            giving_up = asyncio.ensure_future(give_up())
+            try:
+                return await call
+            finally:
+                giving_up.cancel()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return None
 
 
 async def _until(

@@ -8,6 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -35,6 +38,7 @@ ROW = np.zeros((1, 64), np.float32)
 SLOW_INPUT = {"inputs": [{"name": "data", "datatype": "FP32", "shape": [1], "data": [1.0]}]}
 END_S = 60
 WAITING_FOR_CACHE = "waiting for another that compiles into the cache"
+LEFT = "calls did not end, the process ends without them"
 UNENDED = "an inference or a load did not stop, the process ends without it"
 
 
@@ -156,6 +160,52 @@ def test_a_model_that_is_loaded_for_long_does_not_keep_the_process_from_its_end(
         assert server.process.wait(END_S) == 0
         assert [line["event"] for line in log_lines(log)].count(UNENDED) == workers
         assert "Traceback" not in tail(log)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_file_without_an_end_does_not_keep_a_start_from_its_own(tmp_path: Path, workers: int) -> None:
+    """So it is with one on a server that has gone; here it is a pipe that nobody closes."""
+    os.mkfifo(tmp_path / "keys")
+    with (
+        started("--api-key-file", str(tmp_path / "keys"), "--workers", str(workers)) as (server, log),
+        opened_to_write(server, tmp_path / "keys"),
+    ):
+        server.process.terminate()
+        assert server.process.wait(END_S) == 0, tail(log)
+        assert log_line(log, LEFT)["calls"] == ["read_api_keys"]
+        assert log_line(log, "stopped")["cancelled"] == 0
+        assert "Traceback" not in tail(log)
+
+
+def test_a_call_on_a_thread_that_does_not_end_does_not_keep_the_process_from_its_end(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"model_config_list": []}')
+    flags = ("--config", str(config), "--allow-model-control", "--grace-s", "0.1")
+    with started(*flags) as (server, log), ThreadPoolExecutor(1) as threads:
+        wait_until_ready(server, log)
+        config.unlink()
+        os.mkfifo(config)
+        reload = threads.submit(status_of, server, "/v1/config/reload", b"")
+        with opened_to_write(server, config):
+            server.process.terminate()
+            assert server.process.wait(END_S) == 0, tail(log)
+        assert reload.result(END_S) == 503
+        assert len(log_line(log, LEFT)["calls"]) == 1
+        assert "Traceback" not in tail(log)
+
+
+@contextmanager
+def opened_to_write(server: ServerProcess, pipe: Path) -> Generator[None]:
+    """Open a pipe once a server reads from it, and say nothing."""
+    end: int | None = None
+    while end is None:
+        with suppress(OSError):  # nobody reads yet
+            end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        assert not has_ended_within(server, 0.02)
+    try:
+        yield
+    finally:
+        os.close(end)
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import structlog
 
-from inferwire_server.__main__ import run_worker
+from inferwire_server.process import run_worker
 from inferwire_server.workers import followers
 from inferwire_server.workers.followers import READY, Orders
 

@@ -14,10 +14,10 @@ from inferwire_server.transport.relay.crew import ALONE, Crew
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """The workers of a server, as one of them knows them.
+    """A crew as processes of one machine: each computes on its share of the cores, and has its name in the log.
 
     Attributes:
-        cores: Those that all of them may use.
+        cores: Those that all of them together may use.
     """
 
     crew: Crew = ALONE

@@ -48,7 +48,7 @@ class _Follower:
     told: asyncio.StreamWriter
     says: asyncio.StreamReader
 
-    def hear(self, content: bytes) -> None:
+    def tell(self, content: bytes) -> None:
         """Tell it something; nothing where it has ended."""
         if not self.told.is_closing():
             self.told.write(content)
@@ -93,7 +93,7 @@ class Followers:
         self._have_orders = True
         for follower in self._followers:
             workers = replace(self._workers, crew=replace(self._workers.crew, index=follower.index))
-            follower.hear(pickle.dumps(Orders(settings, workers)))
+            follower.tell(pickle.dumps(Orders(settings, workers)))
 
     async def are_ready(self) -> None:
         """Wait until callers find all of them. One that ends before is what `until_one_ends` is about."""
@@ -103,7 +103,7 @@ class Followers:
 
     def take_work(self) -> None:
         """Have them say that they are ready."""
-        self._tell(WORK)
+        self._tell_all(WORK)
 
     async def until_one_ends(self) -> None:
         """Wait for the end of one that was not told to end; return at once where there is none.
@@ -125,7 +125,7 @@ class Followers:
     def stop(self) -> None:
         """Have them shut down, as this process does."""
         if self._have_orders:
-            self._tell(STOP)
+            self._tell_all(STOP)
             return
         for follower in self._followers:
             follower.told.close()
@@ -134,9 +134,9 @@ class Followers:
         """Wait for the end of those that were told to stop; what takes much longer than its grace is killed."""
         await asyncio.gather(*map(self._ended, self._followers))
 
-    def _tell(self, word: bytes) -> None:
+    def _tell_all(self, word: bytes) -> None:
         for follower in self._followers:
-            follower.hear(word)
+            follower.tell(word)
 
     async def _start(self, index: int) -> _Follower:
         # Nothing is imported from the folder that the operator happens to be in.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,10 +15,12 @@ import pytest_asyncio
 from structlog.testing import capture_logs
 from tests.transport.session.carriers import LIMIT_S, until
 
+from inferwire_proto import frames
 from inferwire_proto.errors import Code
+from inferwire_proto.frames import HELLO_BYTES, OPENING_BYTES, SCRATCH_BYTES, Kind
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay import connections
-from inferwire_server.transport.relay.connections import MOST_BYTES, _place, _Taker, give_to, taking_connections
+from inferwire_server.transport.relay.connections import _place, _Taker, give_to, taking_connections
 from inferwire_server.transport.relay.crew import Crew
 
 
@@ -122,13 +125,23 @@ async def test_where_the_other_worker_has_gone_its_client_hears_of_it(port: int)
 async def test_too_much_with_the_hello_is_refused(crew: Crew) -> None:
     give = give_to(crew, "epoch-1")
     assert give is not None
-    with pytest.raises(ServingError, match=f"{MOST_BYTES + 1} bytes have come .* at most {MOST_BYTES}") as caught:
-        give(asyncio.Transport(), bytes(MOST_BYTES + 1))
+    with pytest.raises(ServingError, match=f"{OPENING_BYTES + 1} bytes have come .* at most {OPENING_BYTES}") as caught:
+        give(asyncio.Transport(), bytes(OPENING_BYTES + 1))
     assert caught.value.code is Code.INVALID_INPUT
 
 
+LARGEST_HELLO = frames.frame(Kind.MESSAGE, bytes(HELLO_BYTES))
+
+
+def test_what_may_come_before_the_welcome_is_received_at_once() -> None:
+    assert len(LARGEST_HELLO) < OPENING_BYTES < SCRATCH_BYTES
+
+
 @pytest.mark.usefixtures("other")
-async def test_as_much_as_may_come_with_the_hello_comes_along(port: int, crew: Crew) -> None:
+@pytest.mark.parametrize(
+    "came", [LARGEST_HELLO, LARGEST_HELLO.ljust(OPENING_BYTES)], ids=["the largest hello", "more behind it"]
+)
+async def test_as_much_as_may_come_with_the_hello_comes_along(crew: Crew, came: bytes) -> None:
     mine, theirs = socket.socketpair()
     with mine, theirs:
         mine.settimeout(LIMIT_S)
@@ -139,9 +152,8 @@ async def test_as_much_as_may_come_with_the_hello_comes_along(port: int, crew: C
             def get_extra_info(self, name: str, default: object = None) -> object:
                 return theirs
 
-        give(Given(), bytes(MOST_BYTES))
-        heard = await asyncio.to_thread(mine.recv, MOST_BYTES, socket.MSG_WAITALL)
-        assert heard == bytes(MOST_BYTES)
+        give(Given(), came)
+        assert await asyncio.to_thread(mine.recv, len(came), socket.MSG_WAITALL) == came
 
 
 @pytest.mark.parametrize("token", [b"", b"x", b"x" * 32])
@@ -158,6 +170,31 @@ async def test_nobody_else_can_hand_over_anything(other: Crew, port: int, token:
     assert [each["event"] for each in logs] == [
         "somebody who is no worker of this server wanted to hand over a connection"
     ]
+    assert await said_by(port, b"hello") == [b"hello"]
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """Two files that are no sockets."""
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+@pytest.mark.parametrize("is_worker", [False, True], ids=["somebody", "a worker"])
+async def test_files_that_are_no_connections_are_closed(
+    other: Crew, port: int, pipe: tuple[int, int], is_worker: bool
+) -> None:
+    await said_by(port, b"hello")
+    before = open_files()
+    said = other.token.encode() if is_worker else b"nobody"
+    with capture_logs() as logs:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
+            way.connect(_place(other, 1))
+            socket.send_fds(way, [said], [pipe[0]])
+        await until(lambda: bool(logs))
+    await until(lambda: open_files() <= before)
     assert await said_by(port, b"hello") == [b"hello"]
 
 

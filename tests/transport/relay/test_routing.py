@@ -10,10 +10,11 @@ import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
+from inferwire_server.transport.relay import routing as routing_module
+from inferwire_server.transport.relay.audiences import Audience, Everywhere, Reach, Summed
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.routing import Routing
-from inferwire_server.transport.relay.scopes import Reach, Scope, Summed
 from inferwire_server.transport.relay.sums import Sum
 
 COUNT = 3
@@ -28,6 +29,7 @@ class Asked:
     index: int
     subject: str = ""
     failing: frozenset[int] = frozenset()
+    silent: frozenset[int] = frozenset()
     order: list[str] = field(default_factory=list[str])
     has_begun: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -38,7 +40,7 @@ class Asked:
 
     async def at(self, worker: int, *, alone: bool) -> bytes:
         self.order.append(f"{worker}-alone" if alone else f"{worker}")
-        await asyncio.sleep(0)
+        await (asyncio.Event().wait() if worker in self.silent else asyncio.sleep(0))
         self.order.append(f"{worker} answers")
         return self._answer(worker)
 
@@ -68,7 +70,7 @@ def routing(index: int, colleagues: Colleagues, stateful: frozenset[str] = STATE
 
 async def test_the_lead_answers_first_then_every_follower_at_once_and_alone(colleagues: Colleagues) -> None:
     asked = Asked(0)
-    assert await routing(0, colleagues).answer(Reach.EVERYWHERE, asked) == b"0"
+    assert await routing(0, colleagues).answer(Everywhere.MODELS, asked) == b"0"
     assert asked.order == ["here", "1-alone", "2-alone", "1 answers", "2 answers"]
 
 
@@ -78,30 +80,30 @@ async def test_a_sum_is_made_of_all_answers_the_lead_s_first(colleagues: Colleag
     assert asked.order[:3] == ["here", "1-alone", "2-alone"]
 
 
-@pytest.mark.parametrize("scope", [Reach.EVERYWHERE, SUMMED], ids=["everywhere", "summed"])
+@pytest.mark.parametrize("audience", [Everywhere.MODELS, SUMMED], ids=["everywhere", "summed"])
 @pytest.mark.parametrize("index", [1, 2])
-async def test_a_follower_leaves_it_to_the_lead(colleagues: Colleagues, scope: Scope, index: int) -> None:
+async def test_a_follower_leaves_it_to_the_lead(colleagues: Colleagues, audience: Audience, index: int) -> None:
     asked = Asked(index)
-    assert await routing(index, colleagues).answer(scope, asked) == b"0"
+    assert await routing(index, colleagues).answer(audience, asked) == b"0"
     assert asked.order == ["0", "0 answers"]
 
 
-@pytest.mark.parametrize("scope", [Reach.EVERYWHERE, SUMMED], ids=["everywhere", "summed"])
-async def test_where_the_lead_fails_nobody_else_is_asked(colleagues: Colleagues, scope: Scope) -> None:
+@pytest.mark.parametrize("audience", [Everywhere.MODELS, SUMMED], ids=["everywhere", "summed"])
+async def test_where_the_lead_fails_nobody_else_is_asked(colleagues: Colleagues, audience: Audience) -> None:
     asked = Asked(0, failing=frozenset({0, 1}))
     with pytest.raises(ValueError, match="0"):
-        await routing(0, colleagues).answer(scope, asked)
+        await routing(0, colleagues).answer(audience, asked)
     assert asked.order == ["here"]
 
 
-@pytest.mark.parametrize("scope", [Reach.EVERYWHERE, SUMMED], ids=["everywhere", "summed"])
+@pytest.mark.parametrize("audience", [Everywhere.MODELS, SUMMED], ids=["everywhere", "summed"])
 @pytest.mark.parametrize(("failing", "told"), [({1}, "1"), ({2}, "2"), ({1, 2}, "1")])
 async def test_where_followers_fail_the_first_failure_is_the_answer_once_all_have_answered(
-    colleagues: Colleagues, scope: Scope, failing: set[int], told: str
+    colleagues: Colleagues, audience: Audience, failing: set[int], told: str
 ) -> None:
     asked = Asked(0, failing=frozenset(failing))
     with pytest.raises(ValueError, match=told):
-        await routing(0, colleagues).answer(scope, asked)
+        await routing(0, colleagues).answer(audience, asked)
     assert asked.order[-2:] == ["1 answers", "2 answers"]
 
 
@@ -138,21 +140,21 @@ async def test_states_are_with_the_lead_and_other_models_everywhere(
 
 
 @pytest.mark.parametrize(
-    ("scope", "index", "stateful", "stays"),
+    ("audience", "index", "stateful", "stays"),
     [
         (Reach.STATES, 0, STATEFUL, True),
         (Reach.STATES, 1, STATEFUL, False),
         (Reach.STATES, 1, frozenset[str](), True),
         (Reach.OWNER, 1, frozenset[str](), False),
-        (Reach.EVERYWHERE, 0, frozenset[str](), False),
+        (Everywhere.MODELS, 0, frozenset[str](), False),
         (SUMMED, 0, frozenset[str](), False),
     ],
 )
 def test_only_inferences_stay_whatever_they_name(
-    scope: Scope, index: int, stateful: frozenset[str], stays: bool
+    audience: Audience, index: int, stateful: frozenset[str], stays: bool
 ) -> None:
     colleagues = Colleagues(crew(index))
-    assert routing(index, colleagues, stateful).stays(scope) is stays
+    assert routing(index, colleagues, stateful).stays(audience) is stays
 
 
 async def test_before_all_are_there_sums_are_the_leads_alone_and_changes_are_refused() -> None:
@@ -160,22 +162,45 @@ async def test_before_all_are_there_sums_are_the_leads_alone_and_changes_are_ref
         summed, changing = Asked(0), Asked(0)
         assert await routing(0, colleagues).answer(SUMMED, summed) == b"0"
         with pytest.raises(ServingError, match="the server is starting") as refused:
-            await routing(0, colleagues).answer(Reach.EVERYWHERE, changing)
+            await routing(0, colleagues).answer(Everywhere.MODELS, changing)
         assert (refused.value.code, changing.order) == (Code.MODEL_NOT_READY, [])
 
 
-async def test_one_change_is_made_after_the_other(colleagues: Colleagues) -> None:
+async def test_one_change_of_a_kind_is_made_after_the_other(colleagues: Colleagues) -> None:
     lead, order = routing(0, colleagues), list[str]()
-    await asyncio.gather(*(lead.answer(Reach.EVERYWHERE, Asked(0, order=order)) for _ in range(3)))
+    await asyncio.gather(*(lead.answer(Everywhere.MODELS, Asked(0, order=order)) for _ in range(3)))
     assert order == ["here", "1-alone", "2-alone", "1 answers", "2 answers"] * 3
+
+
+async def test_a_change_waits_for_none_of_another_kind(colleagues: Colleagues) -> None:
+    lead, loading = routing(0, colleagues), Asked(0, silent=frozenset({1}))
+    load = asyncio.ensure_future(lead.answer(Everywhere.MODELS, loading))
+    await loading.has_begun.wait()
+    for kind in (Everywhere.SHARED_MEMORY, Everywhere.LOGS):
+        assert await lead.answer(kind, Asked(0)) == b"0"
+    assert not load.done()
 
 
 async def test_a_change_is_made_everywhere_though_its_caller_leaves(colleagues: Colleagues) -> None:
     lead, left, next_one = routing(0, colleagues), Asked(0), Asked(0)
-    answer = asyncio.ensure_future(lead.answer(Reach.EVERYWHERE, left))
+    answer = asyncio.ensure_future(lead.answer(Everywhere.MODELS, left))
     await left.has_begun.wait()
     answer.cancel()
     with pytest.raises(asyncio.CancelledError):
         await answer
-    await lead.answer(Reach.EVERYWHERE, next_one)
+    await lead.answer(Everywhere.MODELS, next_one)
     assert left.order == next_one.order == ["here", "1-alone", "2-alone", "1 answers", "2 answers"]
+
+
+@pytest.mark.parametrize(
+    ("index", "silent", "told"), [(0, {1}, 2), (0, {1, 2}, 2), (0, {2}, 3), (1, {0}, 1)], ids=lambda given: f"{given}"
+)
+async def test_a_worker_that_does_not_answer_in_time_fails_the_sum(
+    colleagues: Colleagues, monkeypatch: pytest.MonkeyPatch, index: int, silent: set[int], told: int
+) -> None:
+    monkeypatch.setattr(routing_module, "_LIMIT_S", 0.01)
+    monkeypatch.setattr(routing_module, "_SUM_LIMIT_S", 0.01)
+    asked = Asked(index, silent=frozenset(silent))
+    with pytest.raises(ServingError, match=f"worker {told} of this server has not answered within 0.01 s") as refused:
+        await routing(index, colleagues).answer(SUMMED, asked)
+    assert refused.value.code is Code.DEADLINE_EXCEEDED

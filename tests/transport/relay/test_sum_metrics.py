@@ -11,9 +11,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from inferwire_server.composition import Composition
 from inferwire_server.core.lane import ModelKey
 from inferwire_server.metrics import Metrics
-from inferwire_server.transport.relay.sums import sum_metrics
+from inferwire_server.transport.relay.sums import GAUGES, sum_metrics
 
 NASTY = 'a "quoted" \\ back\\nslash, a\nline, # HELP me {le="+Inf"} 7, \x0b and \u2028'
 Series = tuple[str, frozenset[tuple[str, str]]]
@@ -141,6 +142,13 @@ def test_each_kind_of_number_has_its_own_sum() -> None:
         series("h_count"): 24,
         series("h_sum"): 1.5,
         series("h_created"): 1.7e9 + 7,
+    }
+
+
+def test_what_becomes_of_each_gauge_is_decided(composition: Composition) -> None:
+    families = text_string_to_metric_families(composition.metrics.text().decode())
+    assert set(GAUGES) == {
+        each.name for each in families if each.type == "gauge" and not each.name.endswith("_created")
     }
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
 import pytest
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.json_format import MessageToDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferwire_proto.inferwire.v1.devices_pb2 import Device, ListDevicesResponse
-from inferwire_server.transport.oip_stubs.grpc_service_pb2 import ModelStatistics, ModelStatisticsResponse
+from inferwire_server.transport.oip_stubs.grpc_service_pb2 import MemoryUsage, ModelStatistics, ModelStatisticsResponse
 from inferwire_server.transport.relay.sums import (
+    NUMBERS,
     Sum,
     sum_devices,
     sum_devices_json,
@@ -149,6 +151,29 @@ def test_the_load_of_devices_adds_up_over_grpc() -> None:
     found = ListDevicesResponse.FromString(sum_devices([devices(GPU, LEAD), devices(FOLLOWER, GPU)]))
     expected = ListDevicesResponse.FromString(devices(GPU | {"queue_capacity": 32}, BOTH))
     assert MessageToDict(found) == MessageToDict(expected)
+
+
+def numbers_of(message: Descriptor) -> Iterator[str]:
+    """Name the numbers of a message, and those of the messages in it."""
+    for field in message.fields:
+        if field.message_type is not None:
+            yield from numbers_of(field.message_type)
+        elif field.cpp_type not in (field.CPPTYPE_STRING, field.CPPTYPE_BOOL):
+            yield field.name
+
+
+def test_what_becomes_of_each_number_is_decided() -> None:
+    answers = (ModelStatisticsResponse.DESCRIPTOR, ListDevicesResponse.DESCRIPTOR)
+    in_json_alone = {"slots"}
+    assert set(NUMBERS) == {number for answer in answers for number in numbers_of(answer)} | in_json_alone
+
+
+def test_the_memory_of_a_model_adds_up_where_it_is_of_a_kind() -> None:
+    def used(*sizes: tuple[int, int]) -> bytes:
+        usage = [MemoryUsage(type="GPU", id=number, byte_size=size) for number, size in sizes]
+        return ModelStatisticsResponse(model_stats=[ModelStatistics(name="m", memory_usage=usage)]).SerializeToString()
+
+    assert sum_statistics([used((1, 10), (2, 20)), used((2, 5))]) == used((1, 10), (2, 25))
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,9 @@ CREW_METADATA = "inferwire-crew"
 _PASSED_BY = ("user-agent", "content-type", "te", "accept-encoding")
 """What is a connection's business and not a call's. gRPC keeps the names that begin with its own to itself."""
 
-_OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.enable_http_proxy", 0),
-)
+_SILENCE_S = 10.0
+"""How long a worker from which a call's answer is waited for may be silent before it is asked whether it is there, and
+how long after that. A process that is stopped has its sockets open, and nothing but its silence shows it."""
 
 T = TypeVar("T")
 
@@ -32,8 +30,9 @@ T = TypeVar("T")
 class Colleagues:
     """Channels to the other workers, open inside `async with`."""
 
-    def __init__(self, crew: Crew) -> None:
+    def __init__(self, crew: Crew, silence_s: float = _SILENCE_S) -> None:
         self._crew = crew
+        self._options = _options(round(silence_s * 1000))
         self._channels: dict[int, grpc.aio.Channel] = {}
         self._are_there = False
 
@@ -42,7 +41,7 @@ class Colleagues:
 
     async def __aenter__(self) -> Colleagues:
         for index in self._crew.others:
-            self._channels[index] = grpc.aio.insecure_channel(self._crew.address_of(index), options=_OPTIONS)
+            self._channels[index] = grpc.aio.insecure_channel(self._crew.address_of(index), options=self._options)
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -68,10 +67,10 @@ class Colleagues:
 
         Raises:
             grpc.aio.AioRpcError: What it says instead.
-            ServingError: SHUTTING_DOWN if it says nothing any more.
+            ServingError: SHUTTING_DOWN if it has gone, or is silent for too long.
         """
         given = () if context is None else context.invocation_metadata() or ()
-        metadata: list[Any] = [(key, value) for key, value in given if _is_passed_on(key)]
+        metadata: list[Any] = [(key, value) for key, value in given if _travels(key)]
         metadata.append((CREW_METADATA, self._mark(alone=alone)))
         service, _, name = method.rpartition(".")
         channel: Any = self._channels[worker]
@@ -79,7 +78,7 @@ class Colleagues:
             return await channel.unary_unary(f"/{service}/{name}")(data, metadata=tuple(metadata))
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE and CODE_METADATA not in dict(error.trailing_metadata()):
-                sentence = "the server is shutting down: the one of its workers that answers this has gone"
+                sentence = f"worker {worker + 1} of this server, which answers this, has gone or does not answer"
                 raise ServingError(Code.SHUTTING_DOWN, sentence) from error
             raise
 
@@ -93,19 +92,32 @@ class Colleagues:
         found = await asyncio.gather(*(ask(worker) for worker in asked), return_exceptions=True)
         return list(_raising(found))
 
-    def want_it_alone(self, context: Context) -> bool:
-        """Whether a call comes from one of them, who wants this worker's answer and no other's."""
+    def asks_this_worker_only(self, context: Context) -> bool:
+        """Whether one of them makes a call, and wants what this worker says for itself."""
         return (CREW_METADATA, self._mark(alone=True)) in (context.invocation_metadata() or ())
 
-    def pass_it_on(self, context: Context) -> bool:
-        """Whether a call comes from one of them, to whom it was not."""
+    def is_passed_on(self, context: Context) -> bool:
+        """Whether one of them makes a call on behalf of a caller of its own, who wants what the whole server says."""
         return (CREW_METADATA, self._mark(alone=False)) in (context.invocation_metadata() or ())
 
     def _mark(self, *, alone: bool) -> str:
         return f"{self._crew.token}-alone" if alone else self._crew.token
 
 
-def _is_passed_on(key: str) -> bool:
+def _options(silence_ms: int) -> tuple[tuple[str, int], ...]:
+    return (
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.keepalive_time_ms", silence_ms),
+        ("grpc.keepalive_timeout_ms", silence_ms),
+        # A keepalive's ping is a ping like any other, and those have a minute.
+        ("grpc.http2.ping_timeout_ms", silence_ms),
+        ("grpc.http2.max_pings_without_data", 0),
+    )
+
+
+def _travels(key: str) -> bool:
     return not key.startswith(("grpc-", ":")) and key not in (*_PASSED_BY, CREW_METADATA)
 
 

@@ -6,6 +6,7 @@ What had come of a connection travels with it, so that its client does not notic
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
@@ -16,16 +17,13 @@ from typing import cast
 import structlog
 
 from inferwire_proto.errors import Code
+from inferwire_proto.frames import OPENING_BYTES
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.session.session_file import TakeOver
 from inferwire_server.transport.session.socket_session import Give
 
 log = structlog.stdlib.get_logger()
-
-MOST_BYTES = 32 * 1024
-"""What may have come of a connection that is handed over: a hello, behind which clients wait for the welcome. It is
-less than what is taken in at once, so that all that has come has been looked at."""
 
 _BACKLOG = 2048
 
@@ -93,20 +91,35 @@ class _Taker:
             try:
                 async with asyncio.timeout(_LIMIT_S):
                     await _readable(visitor)
-                said, files, _, _ = socket.recv_fds(visitor, len(self._token) + MOST_BYTES, 1)
+                said, files, _, _ = socket.recv_fds(visitor, len(self._token) + OPENING_BYTES, 1)
             except (OSError, TimeoutError) as error:
                 log.warning("a connection from another worker did not come", reason=repr(error))
                 return
-        given = [socket.socket(fileno=file) for file in files]
-        if not compare_digest(said[: len(self._token)], self._token):
-            for connection in given:
-                connection.close()
-            log.warning("somebody who is no worker of this server wanted to hand over a connection")
-        elif not given:
+        is_worker = compare_digest(said[: len(self._token)], self._token)
+        if is_worker and files:
+            await self._take(files[0], said[len(self._token) :])
+            return
+        for file in files:
+            os.close(file)
+        if is_worker:
             log.warning("a connection from another worker did not come", reason="too many files are open")
         else:
-            opening = _Opening(self._take_over, said[len(self._token) :])
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: opening, given[0])
+            log.warning("somebody who is no worker of this server wanted to hand over a connection")
+
+    async def _take(self, file: int, came: bytes) -> None:
+        """Take the connection that a file is, and what has come of it."""
+        try:
+            connection = socket.socket(fileno=file)
+        except OSError as error:
+            os.close(file)
+            log.warning("a connection from another worker did not come", reason=repr(error))
+            return
+        opening = _Opening(self._take_over, came)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: opening, connection)
+        except OSError as error:
+            connection.close()
+            log.warning("a connection from another worker did not come", reason=repr(error))
 
 
 class _Opening(asyncio.Protocol):
@@ -127,9 +140,9 @@ def _give(crew: Crew, worker: int, transport: asyncio.Transport, came: bytes) ->
     Raises:
         ServingError: INVALID_INPUT where too much has come of it; SHUTTING_DOWN where that worker is not there.
     """
-    if len(came) > MOST_BYTES:
+    if len(came) > OPENING_BYTES:
         raise invalid_input(
-            f"{len(came)} bytes have come with the hello, expected at most {MOST_BYTES} before the welcome"
+            f"{len(came)} bytes have come with the hello, expected at most {OPENING_BYTES} before the welcome"
         )
     connection: socket.socket = transport.get_extra_info("socket")
     try:

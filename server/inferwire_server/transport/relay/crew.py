@@ -8,7 +8,7 @@ from secrets import token_hex
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """The workers of a server, as one of them knows them.
+    """A crew, as one of its workers knows it: who there is, and how they find and know each other.
 
     Attributes:
         index: Which one this is. The first, 0, is the lead: it starts the others, and they end with it.

@@ -14,10 +14,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.transport.relay.audiences import http_audience
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
 from inferwire_server.transport.relay.routing import Routing
-from inferwire_server.transport.relay.scopes import http_scope
 from inferwire_server.transport.relay.sums import Sum
 from inferwire_server.transport.rest.bodies import read_undecoded
 from inferwire_server.transport.rest.caller_watch import CallerWatch
@@ -45,8 +45,8 @@ class RelayedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        found = http_scope(scope["method"], scope["path"]) if scope["type"] == "http" else None
-        if found is None or self._routing.stays(found.scope):
+        found = http_audience(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        if found is None or self._routing.stays(found.audience):
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive, send)
@@ -54,7 +54,7 @@ class RelayedApp:
             with CallerWatch(request):
                 body = await read_undecoded(request, self._max_body_bytes)
                 call = _HttpCall(found.subject, _whole(scope, body), self._app, self._colleagues)
-                answer = await self._routing.answer(found.scope, call)
+                answer = await self._routing.answer(found.audience, call)
         except _Refused as refused:
             answer = refused.answer
         except ClientDisconnect:
@@ -72,9 +72,9 @@ def crew_call(app: ASGIApp, colleagues: Colleagues, relayed: RelayedApp) -> RawC
     """Make what answers the other workers: what they pass on, and what they ask of this one alone."""
 
     async def answer(data: bytes, context: Context) -> bytes:
-        if colleagues.want_it_alone(context):
+        if colleagues.asks_this_worker_only(context):
             return (await answer_of(app, HttpRequest.decode(data))).encode()
-        if colleagues.pass_it_on(context):
+        if colleagues.is_passed_on(context):
             return (await answer_of(relayed, HttpRequest.decode(data))).encode()
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
         return b""

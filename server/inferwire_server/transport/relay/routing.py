@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
+from inferwire_server.transport.relay.audiences import Audience, Everywhere, Reach, Summed
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.transport.relay.scopes import Reach, Scope, Summed
 from inferwire_server.transport.relay.sums import Sum
 
 LEAD = 0
+
+_LIMIT_S = 5.0
+"""How long a worker may take for its part of a sum, which it has at hand: less than Prometheus waits for a scrape."""
+
+_SUM_LIMIT_S = _LIMIT_S + 2.0
+"""How long the lead may take for the sum."""
 
 A = TypeVar("A")
 
@@ -44,46 +53,56 @@ class Routing:
         self._crew = crew
         self._colleagues = colleagues
         self._stateful = stateful
-        self._turn = asyncio.Lock()
+        self._turns = {kind: asyncio.Lock() for kind in Everywhere}
         self._changes: set[asyncio.Future[Any]] = set()
 
     def __repr__(self) -> str:
         return f"<Routing of worker {self._crew.index} of {self._crew.count}>"
 
-    def stays(self, scope: Scope) -> bool:
-        """Whether every call of a scope is answered here, whatever it names."""
-        return scope is Reach.STATES and (self._crew.is_lead or not self._stateful())
+    def stays(self, audience: Audience) -> bool:
+        """Whether every call of an audience is answered here, whatever it names."""
+        return audience is Reach.STATES and (self._crew.is_lead or not self._stateful())
 
-    async def answer(self, scope: Scope, call: RelayedCall[A]) -> A:
+    async def answer(self, audience: Audience, call: RelayedCall[A]) -> A:
         """Answer a call that came from outside."""
-        if scope is Reach.OWNER:
+        if audience is Reach.OWNER:
             owner = self._crew.owner_of(call.subject)
             return await (call.here() if owner == self._crew.index else call.at(owner, alone=True))
-        if scope is Reach.STATES and call.subject not in self._stateful():
+        if audience is Reach.STATES and call.subject not in self._stateful():
             return await call.here()
+        if isinstance(audience, Summed):
+            return await (self._sum(audience.add, call) if self._crew.is_lead else self._sum_of_lead(call))
         if not self._crew.is_lead:
             return await call.at(LEAD, alone=False)
-        if isinstance(scope, Summed):
-            return await self._sum(scope.add, call)
-        return await (call.here() if scope is Reach.STATES else self._everywhere(call))
+        return await (self._everywhere(audience, call) if isinstance(audience, Everywhere) else call.here())
 
     async def _sum(self, add: Sum, call: RelayedCall[A]) -> A:
-        own = await call.here()
-        return call.added(add, [own, *await self._colleagues.each(lambda worker: call.at(worker, alone=True))])
+        """Add up what all answer. Where one does not there is no sum: counters that fall look like a new start."""
 
-    async def _everywhere(self, call: RelayedCall[A]) -> A:
+        async def part(worker: int) -> A:
+            async with _in_time(worker, _LIMIT_S):
+                return await call.at(worker, alone=True)
+
+        own = await call.here()
+        return call.added(add, [own, *await self._colleagues.each(part)])
+
+    async def _sum_of_lead(self, call: RelayedCall[A]) -> A:
+        async with _in_time(LEAD, _SUM_LIMIT_S):
+            return await call.at(LEAD, alone=False)
+
+    async def _everywhere(self, kind: Everywhere, call: RelayedCall[A]) -> A:
         self._colleagues.require_all()
-        change = asyncio.ensure_future(self._change(call))
+        change = asyncio.ensure_future(self._change(kind, call))
         self._changes.add(change)
         change.add_done_callback(self._changed)
         return await asyncio.shield(change)
 
-    async def _change(self, call: RelayedCall[A]) -> A:
-        """Have a call answered everywhere: one change after the other, and to its end, though its caller may leave.
+    async def _change(self, kind: Everywhere, call: RelayedCall[A]) -> A:
+        """Have a call answered everywhere: one change of a kind after the other, and each to its end.
 
-        Else workers would be left apart.
+        If it ended with its caller, workers would be left apart.
         """
-        async with self._turn:
+        async with self._turns[kind]:
             own = await call.here()
             await self._colleagues.each(lambda worker: call.at(worker, alone=True))
             return own
@@ -93,3 +112,18 @@ class Routing:
         if not change.cancelled():
             # Whoever still waits hears of it. A caller that has left does not, and asyncio is not to complain of that.
             change.exception()
+
+
+@asynccontextmanager
+async def _in_time(worker: int, limit_s: float) -> AsyncGenerator[None, None]:
+    """Wait for a worker's answer, and no longer than it may take.
+
+    Raises:
+        ServingError: DEADLINE_EXCEEDED if it takes longer.
+    """
+    try:
+        async with asyncio.timeout(limit_s):
+            yield
+    except TimeoutError as error:
+        sentence = f"worker {worker + 1} of this server has not answered within {limit_s:g} s"
+        raise ServingError(Code.DEADLINE_EXCEEDED, sentence) from error

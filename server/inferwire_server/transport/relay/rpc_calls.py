@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import grpc
 import grpc.aio
 
+from inferwire_server.transport.relay.audiences import RPC, RpcAudience
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.routing import Routing
-from inferwire_server.transport.relay.scopes import RPC, RpcScope
 from inferwire_server.transport.relay.sums import Sum
 from inferwire_server.transport.rpc.methods import RawCall
 from inferwire_server.transport.rpc.status import Context
@@ -27,13 +27,15 @@ class RpcRelay:
         found = RPC.get(method)
         return call if found is None else self._relaying(method, found, call)
 
-    def _relaying(self, method: str, found: RpcScope, call: RawCall) -> RawCall:
+    def _relaying(self, method: str, found: RpcAudience, call: RawCall) -> RawCall:
         async def relayed(data: bytes, context: Context) -> bytes:
-            if self._routing.stays(found.scope) or self._colleagues.want_it_alone(context):
+            if self._routing.stays(found.audience) or self._colleagues.asks_this_worker_only(context):
+                return await call(data, context)
+            if found.reads is not None and found.reads(data):
                 return await call(data, context)
             asked = _RpcCall(found.subject(data), method, data, context, call, self._colleagues)
             try:
-                return await self._routing.answer(found.scope, asked)
+                return await self._routing.answer(found.audience, asked)
             except grpc.aio.AioRpcError as error:
                 await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata()))
                 raise

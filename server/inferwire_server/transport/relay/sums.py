@@ -7,9 +7,10 @@ their numbers and in what they list, never in their form. It must not know how i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from math import fsum
+from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
 import orjson
@@ -27,11 +28,33 @@ _M = TypeVar("_M", bound=Message)
 _FAMILY = re.compile(r"(# HELP .*\n# TYPE .*\n)((?:[^#\n].*\n)*)")
 """A metric's head and its samples, as `generate_latest` writes them."""
 
-_IDENTITY = ("name", "version", "batch_size")
+_IDENTITY = ("name", "version", "batch_size", "type", "id")
 """Fields that tell which records of several lists are the same one's."""
 
-_LATEST = "last_inference"
-"""The field that is a time: of several, the latest holds."""
+Total: TypeAlias = Callable[[Sequence[Any]], Any]
+
+_first: Total = itemgetter(0)
+
+NUMBERS: Mapping[str, Total] = {
+    "last_inference": max,
+    **dict.fromkeys(("batch_size", "id"), _first),
+    **dict.fromkeys(("inference_count", "execution_count", "count", "ns", "byte_size"), sum),
+    **dict.fromkeys(("running", "slots", "queued", "queue_capacity"), sum),
+}
+"""What becomes of the numbers of records, by their fields."""
+
+GAUGES: Mapping[str, Total] = {
+    "process_start_time_seconds": min,
+    "process_max_fds": _first,
+    "python_info": _first,
+    **dict.fromkeys(("process_virtual_memory_bytes", "process_resident_memory_bytes", "process_open_fds"), fsum),
+    "inferwire_model_ready": min,
+    "inferwire_model_load_failed": max,
+    **dict.fromkeys(("inferwire_queued_jobs", "inferwire_queue_capacity"), fsum),
+    **dict.fromkeys(("inferwire_busy_slots", "inferwire_slots", "inferwire_sequences"), fsum),
+    **dict.fromkeys(("inferwire_kept_jobs", "inferwire_kept_result_bytes"), fsum),
+}
+"""What becomes of gauges. Counters and histograms add up."""
 
 
 def sum_metrics(texts: Sequence[bytes]) -> bytes:
@@ -55,13 +78,7 @@ def _line(sample: str, values: Sequence[float]) -> str:
 
 
 def _total(name: str, values: Sequence[float]) -> float:
-    if name in ("process_start_time_seconds", "inferwire_model_ready") or name.endswith("_created"):
-        return min(values)
-    if name == "inferwire_model_load_failed":
-        return max(values)
-    if name == "process_max_fds" or name.endswith("_info"):
-        return values[0]
-    return fsum(values)
+    return min(values) if name.endswith("_created") else GAUGES.get(name, fsum)(values)
 
 
 def sum_statistics_json(bodies: Sequence[bytes]) -> bytes:
@@ -121,10 +138,8 @@ def _sum_field(field: str, values: Sequence[Any]) -> Any:
             return _sum_alike(chain.from_iterable(values))
         case bool():
             return values[0]
-        case int() if field == _LATEST:
-            return max(values)
-        case int() | float() if field not in _IDENTITY:
-            return sum(values)
+        case int() | float():
+            return NUMBERS.get(field, sum)(values)
         case first:
             return first
 

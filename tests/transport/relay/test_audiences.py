@@ -12,7 +12,7 @@ from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_server.composition import Composition
 from inferwire_server.service import Services
 from inferwire_server.transport.oip_stubs import grpc_service_pb2
-from inferwire_server.transport.relay.scopes import HTTP, RPC, Reach, http_scope
+from inferwire_server.transport.relay.audiences import HTTP, RPC, Reach, http_audience
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
@@ -122,16 +122,16 @@ def written(path: str) -> str:
 
 
 def test_every_route_is_in_the_table_or_stays_by_decision(routes: list[tuple[str, str]]) -> None:
-    staying = {f"{method} {path}" for method, path in routes if http_scope(method, written(path)) is None}
+    staying = {f"{method} {path}" for method, path in routes if http_audience(method, written(path)) is None}
     assert staying == ALIKE
 
 
 def test_the_table_names_what_the_application_names(routes: list[tuple[str, str]]) -> None:
     """A subject is a job's id or a model's name, whatever else the path says."""
     for method, path in routes:
-        found = http_scope(method, written(path))
-        if found is not None and found.scope in (Reach.OWNER, Reach.STATES):
-            assert found.subject == written("{job}" if found.scope is Reach.OWNER else "{model}"), path
+        found = http_audience(method, written(path))
+        if found is not None and found.audience in (Reach.OWNER, Reach.STATES):
+            assert found.subject == written("{job}" if found.audience is Reach.OWNER else "{model}"), path
 
 
 def test_every_line_of_the_table_is_a_route(routes: list[tuple[str, str]]) -> None:
@@ -154,13 +154,13 @@ def test_every_line_of_the_table_is_a_route(routes: list[tuple[str, str]]) -> No
     ],
 )
 def test_what_is_no_route_stays(method: str, path: str) -> None:
-    assert http_scope(method, path) is None
+    assert http_audience(method, path) is None
 
 
 def test_head_concerns_whom_get_does() -> None:
     for path in ("/metrics", "/inferwire/v1/jobs/0123-1", "/v2/health/ready"):
-        assert http_scope("HEAD", path) == http_scope("GET", path)
-    assert http_scope("HEAD", "/v2/repository/models/echo/load") is None
+        assert http_audience("HEAD", path) == http_audience("GET", path)
+    assert http_audience("HEAD", "/v2/repository/models/echo/load") is None
 
 
 @pytest.fixture
@@ -191,11 +191,11 @@ def test_every_call_is_in_the_table_or_stays_by_decision(methods: set[str]) -> N
     ],
 )
 def test_what_a_job_s_call_names_is_the_job(method: str, request_of: type[Any]) -> None:
-    scope, subject = RPC[f"inferwire.v1.InferenceService.{method}"]
-    assert (scope, subject(request_of(job_id="ab-1").SerializeToString())) == (Reach.OWNER, "ab-1")
+    audience, subject, _ = RPC[f"inferwire.v1.InferenceService.{method}"]
+    assert (audience, subject(request_of(job_id="ab-1").SerializeToString())) == (Reach.OWNER, "ab-1")
 
 
 def test_what_an_inference_names_is_its_model() -> None:
-    scope, subject = RPC["inference.GRPCInferenceService.ModelInfer"]
+    audience, subject, _ = RPC["inference.GRPCInferenceService.ModelInfer"]
     request = grpc_service_pb2.ModelInferRequest(id="7", model_name="echo", raw_input_contents=[b"\xff" * 9])
-    assert (scope, subject(request.SerializeToString())) == (Reach.STATES, "echo")
+    assert (audience, subject(request.SerializeToString())) == (Reach.STATES, "echo")

@@ -1,0 +1,113 @@
+"""One process of a server, from its first line in the log to its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+import structlog
+import uvloop
+
+# Else a line of gRPC's own stands in the log for each TLS handshake that fails, and anybody can have many fail. gRPC
+# reads this as it is imported, which is further down.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
+from inferwire_server import logs
+from inferwire_server.call_threads import CallThreads
+from inferwire_server.engine.backend import Backend
+from inferwire_server.engine.tokenizers import tokenizers_library
+from inferwire_server.errors import ServingError
+from inferwire_server.malloc import keep_big_blocks
+from inferwire_server.server import serve
+from inferwire_server.settings import Settings
+from inferwire_server.stop import stop_on_signals
+from inferwire_server.workers.crews import Workers
+from inferwire_server.workers.followers import WorkerEnded
+
+log = structlog.stdlib.get_logger()
+
+_END_S = 2.0
+"""How long the calls on threads may take that have not ended when all else has."""
+
+
+async def _at_once() -> None:
+    """Wait for nobody."""
+
+
+def run_worker(
+    settings: Settings,
+    workers: Workers,
+    may_work: Callable[[], Awaitable[None]] = _at_once,
+    stopping: Callable[[asyncio.Event], AbstractContextManager[None]] = nullcontext,
+) -> int:
+    """Serve as one of a server's processes, until a signal or what is `stopping` it sets the event it is given."""
+    logs.configure(settings)
+    workers.name_in_logs()
+    keep_big_blocks()
+    workers.keep_to_share()
+    # What was imported stays: to look through it for garbage, under load every second or two, stops everyone for 50 ms.
+    gc.freeze()
+
+    async def until_stopped() -> int:
+        asyncio.get_running_loop().set_default_executor(threads := CallThreads())
+        code, has_stopped = 0, True
+        try:
+            with stop_on_signals() as stop, stopping(stop):
+                has_stopped = await serve(settings, openvino_backend(settings.extensions), stop, workers, may_work)
+        except WorkerEnded:
+            code = 1
+        except Exception as error:  # noqa: BLE001 - what is not an operator's to mend is raised again
+            _log_refusals(error)
+            code = 1
+        await _leave_behind(threads, code, has_stopped=has_stopped)
+        return code
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(until_stopped())
+
+
+def openvino_backend(extensions: Sequence[Path] = ()) -> Backend:
+    """Bring OpenVINO in, without the package that reports its use to its makers: a server calls nobody."""
+    sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
+    from inferwire_server.engine.openvino_backend import OpenVinoBackend
+
+    return OpenVinoBackend(extensions, tokenizers_library())
+
+
+async def _leave_behind(threads: CallThreads, code: int, *, has_stopped: bool) -> None:
+    """End the process here and now if something runs on a thread that does not end.
+
+    The interpreter would wait for it, or bring the process down in ways of its own where it is inside the runtime.
+    """
+    calls = await threads.left(_END_S)
+    if not has_stopped:
+        log.warning("an inference or a load did not stop, the process ends without it")
+    if calls:
+        log.warning("calls did not end, the process ends without them", calls=calls)
+    if calls or not has_stopped:
+        os._exit(code)
+
+
+def _log_refusals(error: Exception) -> None:
+    """Log why there is nothing served; raise what is no refusal."""
+    refusals = tuple(_leaves(error))
+    if not all(isinstance(refusal, ServingError | OSError) for refusal in refusals):
+        raise error
+    for refusal in refusals:
+        log.error("cannot serve", reason=str(refusal))
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """Give what was raised, without the task groups it came through."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error

@@ -1,0 +1,80 @@
+"""What the settings say to each part of the server: where models are, on what terms callers are served, what is kept.
+
+It builds nothing that has to be closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from inferwire_proto.properties import Properties
+from inferwire_server.core.bindings import BindingTerms
+from inferwire_server.core.ledger import KeepingTerms
+from inferwire_server.core.versions import parse_version_policy
+from inferwire_server.engine.backend import ModelOptions
+from inferwire_server.engine.blobs import BlobLimits
+from inferwire_server.engine.machine import free_temporary_bytes, memory_bytes
+from inferwire_server.engine.model_server_config import ConfiguredRepository
+from inferwire_server.engine.repository import Entry, Overrides, Repository
+from inferwire_server.errors import invalid_input
+from inferwire_server.service.tensors import TensorLimits
+from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
+
+
+def scan_of(settings: Settings) -> Callable[[Overrides], list[Entry]]:
+    """Give what finds the models to serve.
+
+    Raises:
+        ServingError: INVALID_INPUT if the settings name two places.
+    """
+    if settings.config is not None:
+        if settings.model_repository is not None:
+            raise invalid_input(
+                "--config and --model-repository are both set, expected one: each says what is served; a variable of "
+                "the environment, as INFERWIRE_MODEL_REPOSITORY, does not count if it is empty"
+            )
+        return configured(settings, settings.config).served
+    if settings.model_repository is None:
+        return lambda _: []
+    return Repository(settings.model_repository, parse_version_policy(settings.version_policy)).served
+
+
+def model_options(settings: Settings) -> ModelOptions:
+    """Give the options of models that say nothing themselves."""
+    cache: Properties = {} if settings.cache_dir is None else {"CACHE_DIR": str(settings.cache_dir)}
+    properties = cache | parse_properties(settings.properties)
+    return ModelOptions("", settings.device, properties, settings.slots, binding=binding_terms(settings))
+
+
+def binding_terms(settings: Settings) -> BindingTerms:
+    """Say whose states models keep, and for how long."""
+    return BindingTerms(settings.max_sequences, settings.sequence_idle_s, settings.sequences_wait)
+
+
+def keeping_terms(settings: Settings) -> KeepingTerms:
+    """Say for how long results are kept, and how many."""
+    return KeepingTerms(settings.keep_jobs_s, settings.max_kept_results_mb * MEBIBYTE)
+
+
+def tensor_limits(settings: Settings) -> TensorLimits:
+    """Say what sessions may keep. Where it depends on the machine, the workers share that."""
+    of_all = settings.max_tensors_mb
+    return TensorLimits(
+        settings.max_session_tensors_mb * MEBIBYTE,
+        memory_bytes() // 2 // settings.workers if of_all is None else of_all * MEBIBYTE,
+    )
+
+
+def blob_limits(settings: Settings) -> BlobLimits:
+    """Say how much may be uploaded. Where it depends on the machine, the workers share that."""
+    of_all = settings.max_uploads_mb
+    return BlobLimits(
+        settings.max_upload_mb * MEBIBYTE,
+        free_temporary_bytes() * 9 // 10 // settings.workers if of_all is None else of_all * MEBIBYTE,
+    )
+
+
+def configured(settings: Settings, file: Path) -> ConfiguredRepository:
+    """Read what another server's configuration file has served."""
+    return ConfiguredRepository(file, parse_version_policy(settings.version_policy))

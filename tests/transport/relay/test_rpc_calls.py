@@ -1,0 +1,51 @@
+"""gRPC calls at one of several workers: which of them it answers by itself."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from inferwire_server.errors import ServingError
+from inferwire_server.transport.oip_stubs.grpc_service_pb2 import LogSettingsRequest
+from inferwire_server.transport.relay.colleagues import Colleagues
+from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.relay.routing import Routing
+from inferwire_server.transport.relay.rpc_calls import RpcRelay
+from inferwire_server.transport.rpc.methods import RawCall
+from inferwire_server.transport.rpc.status import Context
+
+LOG_SETTINGS = "inference.GRPCInferenceService.LogSettings"
+
+
+class FromOutside:
+    """The context of a call that no worker makes."""
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+
+def relayed(index: int) -> RawCall:
+    """Give what answers the call at a worker that none of the others is there for."""
+    crew = Crew(index, 2, "crew", "token")
+    colleagues = Colleagues(crew)
+
+    async def call(data: bytes, _: Context) -> bytes:
+        return b"here"
+
+    return RpcRelay(Routing(crew, colleagues, frozenset[str]), colleagues).around(LOG_SETTINGS, call)
+
+
+FROM_OUTSIDE = cast("Any", FromOutside())
+
+
+@pytest.mark.parametrize("index", [0, 1])
+async def test_what_is_logged_is_said_where_it_is_asked(index: int) -> None:
+    assert await relayed(index)(LogSettingsRequest().SerializeToString(), FROM_OUTSIDE) == b"here"
+
+
+async def test_to_change_it_takes_all_workers() -> None:
+    asked = LogSettingsRequest()
+    asked.settings["log_info"].bool_param = False
+    with pytest.raises(ServingError, match="not all of its workers are there yet"):
+        await relayed(0)(asked.SerializeToString(), FROM_OUTSIDE)
