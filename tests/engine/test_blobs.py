@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections.abc import AsyncGenerator, Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
-from threading import Event
 
 import pytest
+from tests.busy_threads import BusyThreads
 
 from inferwire_proto.errors import Code
 from inferwire_server.engine.blobs import BlobLimits, BlobStore
@@ -36,30 +35,6 @@ async def full() -> AsyncGenerator[BlobStore, None]:
     await put(store)
     yield store
     store.close()
-
-
-class BusyThreads:
-    """The threads of the loop, which can be kept busy."""
-
-    def __init__(self, threads: ThreadPoolExecutor) -> None:
-        self._threads = threads
-        self._may_go = Event()
-
-    def occupy(self) -> None:
-        self._threads.submit(self._may_go.wait)
-
-    def leave(self) -> None:
-        self._may_go.set()
-
-
-@pytest.fixture
-async def threads() -> AsyncGenerator[BusyThreads, None]:
-    """A single thread for what would hold the loop."""
-    with ThreadPoolExecutor(1) as executor:
-        asyncio.get_running_loop().set_default_executor(executor)
-        busy = BusyThreads(executor)
-        yield busy
-        busy.leave()
 
 
 def folder_of(blobs: BlobStore) -> Path:
