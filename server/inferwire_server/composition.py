@@ -28,6 +28,7 @@ from inferwire_server.engine.model_server_config import ConfiguredRepository
 from inferwire_server.engine.models import Engine, QueueOptions
 from inferwire_server.engine.repository import Entry, Overrides, Repository
 from inferwire_server.engine.shared_segments import SharedSegments
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import invalid_input
 from inferwire_server.metrics import Metrics
 from inferwire_server.service import (
@@ -91,12 +92,13 @@ async def compose(
     scan = _repository(settings)
     catalogue = Catalogue()
     catalogue.expect(await asyncio.to_thread(scan, {}))
-    metrics = Metrics()
+    tallies = Tallies(catalogue.statuses, clock)
+    metrics = Metrics(tallies)
     blobs = BlobStore(_blob_limits(settings)) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
     try:
         async with (
-            Engine(backend, queue, metrics.tally, clock) as engine,
+            Engine(backend, queue, tallies.of, clock) as engine,
             Loader(engine, catalogue, scan, _model_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
         ):
@@ -105,7 +107,7 @@ async def compose(
             uploads = UploadService(engine, blobs, new_id, _binding(settings), allows_imports=settings.allow_imports)
             control = ModelControl(loader, settings.allow_model_control, settings.watch)
             models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)
-            statistics = StatisticsService(catalogue, metrics.tallies, lambda at: time() - clock() + at)
+            statistics = StatisticsService(catalogue, tallies.of_version, lambda at: time() - clock() + at)
             ledger: JobLedger[NamedJob] = JobLedger(new_own_id, _keeping(settings))
             identity = Identity(settings.server_name, version("inferwire"), new_own_id())
             access = AccessService(await _api_keys(settings))

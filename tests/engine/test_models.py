@@ -17,8 +17,8 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Slot, Source
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.models import Engine, Model, QueueOptions, Submission
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
-from inferwire_server.metrics import Metrics
 
 SOURCE = Source(Path("m.xml"))
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
@@ -36,7 +36,7 @@ class SlotlessModel(FakeModel):
 @asynccontextmanager
 async def an_engine(*models: FakeModel, devices: Sequence[str] = ("CPU",)) -> AsyncGenerator[Engine, None]:
     backend = FakeBackend({model.spec.name: model for model in models}, devices)
-    async with Engine(backend, QueueOptions(capacity=4), Metrics().tally, asyncio.get_running_loop().time) as engine:
+    async with Engine(backend, QueueOptions(capacity=4), Tallies().of, asyncio.get_running_loop().time) as engine:
         yield engine
 
 
