@@ -26,6 +26,7 @@ from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.machine import free_temporary_bytes, memory_bytes
 from inferwire_server.engine.model_server_config import ConfiguredRepository
 from inferwire_server.engine.models import Engine, QueueOptions
+from inferwire_server.engine.own_folder import remove_left_behind
 from inferwire_server.engine.repository import Entry, Overrides, Repository
 from inferwire_server.engine.shared_segments import SharedSegments
 from inferwire_server.engine.tallies import Tallies
@@ -94,6 +95,8 @@ async def compose(
     catalogue.expect(await asyncio.to_thread(scan, {}))
     tallies = Tallies(catalogue.statuses, clock)
     metrics = Metrics(tallies)
+    # What these give back is room for what comes.
+    await asyncio.to_thread(remove_left_behind)
     blobs = BlobStore(_blob_limits(settings)) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
     try:

@@ -11,10 +11,11 @@ from io import SEEK_END
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 from typing import NamedTuple, Protocol
 
 from inferwire_proto.errors import Code
+from inferwire_server.engine.own_folder import OwnFolder
 from inferwire_server.engine.repository import MODEL_SUFFIXES, SAVED_MODEL
 from inferwire_server.errors import ServingError, invalid_input
 
@@ -49,7 +50,9 @@ class BlobStore:
 
     def __init__(self, limits: BlobLimits) -> None:
         self._limits = limits
-        self._folder = TemporaryDirectory(prefix="inferwire-")
+        self._own = OwnFolder()
+        self._folder = self._own.path / "blobs"
+        self._folder.mkdir()
         self._holders: dict[bytes, int] = {}
         self._taken: dict[bytes, int] = {}
         self._byte_size = 0
@@ -57,11 +60,11 @@ class BlobStore:
         self._removals: set[asyncio.Future[None]] = set()
 
     def __repr__(self) -> str:
-        return f"<BlobStore: {len(self._holders)} blobs in {self._folder.name}>"
+        return f"<BlobStore: {len(self._holders)} blobs in {self._folder}>"
 
     def close(self) -> None:
         """Remove the folder."""
-        self._folder.cleanup()
+        self._own.close()
 
     async def put(self, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
         """Write a blob and hold it, once its content is what was announced.
@@ -117,7 +120,7 @@ class BlobStore:
         """
         _check_names(suffix, variables)
         with _on_disk("the model's files"):
-            folder = Path(mkdtemp(dir=self._folder.name))
+            folder = Path(mkdtemp(dir=self._folder))
             try:
                 return folder, self._lay_out(folder, model, weights, suffix, variables)
             except BaseException:
@@ -180,7 +183,7 @@ class BlobStore:
         return self._path(digest).with_suffix(f".{next(self._numbers)}")
 
     def _path(self, digest: bytes) -> Path:
-        return Path(self._folder.name) / digest.hex()
+        return self._folder / digest.hex()
 
 
 def _remove(path: Path) -> None:
