@@ -6,7 +6,7 @@ Owns the packing of string tensors for both sides. Shapes and text encodings are
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -37,20 +37,27 @@ def unpack(data: Buffer, count: int) -> list[bytes]:
     Raises:
         ValueError: Where the data ends inside a string, or goes on after the last one.
     """
-    strings: list[bytes] = []
-    start, end = 0, len(data)
-    for index in range(count):
-        if end - start < _LENGTH.size:
-            raise ValueError(f"string {index} of {count} has {end - start} bytes of its length, expected 4")
-        length = int(_LENGTH.unpack_from(data, start)[0])
-        start += _LENGTH.size
-        if end - start < length:
-            raise ValueError(f"string {index} of {count} has {end - start} bytes, expected {length}")
-        strings.append(bytes(data[start : start + length]))
-        start += length
-    if start != end:
-        raise ValueError(f"{end - start} bytes follow the last of {count} strings, expected none")
-    return strings
+    return list(each(data, count))
+
+
+def each(data: Buffer, count: int) -> Iterator[bytes]:
+    """Unpack exactly this many strings, one at a time.
+
+    Raises:
+        ValueError: As `unpack`, once what is before is given.
+    """
+    for start, end in _spans(data, count):
+        yield bytes(data[start:end])
+
+
+def check(data: Buffer, count: int) -> None:
+    """Refuse what cannot be unpacked, without a copy of anything.
+
+    Raises:
+        ValueError: As `unpack`.
+    """
+    for _ in _spans(data, count):
+        pass
 
 
 def cut(data: memoryview, length: int, count: int) -> list[memoryview]:
@@ -69,3 +76,20 @@ def cut(data: memoryview, length: int, count: int) -> list[memoryview]:
         parts.append(data[start:end])
         start = end
     return [*parts, data[start:]]
+
+
+def _spans(data: Buffer, count: int) -> Iterator[tuple[int, int]]:
+    """Say where each string begins and ends."""
+    read, width = _LENGTH.unpack_from, _LENGTH.size
+    end, size = 0, len(data)
+    for index in range(count):
+        start = end + width
+        if start > size:
+            raise ValueError(f"string {index} of {count} has {size - end} bytes of its length, expected {width}")
+        (length,) = read(data, end)
+        end = start + length
+        if end > size:
+            raise ValueError(f"string {index} of {count} has {size - start} bytes, expected {length}")
+        yield start, end
+    if end != size:
+        raise ValueError(f"{size - end} bytes follow the last of {count} strings, expected none")

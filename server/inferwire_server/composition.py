@@ -21,7 +21,9 @@ from inferwire_server.engine.blobs import BlobStore
 from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.loader import Loader
+from inferwire_server.engine.own_folder import remove_left_behind
 from inferwire_server.engine.shared_segments import SharedSegments
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import invalid_input
 from inferwire_server.metrics import Metrics
 from inferwire_server.service import (
@@ -71,6 +73,7 @@ class _Parts:
     engine: Engine
     loader: Loader
     catalogue: Catalogue
+    tallies: Tallies
     metrics: Metrics
     blobs: BlobStore | None
     keys: ApiKeys | None
@@ -97,18 +100,21 @@ async def compose(
     scan = scan_of(settings)
     catalogue = Catalogue()
     catalogue.expect(await asyncio.to_thread(scan, {}))
-    metrics = Metrics()
+    tallies = Tallies(catalogue.statuses, clock)
+    metrics = Metrics(tallies)
+    # What these give back is room for what comes.
+    await asyncio.to_thread(remove_left_behind)
     blobs = BlobStore(blob_limits(settings)) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
     try:
         async with (
-            Engine(backend, queue, metrics.tally, clock) as engine,
+            Engine(backend, queue, tallies.of, clock) as engine,
             Loader(engine, catalogue, scan, model_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
         ):
             metrics.watch(lambda: engine.devices)
             metrics.watch_models(catalogue.statuses)
-            parts = _Parts(engine, loader, catalogue, metrics, blobs, await _api_keys(settings))
+            parts = _Parts(engine, loader, catalogue, tallies, metrics, blobs, await _api_keys(settings))
             services = _services(settings, parts, clock, new_own_id)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, catalogue, loader, metrics)
@@ -149,7 +155,7 @@ def _services(settings: Settings, parts: _Parts, clock: Callable[[], float], new
         tensors=tensors,
         shared_memory=shared_memory,
         devices=DeviceService(engine),
-        statistics=StatisticsService(catalogue, metrics.tallies, lambda at: time() - clock() + at),
+        statistics=StatisticsService(catalogue, parts.tallies.of_version, lambda at: time() - clock() + at),
         logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
         refusals=refusals,
     )

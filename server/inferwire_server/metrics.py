@@ -14,13 +14,12 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from inferwire_server.core.lane import ModelKey
 from inferwire_server.core.ledger import Kept
 from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.tally import OUTCOMES, Histogram, Tally
 from inferwire_server.engine.catalogue import Served
 from inferwire_server.engine.device import Device
-from inferwire_server.engine.models import Model
+from inferwire_server.engine.tallies import Tallies, labels_of
 
 _LABELS = ("model", "version", "device")
 
@@ -44,10 +43,9 @@ class Metrics:
     jobs; those of its executions that were cancelled end with the others.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tallies: Tallies) -> None:
         self._registry = CollectorRegistry()
-        self._tallies: dict[tuple[str, str, str], Tally] = {}
-        self._registry.register(_Tallies(self._tallies))
+        self._registry.register(_Tallies(tallies))
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
 
@@ -67,14 +65,6 @@ class Metrics:
         """Read at every scrape how many requests were answered with an error of no job, by face and code."""
         self._registry.register(_Refusals(counts))
 
-    def tally(self, device: str, model: ModelKey) -> Tally:
-        """Give what a model's jobs are counted in on a device. Models of one name and version are counted together."""
-        return self._tallies.setdefault((*_model_labels(model), device), Tally())
-
-    def tallies(self, name: str, version: str) -> list[Tally]:
-        """Give what was counted of a served model: for each device that it has run on."""
-        return [tally for labels, tally in self._tallies.items() if labels[:2] == (name, version)]
-
     def text(self) -> bytes:
         """Write all metrics in the text format."""
         return generate_latest(self._registry)
@@ -83,7 +73,7 @@ class Metrics:
 class _Tallies:
     """Collects what was counted."""
 
-    def __init__(self, tallies: dict[tuple[str, str, str], Tally]) -> None:
+    def __init__(self, tallies: Tallies) -> None:
         self._tallies = tallies
 
     def collect(self) -> Iterator[Metric]:
@@ -92,14 +82,15 @@ class _Tallies:
             "inferwire_submitted_jobs", "Jobs that asked for a place in a queue.", labels=_LABELS
         )
         ended = CounterMetricFamily("inferwire_jobs", "Jobs by how they ended.", labels=(*_LABELS, "outcome"))
-        for labels, tally in self._tallies.items():
+        counted = self._tallies.items()
+        for labels, tally in counted:
             submitted.add_metric(labels, tally.submitted)
             for outcome in OUTCOMES:
                 ended.add_metric((*labels, outcome), tally.outcomes[outcome])
         yield from (submitted, ended)
         for name, text, histogram_of in _HISTOGRAMS:
             family = HistogramMetricFamily(name, text, labels=_LABELS)
-            for labels, tally in self._tallies.items():
+            for labels, tally in counted:
                 histogram = histogram_of(tally)
                 family.add_metric(labels, _buckets(histogram), histogram.total)
             yield family
@@ -188,7 +179,7 @@ def _by_labels(device: Device) -> dict[tuple[str, str, str], Occupancy]:
     """Add up the models of one name and version: there are two while a reload lets the old one finish."""
     found: dict[tuple[str, str, str], Occupancy] = {}
     for model in device.models:
-        occupancy, labels = device.occupancy_of(model), (*_model_labels(model), device.name)
+        occupancy, labels = device.occupancy_of(model), (*labels_of(model), device.name)
         known = found.get(labels, Occupancy(0, 0, 0))
         found[labels] = Occupancy(
             known.running + occupancy.running,
@@ -197,8 +188,3 @@ def _by_labels(device: Device) -> dict[tuple[str, str, str], Occupancy]:
             known.bound + occupancy.bound,
         )
     return found
-
-
-def _model_labels(model: ModelKey) -> tuple[str, str]:
-    """Name a served model; clients' own share one name, since there is no end of them."""
-    return (model.name, model.version) if isinstance(model, Model) and model.version else ("(uploaded)", "")

@@ -13,7 +13,7 @@ from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching, check_can_be_batched, join, split
 from inferwire_server.core.job import Work
-from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
+from inferwire_server.core.specs import MOST_STRINGS, Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 
@@ -63,6 +63,12 @@ def test_work_goes_together_that_differs_in_its_rows_alone() -> None:
 @pytest.mark.parametrize("alone", [work(), work(()), work((0, 4)), work((9, 4)), work((1, 4), (2, 4))])
 def test_work_without_rows_of_its_own_runs_alone(alone: Work) -> None:
     assert Batching(8).group(alone) is None
+
+
+@pytest.mark.parametrize(("count", "is_alone"), [(MOST_STRINGS, False), (MOST_STRINGS + 1, True)])
+def test_strings_that_nobody_has_looked_at_run_alone(count: int, is_alone: bool) -> None:
+    many = Work((Tensor(BY_NAME["string"], (1, count), b""),), (0,))
+    assert (Batching(8).group(many) is None) == is_alone
 
 
 def test_a_run_takes_the_largest_preferred_size_that_is_filled() -> None:

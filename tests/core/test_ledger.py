@@ -51,7 +51,9 @@ def test_a_released_entry_is_forgotten_and_releasing_again_does_nothing() -> Non
 def test_an_ended_entry_is_kept_for_its_time_and_no_longer() -> None:
     ledger = a_ledger(keep_s=60.0)
     job_id = ledger.add("a")
-    assert ledger.ended(job_id, 1, 100.0) == 160.0
+    assert ledger.next_expiry is None
+    ledger.ended(job_id, 1, 100.0)
+    assert ledger.next_expiry == 160.0
     ledger.expire(159.9)
     assert is_known(ledger, job_id)
     ledger.expire(160.0)
@@ -82,6 +84,7 @@ def test_one_released_before_its_time_is_no_error_later() -> None:
     job_id = ledger.add("a")
     ledger.ended(job_id, 1, 0.0)
     ledger.release(job_id)
+    assert ledger.next_expiry is None
     ledger.expire(1.0)
     assert len(ledger) == 0
     assert ledger.kept == (0, 0)

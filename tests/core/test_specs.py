@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 from inferwire_proto.errors import Code
-from inferwire_server.core.specs import Dimension, ModelSpec, PortKey, PortSpec, Shape, check_content
+from inferwire_server.core.specs import (
+    MOST_STRINGS,
+    Dimension,
+    ModelSpec,
+    PortKey,
+    PortSpec,
+    Shape,
+    check_content,
+    is_left_to_slot,
+    strings_of,
+)
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 
@@ -179,6 +189,23 @@ def test_a_boolean_is_checked_to_its_values_whenever_it_comes() -> None:
     assert "neither 0 nor 1" in refusal(model, ("x", Tensor(boolean, (1,), b"\2")))
 
 
+@pytest.mark.parametrize("count", [MOST_STRINGS, MOST_STRINGS + 1])
+def test_strings_that_are_very_many_are_seen_by_the_slot_that_reads_them(count: int) -> None:
+    model = a_model(port("x", element_type="string"))
+    whole = Tensor(BY_NAME["string"], (count,), bytes(4 * count))
+    malformed = whole._replace(data=memoryview(whole.data)[:-1])
+    assert model.bind([("x", whole)]) == (whole,)
+    reason = f"input 'x' of model 'm' is no string[{count}]: string {count - 1} of {count} has 3 bytes of its length"
+    if is_left_to_slot(malformed):
+        assert model.bind([("x", malformed)]) == (malformed,)
+        with pytest.raises(ServingError) as caught:
+            list(strings_of(model.prefix_of(0), malformed))
+        assert caught.value.message.startswith(reason)
+        assert caught.value.code is Code.INVALID_INPUT
+    else:
+        assert refusal(model, ("x", malformed)).startswith(reason)
+
+
 def test_a_name_that_two_ports_share_names_neither() -> None:
     one, other = port("a", "shared"), port("b", "shared")
     model = a_model(one, other)
@@ -305,8 +332,9 @@ def test_what_is_wrong_with_strings_is_named(shape: tuple[int, ...], data: bytes
     assert content_refusal(Tensor(BY_NAME["string"], shape, data)) == message
 
 
-@given(st.binary(max_size=12))
-def test_a_boolean_is_zero_or_one(data: bytes) -> None:
+@given(st.binary(max_size=12), st.booleans())
+def test_a_boolean_is_zero_or_one(data: bytes, is_among_many: bool) -> None:
+    data += bytes(10_000 if is_among_many else 0)
     message = content_refusal(Tensor(BY_NAME["boolean"], (len(data),), memoryview(data)))
     assert message == (None if set(data) <= {0, 1} else "it has a boolean that is neither 0 nor 1")
 

@@ -14,8 +14,8 @@ from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.openvino_backend import OpenVinoBackend
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
-from inferwire_server.metrics import Metrics
 
 KNOWN = ("INFERWIRE_MAX_BATCH", "INFERWIRE_MAX_BATCH_DELAY_US", "INFERWIRE_PREFERRED_BATCHES")
 MODELS = Path(__file__).parents[2] / "deploy/models"
@@ -72,7 +72,7 @@ def test_values_that_are_none_are_refused(properties: dict[str, PropertyValue], 
 
 async def test_a_model_that_cannot_be_batched_does_not_load_and_leaves_nothing_behind() -> None:
     clock = asyncio.get_running_loop().time
-    async with Engine(OpenVinoBackend(), QueueOptions(), Metrics().tally, clock) as engine:
+    async with Engine(OpenVinoBackend(), QueueOptions(), Tallies().of, clock) as engine:
         batched = ModelOptions("m", "CPU", {"INFERWIRE_MAX_BATCH": 8})
         model = await engine.load(Source(MODELS / "digits_mlp/1/digits_mlp.xml"), batched)
         assert engine.models == (model,)

@@ -27,8 +27,8 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
-from inferwire_server.metrics import Metrics
 
 U32 = BY_NAME["u32"]
 KINDS = (U32, BY_NAME["u4"], BY_NAME["string"])
@@ -119,7 +119,7 @@ async def a_rig(
     batching: Batching | None, slots: int = 1, *, is_open: bool = False, can_cancel: bool = True
 ) -> AsyncGenerator[Rig, None]:
     model = FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), can_cancel=can_cancel)
-    device = Device("CPU", Scheduler(1000), Metrics().tally, asyncio.get_running_loop().time)
+    device = Device("CPU", Scheduler(1000), Tallies().of, asyncio.get_running_loop().time)
     device.add_model("m", ModelSlots.of(model, slots), Terms(batching=batching))
     rig = Rig(device, model)
 

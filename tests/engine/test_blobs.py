@@ -11,6 +11,7 @@ from pathlib import Path
 from shutil import rmtree
 
 import pytest
+from tests.busy_threads import BusyThreads
 
 from inferwire_proto.errors import Code
 from inferwire_server.engine.blobs import BlobLimits, BlobStore
@@ -23,6 +24,15 @@ DIGEST = sha256(CONTENT).digest()
 @pytest.fixture
 def blobs() -> Generator[BlobStore, None, None]:
     store = BlobStore(BlobLimits(10, 3 * 4106))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+async def full() -> AsyncGenerator[BlobStore, None]:
+    """Holds as much as it may."""
+    store = BlobStore(BlobLimits(10, 4106))
+    await put(store)
     yield store
     store.close()
 
@@ -60,6 +70,7 @@ async def put(blobs: BlobStore, content: bytes = CONTENT) -> bytes:
 async def refusal(blobs: BlobStore, digest: bytes, byte_size: int, *parts: bytes) -> ServingError:
     with pytest.raises(ServingError) as caught:
         await blobs.put(digest, byte_size, chunks(*parts))
+    await blobs.cleared()
     assert files_of(blobs) == []
     return caught.value
 
@@ -104,6 +115,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(blobs: BlobStore) -> Non
 
     with pytest.raises(ConnectionResetError):
         await blobs.put(DIGEST, 10, breaking())
+    await blobs.cleared()
     assert files_of(blobs) == []
 
 
@@ -172,10 +184,54 @@ async def test_files_that_cannot_be_laid_out_leave_nothing(blobs: BlobStore, suf
 async def test_a_blob_goes_with_its_last_holder(blobs: BlobStore) -> None:
     await put(blobs)
     await put(blobs)
+    await blobs.cleared()
     blobs.drop(DIGEST)
     assert files_of(blobs) == [DIGEST.hex()]
     blobs.drop(DIGEST)
+    await blobs.cleared()
     assert files_of(blobs) == []
+
+
+async def test_a_blob_is_removed_on_a_thread_and_counts_until_it_is_gone(full: BlobStore, threads: BusyThreads) -> None:
+    threads.occupy()
+    full.drop(DIGEST)
+    assert len(files_of(full)) == 1
+    assert DIGEST.hex() not in files_of(full)
+    again = asyncio.ensure_future(put(full, b"other"))
+    await asyncio.sleep(0)
+    threads.leave()
+    # It has waited for the room.
+    digest = await again
+    assert files_of(full) == [digest.hex()]
+
+
+async def test_a_blob_comes_again_while_it_is_removed(blobs: BlobStore, threads: BusyThreads) -> None:
+    await put(blobs)
+    threads.occupy()
+    blobs.drop(DIGEST)
+    again = asyncio.ensure_future(put(blobs))
+    await asyncio.sleep(0)
+    threads.leave()
+    await again
+    await blobs.cleared()
+    assert (folder_of(blobs) / DIGEST.hex()).read_bytes() == CONTENT
+
+
+async def test_files_that_nobody_reads_any_more_are_removed_on_a_thread(blobs: BlobStore, threads: BusyThreads) -> None:
+    folder, _ = blobs.lay_out(await put(blobs), None, ".onnx", {})
+    threads.occupy()
+    blobs.clear(folder)
+    assert folder.exists()
+    threads.leave()
+    await blobs.cleared()
+    assert not folder.exists()
+
+
+async def test_a_file_that_was_cleaned_away_is_there_again_with_the_next_upload(blobs: BlobStore) -> None:
+    await put(blobs)
+    (folder_of(blobs) / DIGEST.hex()).unlink()
+    await put(blobs)
+    assert (folder_of(blobs) / DIGEST.hex()).read_bytes() == CONTENT
 
 
 async def test_a_file_that_somebody_cleaned_away_is_no_error(blobs: BlobStore) -> None:

@@ -27,8 +27,8 @@ from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.quick_slot import STRIKES, TRIALS
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
-from inferwire_server.metrics import Metrics
 
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
 
@@ -45,7 +45,7 @@ class Rig:
     now: float = 0.0
 
     def __post_init__(self) -> None:
-        self.device = Device("CPU", Scheduler(64), Metrics().tally, lambda: self.now)
+        self.device = Device("CPU", Scheduler(64), Tallies().of, lambda: self.now)
         model = FakeModel(echo_spec("m"), self._compute, self.gate, is_quick=True)
         self.device.add_model("m", ModelSlots.of(model, 2), self.terms)
 
@@ -109,7 +109,7 @@ async def test_a_job_that_may_end_at_once_has_ended_when_submit_returns() -> Non
 @pytest.mark.parametrize("is_batched", [False, True])
 async def test_jobs_that_may_run_together_wait_for_those_of_the_same_turn(is_batched: bool) -> None:
     backend = FakeBackend({"m": FakeModel(echo_spec("m"), is_quick=True)})
-    async with Engine(backend, QueueOptions(), Metrics().tally) as engine:
+    async with Engine(backend, QueueOptions(), Tallies().of) as engine:
         options = ModelOptions("m", batching=Batching(8) if is_batched else None)
         model = await engine.load(Source(Path("m.xml")), options)
         has_ended = None

@@ -10,8 +10,8 @@ from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
-from inferwire_server.metrics import Metrics
 
 FILES = frozenset({("model.onnx", 1, 2, 3)})
 
@@ -24,7 +24,7 @@ def a_catalogue(*versions: str) -> Catalogue:
 
 
 def ready(catalogue: Catalogue, version: str) -> Model:
-    device = Device("CPU", Scheduler(1), Metrics().tally)
+    device = Device("CPU", Scheduler(1), Tallies().of)
     model = Model(FakeModel(echo_spec("m")), device, 1, version)
     catalogue.put(catalogue.find("m", version).serves(model, FILES))
     return model

@@ -20,8 +20,8 @@ from inferwire_server.engine.backend import ModelOptions, Slot, Source
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.models import Model
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
-from inferwire_server.metrics import Metrics
 
 SOURCE = Source(Path("m.xml"))
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
@@ -39,7 +39,7 @@ class SlotlessModel(FakeModel):
 @asynccontextmanager
 async def an_engine(*models: FakeModel, devices: Sequence[str] = ("CPU",)) -> AsyncGenerator[Engine, None]:
     backend = FakeBackend({model.spec.name: model for model in models}, devices)
-    async with Engine(backend, QueueOptions(capacity=4), Metrics().tally, asyncio.get_running_loop().time) as engine:
+    async with Engine(backend, QueueOptions(capacity=4), Tallies().of, asyncio.get_running_loop().time) as engine:
         yield engine
 
 
@@ -162,7 +162,7 @@ async def test_unloading_ends_what_waits_lets_the_rest_finish_and_frees_the_mode
 
 async def test_a_kept_job_keeps_nothing_of_a_model_that_was_unloaded_but_what_it_takes_and_gives() -> None:
     models = {"m": a_model()}
-    async with Engine(FakeBackend(models), QueueOptions(), Metrics().tally) as engine:
+    async with Engine(FakeBackend(models), QueueOptions(), Tallies().of) as engine:
         model = await engine.load(SOURCE, ModelOptions("m"))
         job, end = submit(engine, model)
         await end

@@ -15,8 +15,8 @@ from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.engine.labels import check_labels, read_labels
 from inferwire_server.engine.repository import Entry
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
-from inferwire_server.metrics import Metrics
 
 ANY = Dimension(0, None)
 
@@ -70,7 +70,7 @@ def test_others_are_refused(shape: Shape) -> None:
 
 
 async def test_a_model_has_its_labels_if_they_fit() -> None:
-    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m", 2))}), QueueOptions(), Metrics().tally) as engine:
+    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m", 2))}), QueueOptions(), Tallies().of) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m", labels=("a", "b")))
         assert model.labels == ("a", "b")
         with pytest.raises(ServingError, match="there are 1 labels, expected as many"):

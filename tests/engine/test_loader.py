@@ -26,8 +26,8 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, e
 from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.model_settings import ModelSettings
 from inferwire_server.engine.repository import Entry, Fingerprint, Overrides, Repository
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
-from inferwire_server.metrics import Metrics
 
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
 
@@ -104,7 +104,7 @@ async def a_rig(root: Path, *names: str, scan: Scan | None = None) -> AsyncGener
     scan = scan or Repository(root, Latest()).served
     with capture_logs():
         async with (
-            Engine(backend, QueueOptions(), Metrics().tally) as engine,
+            Engine(backend, QueueOptions(), Tallies().of) as engine,
             Loader(engine, catalogue, scan, ModelOptions("", slots=2)) as loader,
         ):
             rig = Rig(root, backend, engine, catalogue, loader)

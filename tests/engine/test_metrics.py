@@ -20,6 +20,7 @@ from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.engine.models import Model
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics
 
@@ -70,9 +71,10 @@ class Client:
 
 @pytest.mark.parametrize("batching", [None, Batching(4), Batching(4, 0.001)])
 async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Batching | None) -> None:
-    metrics, fake = Metrics(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
+    tallies, fake = Tallies(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
+    metrics = Metrics(tallies)
     clock = asyncio.get_running_loop().time
-    async with Engine(FakeBackend({"m": fake}), QueueOptions(capacity=6), metrics.tally, clock) as engine:
+    async with Engine(FakeBackend({"m": fake}), QueueOptions(capacity=6), tallies.of, clock) as engine:
         metrics.watch(lambda: engine.devices)
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m", batching=batching), "1")
         client = Client(engine, model)
@@ -105,9 +107,10 @@ async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Bat
 
 
 async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
-    metrics, fake = Metrics(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
+    tallies, fake = Tallies(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
+    metrics = Metrics(tallies)
     clock = asyncio.get_running_loop().time
-    async with Engine(FakeBackend({"m": fake}), QueueOptions(), metrics.tally, clock) as engine:
+    async with Engine(FakeBackend({"m": fake}), QueueOptions(), tallies.of, clock) as engine:
         metrics.watch(lambda: engine.devices)
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m", batching=Batching(8)), "1")
         client = Client(engine, model)
@@ -130,9 +133,10 @@ async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
 
 
 async def test_executions_of_a_stack_that_run_one_by_one_are_inferences_each() -> None:
-    metrics, fake = Metrics(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
+    tallies, fake = Tallies(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
+    metrics = Metrics(tallies)
     clock = asyncio.get_running_loop().time
-    async with Engine(FakeBackend({"m": fake}), QueueOptions(), metrics.tally, clock) as engine:
+    async with Engine(FakeBackend({"m": fake}), QueueOptions(), tallies.of, clock) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"), "1")
         client = Client(engine, model)
         client.submit(stacked(GOOD, BAD, GOOD)._replace(one_by_one=True))
@@ -142,17 +146,19 @@ async def test_executions_of_a_stack_that_run_one_by_one_are_inferences_each() -
 
 
 async def test_a_model_is_counted_from_its_load_on_in_all_ways_that_jobs_end() -> None:
-    metrics = Metrics()
-    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), metrics.tally) as engine:
+    tallies = Tallies()
+    metrics = Metrics(tallies)
+    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), tallies.of) as engine:
         await engine.load(Source(Path("m.xml")), ModelOptions("m"))
         assert set(Scrape(metrics).outcomes) == {"finished", "failed", "cancelled", "expired", "refused"}
         assert Scrape(metrics).outcomes.total() == 0
 
 
 async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:
-    metrics = Metrics()
+    tallies = Tallies()
+    metrics = Metrics(tallies)
     clock = asyncio.get_running_loop().time
-    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), metrics.tally, clock) as engine:
+    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), tallies.of, clock) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"))
         await engine.unload(model, GONE)
         with pytest.raises(ServingError, match="is unloading") as refused:
@@ -163,8 +169,9 @@ async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:
 
 
 async def test_the_wire_s_time_is_what_a_finished_job_s_call_took_besides_it() -> None:
-    now, metrics = 0.0, Metrics()
-    engine_of = partial(Engine, FakeBackend({"m": FakeModel(echo_spec("m"), choke)}), QueueOptions(), metrics.tally)
+    now, tallies = 0.0, Tallies()
+    metrics = Metrics(tallies)
+    engine_of = partial(Engine, FakeBackend({"m": FakeModel(echo_spec("m"), choke)}), QueueOptions(), tallies.of)
     async with engine_of(lambda: now) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"))
 

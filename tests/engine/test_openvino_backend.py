@@ -170,8 +170,22 @@ def test_one_long_string_among_short_ones_does_not_make_all_as_long() -> None:
 
 def test_strings_that_are_not_there_take_no_memory() -> None:
     # As many would take more than any machine has.
-    with pytest.raises(ValueError, match="string 0 of 1099511627776 has 0 bytes of its length"):
+    with pytest.raises(ServingError, match="string 0 of 1099511627776 has 0 bytes of its length"):
         to_runtime(Tensor(BY_NAME["string"], (2**40,), b""))
+
+
+def test_strings_that_only_the_slot_looks_at_are_the_callers_mistake_where_they_are_none(
+    backend: OpenVinoBackend, tmp_path: Path
+) -> None:
+    model = compiled(backend, identity(tmp_path, BY_NAME["string"]))
+    slot, name = model.create_slot(), model.spec.inputs[0].oip_name
+    with pytest.raises(
+        ServingError, match=f"input '{name}' of model '.*' is no string.2.: string 1 of 2 has"
+    ) as caught:
+        slot.run([Tensor(BY_NAME["string"], (2,), strings.pack([b"one"]))], [0])
+    assert caught.value.code is Code.INVALID_INPUT
+    whole = Tensor(BY_NAME["string"], (1,), strings.pack([b"one"]))
+    assert slot.run([whole], [0]) == (whole,)
 
 
 @pytest.mark.parametrize("name", ["f32", "string"])

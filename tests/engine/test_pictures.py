@@ -195,6 +195,19 @@ def test_what_is_no_whole_picture_is_the_callers_mistake(slot: PictureSlot, file
     assert error.message.startswith(f"picture 1 of input 'x' of model 'm' {reason}")
 
 
+def test_strings_that_are_none_are_the_callers_mistake(slot: PictureSlot) -> None:
+    with pytest.raises(
+        ServingError, match=r"input 'x' of model 'm' is no string\[2\]: string 1 of 2 has 0 bytes"
+    ) as caught:
+        slot.run([batch(encoded(picture()))._replace(shape=(2,))], [0])
+    assert caught.value.code is Code.INVALID_INPUT
+
+
+def test_what_comes_behind_a_broken_picture_is_not_looked_at(slot: PictureSlot) -> None:
+    with pytest.raises(ServingError, match="picture 0 of"):
+        slot.run([batch(b"broken")._replace(shape=(2**40,))], [0])
+
+
 def bomb(width: int, height: int) -> bytes:
     """A PNG that says it is huge, with no pixels in it: decoding it would fail otherwise."""
 

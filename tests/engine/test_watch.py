@@ -24,8 +24,8 @@ from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.repository import Repository
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.engine.watch import changes_in, changes_in_any, changes_of, follow
-from inferwire_server.metrics import Metrics
 
 
 @asynccontextmanager
@@ -35,7 +35,7 @@ async def following(root: Path, changes: Callable[[], AsyncGenerator[object, Non
     scan = Repository(root, Latest()).served
     with capture_logs():
         async with (
-            Engine(backend, QueueOptions(), Metrics().tally) as engine,
+            Engine(backend, QueueOptions(), Tallies().of) as engine,
             Loader(engine, catalogue, scan, ModelOptions("")) as loader,
             asyncio.TaskGroup() as tasks,
         ):

@@ -14,6 +14,7 @@ def test_unpack_undoes_pack(items: list[bytes]) -> None:
     packed = strings.pack(items)
     assert strings.unpack(packed, len(items)) == items
     assert strings.unpack(memoryview(packed), len(items)) == items
+    strings.check(packed, len(items))
 
 
 def test_packed_form() -> None:
@@ -36,6 +37,15 @@ def test_packed_form() -> None:
 def test_malformed_data_is_refused(data: bytes, count: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         strings.unpack(data, count)
+    with pytest.raises(ValueError, match=message):
+        strings.check(memoryview(data), count)
+
+
+def test_strings_before_what_is_malformed_are_given_one_at_a_time() -> None:
+    one_by_one = strings.each(strings.pack([b"a", b"bc"]) + b"\x09", 3)
+    assert [next(one_by_one), next(one_by_one)] == [b"a", b"bc"]
+    with pytest.raises(ValueError, match="string 2 of 3 has 1 bytes of its length, expected 4"):
+        next(one_by_one)
 
 
 class HugeString(bytes):

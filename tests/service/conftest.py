@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import Context
 from pathlib import Path
+from typing import Any
+from weakref import WeakSet
 
 import pytest
 
@@ -20,6 +23,22 @@ class LeapingLoop(asyncio.SelectorEventLoop):
     """A loop whose time jumps when it is told to."""
 
     leapt_s = 0.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._timers: WeakSet[asyncio.TimerHandle] = WeakSet()
+
+    def timers_after(self, seconds: float) -> int:
+        """Count the timers that are to go off later than in so many seconds."""
+        return sum(not timer.cancelled() and timer.when() > self.time() + seconds for timer in self._timers)
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Set a timer, and take note of it."""
+        timer = super().call_at(when, callback, *args, context=context)
+        self._timers.add(timer)
+        return timer
 
     def time(self) -> float:
         """Give the time with all leaps."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.service.conftest import LeapingLoop
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -141,6 +142,31 @@ async def test_an_ended_job_is_kept_for_its_time_and_then_forgotten(serving: Ser
         leap(1.0)
         await asyncio.to_thread(int)
         await is_forgotten(server, job_id)
+
+
+async def test_one_timer_is_set_for_however_many_jobs_are_kept(serving: Serving, leap: Leap) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, LeapingLoop)
+    async with serving(a_model(), keep_jobs_s=3600.0) as server:
+        inference, names = server.services.inference, list[str]()
+        before = loop.timers_after(1000.0)
+        for each in range(20):
+            names.append(inference.start(an_inference()))
+            await inference.wait(names[-1], math.inf)
+            if each < 10:
+                inference.release(names[-1])
+        assert loop.timers_after(1000.0) == before + 1
+        leap(1800.0)
+        late = inference.start(an_inference())
+        await inference.wait(late, math.inf)
+        leap(1800.0)
+        await asyncio.to_thread(int)
+        assert "inferwire_kept_jobs 1.0" in server.metrics.text().decode()
+        assert inference.result(late).state is JobState.FINISHED
+        leap(1800.0)
+        await asyncio.to_thread(int)
+        await is_forgotten(server, late)
+        assert loop.timers_after(1000.0) == before
 
 
 async def test_results_beyond_what_is_kept_make_the_oldest_go(serving: Serving) -> None:

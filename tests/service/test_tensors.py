@@ -8,12 +8,13 @@ from contextlib import AbstractAsyncContextManager, suppress
 
 import numpy as np
 import pytest
+from tests.busy_threads import BusyThreads
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box
 from inferwire_server.core.sessions import Session
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.tensors import LARGE, Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.engine.machine import memory_bytes
 from inferwire_server.errors import ServingError
@@ -38,16 +39,85 @@ def tensors() -> TensorService:
     return TensorService(TensorLimits(2000, 3000))
 
 
-def test_a_tensor_begins_with_zeros_and_takes_what_is_written(tensors: TensorService, session: Session) -> None:
+async def test_a_tensor_begins_with_zeros_and_takes_what_is_written(tensors: TensorService, session: Session) -> None:
     stored = StoredTensor(session, 1)
     tensors.create(stored, F32, (2, 4))
     assert tensors.get(stored) == Tensor(F32, (2, 4), bytes(32))
-    tensors.put(stored, TENSOR)
+    await tensors.put(stored, TENSOR)
     assert tensors.get(stored) == TENSOR
     row = StoredTensor(session, 1, Box((1, 0), (2, 4)))
-    tensors.put(row, Tensor(F32, (1, 4), bytes(16)))
+    await tensors.put(row, Tensor(F32, (1, 4), bytes(16)))
     assert tensors.get(row).data == bytes(16)
     assert bytes(tensors.get(stored).data) == ARRAY[:1].tobytes() + bytes(16)
+
+
+@pytest.fixture
+def large(session: Session) -> tuple[TensorService, StoredTensor]:
+    """A tensor that takes its time to copy."""
+    tensors, stored = TensorService(TensorLimits(1 << 30, 1 << 30)), StoredTensor(session, 1)
+    tensors.create(stored, BY_NAME["u8"], (LARGE + 1,))
+    return tensors, stored
+
+
+def byte_at(stored: StoredTensor, at: int) -> StoredTensor:
+    return StoredTensor(stored.session, stored.id, Box((at,), (at + 1,)))
+
+
+A_BYTE = Tensor(BY_NAME["u8"], (1,), b"x")
+
+
+async def test_a_box_of_a_large_tensor_is_written_on_a_thread_and_who_reads_meanwhile_sees_none_of_it(
+    large: tuple[TensorService, StoredTensor], threads: BusyThreads
+) -> None:
+    tensors, stored = large
+    threads.occupy()
+    before = tensors.get(stored)
+    writes = [asyncio.ensure_future(tensors.put(byte_at(stored, at), A_BYTE)) for at in (0, 7, LARGE)]
+    await asyncio.sleep(0)
+    assert tensors.get(stored) is before
+    threads.leave()
+    await asyncio.gather(*writes)
+    assert not any(before.data)
+    written = bytes(tensors.get(stored).data)
+    assert [at for at in range(len(written)) if written[at]] == [0, 7, LARGE]
+
+
+async def test_what_is_written_while_a_box_waits_for_its_thread_stays(
+    large: tuple[TensorService, StoredTensor], threads: BusyThreads
+) -> None:
+    tensors, stored = large
+    threads.occupy()
+    write = asyncio.ensure_future(tensors.put(byte_at(stored, 7), A_BYTE))
+    await asyncio.sleep(0)
+    await tensors.put(stored, Tensor(BY_NAME["u8"], (9,), b"123456789"))
+    threads.leave()
+    await write
+    assert tensors.get(stored).data == b"1234567x9"
+
+
+async def test_a_tensor_that_is_released_while_it_is_written_stays_so(
+    large: tuple[TensorService, StoredTensor], threads: BusyThreads
+) -> None:
+    tensors, stored = large
+    whole = Tensor(BY_NAME["u8"], (LARGE + 2,), bytes(LARGE + 2))
+    threads.occupy()
+    writes = [asyncio.ensure_future(tensors.put(*each)) for each in ((byte_at(stored, 7), A_BYTE), (stored, whole))]
+    await asyncio.sleep(0)
+    tensors.release(stored.session, [stored.id])
+    threads.leave()
+    for write in writes:
+        with pytest.raises(ServingError, match="tensor 1 is not kept in this session"):
+            await write
+    assert repr(tensors) == "<TensorService: 0 tensors of 1 sessions>"
+
+
+async def test_a_large_tensor_is_kept_without_the_message_that_it_came_with(
+    large: tuple[TensorService, StoredTensor],
+) -> None:
+    tensors, stored = large
+    message = memoryview(bytes(LARGE + 100))
+    await tensors.put(stored, Tensor(BY_NAME["u8"], (LARGE + 2,), message[3 : LARGE + 5]))
+    assert held_by(tensors.get(stored)) == LARGE + 2
 
 
 def test_strings_are_kept_whole(tensors: TensorService, session: Session) -> None:
@@ -65,13 +135,13 @@ def test_strings_are_kept_whole(tensors: TensorService, session: Session) -> Non
         (Tensor(F32, (50, 10), bytes(2000)), "a tensor of 2000 bytes is too much for this session, which keeps 624 of"),
     ],
 )
-def test_what_does_not_fit_changes_nothing(
+async def test_what_does_not_fit_changes_nothing(
     tensors: TensorService, session: Session, written: Tensor, sentence: str
 ) -> None:
     stored = StoredTensor(session, 1)
     tensors.create(stored, F32, (2, 4))
     with pytest.raises(ServingError) as caught:
-        tensors.put(stored, written)
+        await tensors.put(stored, written)
     assert caught.value.message.startswith(sentence)
     assert tensors.get(stored).data == bytes(32)
 
@@ -85,20 +155,20 @@ def test_what_does_not_fit_changes_nothing(
         (Tensor(BY_NAME["u8"], (2,), bytes(2)), "the part is u8[2], expected boolean[2] for the box [1..3]"),
     ],
 )
-def test_what_does_not_fit_a_box_changes_nothing(
+async def test_what_does_not_fit_a_box_changes_nothing(
     tensors: TensorService, session: Session, written: Tensor, sentence: str
 ) -> None:
     tensors.create(StoredTensor(session, 1), BY_NAME["boolean"], (4,))
     with pytest.raises(ServingError) as caught:
-        tensors.put(StoredTensor(session, 1, Box((1,), (3,))), written)
+        await tensors.put(StoredTensor(session, 1, Box((1,), (3,))), written)
     assert (caught.value.code, caught.value.message) == (Code.INVALID_INPUT, sentence)
     assert tensors.get(StoredTensor(session, 1)).data == bytes(4)
 
 
-def test_what_is_written_may_have_another_rank(tensors: TensorService, session: Session) -> None:
+async def test_what_is_written_may_have_another_rank(tensors: TensorService, session: Session) -> None:
     stored = StoredTensor(session, 1)
     tensors.create(stored, F32, (2, 4))
-    tensors.put(stored, Tensor(F32, (3,), bytes(12)))
+    await tensors.put(stored, Tensor(F32, (3,), bytes(12)))
     assert tensors.get(stored) == Tensor(F32, (3,), bytes(12))
 
 
@@ -119,7 +189,7 @@ def test_a_session_keeps_so_much_and_no_more_and_what_is_freed_makes_room(
     assert repr(tensors) == "<TensorService: 1 tensors of 1 sessions>"
 
 
-def test_all_sessions_together_keep_so_much_and_no_more(tensors: TensorService, session: Session) -> None:
+async def test_all_sessions_together_keep_so_much_and_no_more(tensors: TensorService, session: Session) -> None:
     other, third = Session("other", ""), Session("third", "")
     tensors.create(StoredTensor(session, 1), F32, (300,))
     tensors.create(StoredTensor(other, 1), F32, (120,))
@@ -130,7 +200,7 @@ def test_all_sessions_together_keep_so_much_and_no_more(tensors: TensorService, 
         "a tensor of 600 bytes is too much for this server, which keeps 2784 of at most 3000 bytes; "
         "free some first, or start the server with a larger --max-tensors-mb"
     )
-    tensors.put(StoredTensor(other, 1), Tensor(F32, (130,), bytes(520)))
+    await tensors.put(StoredTensor(other, 1), Tensor(F32, (130,), bytes(520)))
     tensors.release(session, [1])
     tensors.create(StoredTensor(third, 1), F32, (300,))
     tensors.end(third)

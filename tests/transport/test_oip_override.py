@@ -18,8 +18,8 @@ from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
-from inferwire_server.metrics import Metrics
 from inferwire_server.server import Composition
 from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.values import ServedModel
@@ -41,7 +41,7 @@ def read(config: Any, model: Model | None = None) -> LoadOptions:
 
 async def a_model(*, device: str = "CPU") -> Model:
     """A model of f32[?,4] as it is served now, without batches."""
-    return Model(FakeModel(echo_spec("m")), Device(device, Scheduler(1), Metrics().tally), 2, "1", terms=Terms())
+    return Model(FakeModel(echo_spec("m")), Device(device, Scheduler(1), Tallies().of), 2, "1", terms=Terms())
 
 
 READ: list[tuple[dict[str, Any], LoadOptions]] = [

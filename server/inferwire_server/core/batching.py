@@ -22,7 +22,7 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Work
-from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, is_left_to_slot
 from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.errors import ServingError, invalid_input
 
@@ -59,6 +59,9 @@ class Batching:
         if not 1 <= rows <= self.max_size or any(tensor.shape[0] != rows for tensor in work.inputs):
             return None
         if not all(_has_whole_rows(tensor.element_type, tensor.shape) for tensor in work.inputs):
+            return None
+        if any(is_left_to_slot(tensor) for tensor in work.inputs):
+            # Strings that nobody has looked at may begin and end anywhere: they could become another's.
             return None
         return tuple(tensor.shape[1:] for tensor in work.inputs), work.outputs
 

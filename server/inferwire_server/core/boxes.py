@@ -43,18 +43,20 @@ def paste(tensor: Tensor, box: Box, part: Tensor) -> Tensor:
     Raises:
         ServingError: INVALID_INPUT as `cut`, or if the part does not fit the box.
     """
-    data = bytearray(tensor.data)
-    target = _part(_array(tensor, data), tensor, box)
+    kept = _array(tensor, tensor.data)
+    _part(kept, tensor, box)
     if part.shape != box.shape or part.element_type is not tensor.element_type:
         raise invalid_input(
             f"the part is {describe(part.element_type, part.shape)}, "
             f"expected {describe(tensor.element_type, box.shape)} for the box {box}"
         )
-    target[...] = _array(part, part.data)
-    return Tensor(tensor.element_type, tensor.shape, memoryview(data))
+    # It lets other threads run while it copies, as numpy does.
+    whole = kept.copy()
+    _part(whole, tensor, box)[...] = _array(part, part.data)
+    return tensor._replace(data=whole.reshape(-1).view(np.uint8).data)
 
 
-def _array(tensor: Tensor, data: bytes | bytearray | memoryview) -> np.ndarray[Any, Any]:
+def _array(tensor: Tensor, data: bytes | memoryview) -> np.ndarray[Any, Any]:
     if tensor.element_type.is_string or tensor.element_type.is_packed:
         raise invalid_input(f"a tensor of type {tensor.element_type.name} has no boxes, expected one of whole bytes")
     return np.frombuffer(data, tensor.element_type.storage_dtype).reshape(tensor.shape)

@@ -103,7 +103,10 @@ def state_of(result: Result) -> JobState:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Job:
-    """A submitted inference, or a stack of them. The scheduler alone changes it.
+    """A submitted inference, or a stack of them. What becomes of it the scheduler alone says.
+
+    Its slot fills in the profile before that; who is told of its end may put the outputs elsewhere, or copies in their
+    place, before anybody else reads them.
 
     Attributes:
         binding: Whose slot it runs in; None for any that nobody is bound to.

@@ -82,15 +82,18 @@ class JobLedger(Generic[E]):
         if (end := self._ended.pop(job_id, None)) is not None:
             self._byte_size -= end.byte_size
 
-    def ended(self, job_id: str, byte_size: int, now: float) -> float:
-        """Start the time after which an ended job is forgotten, and say when that is. It may take others' room."""
-        end = _End(now + self._terms.keep_s, byte_size)
+    @property
+    def next_expiry(self) -> float | None:
+        """When the next job is to be forgotten, never sooner than any that was before; None where none has ended."""
+        return next(iter(self._ended.values())).forget_at if self._ended else None
+
+    def ended(self, job_id: str, byte_size: int, now: float) -> None:
+        """Start the time after which an ended job is forgotten. It may take others' room."""
         if job_id in self._entries:
-            self._ended[job_id] = end
+            self._ended[job_id] = _End(now + self._terms.keep_s, byte_size)
             self._byte_size += byte_size
         while self._byte_size > self._terms.most_bytes and len(self._ended) > 1:
             self.release(next(iter(self._ended)))
-        return end.forget_at
 
     def expire(self, now: float) -> None:
         """Forget the jobs that have ended long enough ago."""

@@ -5,17 +5,19 @@ Every sentence a caller reads about an input that does not fit is written here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from math import prod
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Tensor, describe
-from inferwire_server.errors import invalid_input
+from inferwire_server.errors import ServingError, invalid_input
 
 PortKey: TypeAlias = str | int
 """How a caller names a port: by one of its names, or by its position."""
@@ -28,6 +30,12 @@ _MOST_SHAPES_KEPT = 512
 
 _MOST_ELEMENTS = 2**56
 """How many elements a shape may have beside its zeros: more cannot be addressed, though nothing is there."""
+
+_FEW_BYTES = 1 << 12
+"""Of how many booleans numpy would take longer to see what they are."""
+
+MOST_STRINGS = 1 << 13
+"""How many strings of an input are looked at before it is admitted, in about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +147,8 @@ class ModelSpec:
     def bind(self, given: Iterable[tuple[PortKey, Tensor]], count: int = 1) -> tuple[Tensor, ...]:
         """Put a caller's inputs into the model's order, or those of a stack of so many executions.
 
+        What very many strings are is left to the slot that reads them to see, with the same sentence.
+
         Raises:
             ServingError: INVALID_INPUT if one is unknown, missing, given twice, or does not fit.
         """
@@ -150,7 +160,7 @@ class ModelSpec:
             if bound[index] is not None:
                 raise invalid_input(f"input '{self.inputs[index].oip_name}' of model '{self.name}' is given twice")
             if tensor.byte_size != self._checked_shape(index, tensor.element_type, tensor.shape, count):
-                check_content(self._prefix(index), tensor)
+                self._check_values(index, tensor)
             bound[index] = tensor
         complete = tuple([tensor for tensor in bound if tensor is not None])
         if len(complete) != len(bound):
@@ -197,12 +207,17 @@ class ModelSpec:
         what = f"'{key}'" if isinstance(key, str) else f"number {key}"
         return f"{kind} {what} of model '{self.name}' is not known, expected one of {known or 'none'}"
 
-    def _prefix(self, index: int) -> str:
+    def prefix_of(self, index: int) -> str:
+        """Begin a sentence about an input."""
         return f"input '{self.inputs[index].oip_name}' of model '{self.name}'"
+
+    def _check_values(self, index: int, tensor: Tensor) -> None:
+        if not is_left_to_slot(tensor):
+            check_content(self.prefix_of(index), tensor)
 
     def _check_shape(self, index: int, element_type: ElementType, shape: tuple[int, ...], count: int) -> int | None:
         """Refuse a tensor by its type and shape; give how many bytes are one, None where their values count as well."""
-        port, prefix = self.inputs[index], self._prefix(index)
+        port, prefix = self.inputs[index], self.prefix_of(index)
         if element_type is not port.element_type:
             raise invalid_input(f"{prefix} has element type {element_type.name}, expected {port.element_type.name}")
         shape_of_one = shape if count == 1 else (shape[0] // count, *shape[1:])
@@ -210,6 +225,23 @@ class ModelSpec:
             raise invalid_input(f"{prefix} has shape {_written(shape_of_one)}, expected {port.shape_text}")
         _check_lengths(prefix, shape)
         return None if element_type.is_string or element_type.name == "boolean" else element_type.byte_size(shape)
+
+
+def is_left_to_slot(tensor: Tensor) -> bool:
+    """Whether it has so many strings that what they are is seen where a slot reads them, and not on the loop."""
+    return tensor.element_type.is_string and prod(tensor.shape) > MOST_STRINGS
+
+
+def strings_of(prefix: str, tensor: Tensor) -> Iterator[bytes]:
+    """Give the strings of a tensor, one at a time.
+
+    Raises:
+        ServingError: INVALID_INPUT with a sentence that starts with `prefix`, once what is before is given.
+    """
+    try:
+        yield from strings.each(tensor.data, prod(tensor.shape))
+    except ValueError as error:
+        raise _no_tensor(prefix, tensor, error) from error
 
 
 def _written(shape: Iterable[int]) -> str:
@@ -232,18 +264,28 @@ def check_content(prefix: str, tensor: Tensor) -> None:
     Raises:
         ServingError: INVALID_INPUT with a sentence that starts with `prefix`.
     """
-    what = describe(tensor.element_type, tensor.shape)
     if tensor.element_type.is_string:
         try:
-            strings.unpack(tensor.data, prod(tensor.shape))
+            strings.check(tensor.data, prod(tensor.shape))
         except ValueError as error:
-            raise invalid_input(f"{prefix} is no {what}: {error}") from error
+            raise _no_tensor(prefix, tensor, error) from error
         return
     expected = tensor.element_type.byte_size(tensor.shape)
     if tensor.byte_size != expected:
+        what = describe(tensor.element_type, tensor.shape)
         raise invalid_input(f"{prefix} has {tensor.byte_size} bytes, expected {expected} for {what}")
-    if tensor.element_type.name == "boolean" and bytes(tensor.data).strip(b"\0\1"):
+    if tensor.element_type.name == "boolean" and not _are_booleans(tensor):
         raise invalid_input(f"{prefix} has a boolean that is neither 0 nor 1")
+
+
+def _are_booleans(tensor: Tensor) -> bool:
+    if tensor.byte_size <= _FEW_BYTES:
+        return not bytes(tensor.data).strip(b"\0\1")
+    return int(np.frombuffer(tensor.data, np.uint8).max()) <= 1
+
+
+def _no_tensor(prefix: str, tensor: Tensor, error: ValueError) -> ServingError:
+    return invalid_input(f"{prefix} is no {describe(tensor.element_type, tensor.shape)}: {error}")
 
 
 def _index(ports: Sequence[PortSpec]) -> dict[PortKey, int]:

@@ -15,6 +15,9 @@ from inferwire_proto.element_types import ElementType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
+LARGE = 1 << 20
+"""Bytes that are sooner handed to a thread than copied or looked through."""
+
 _EMPTY_STRING = bytes(4)
 """A string on the wire is its length in four bytes, and then its content."""
 
@@ -40,7 +43,9 @@ class Tensor(NamedTuple):
         """Copy it if its bytes are part of something larger, all of which they keep in memory."""
         data = self.data
         if isinstance(data, memoryview) and memoryview(data.obj).nbytes > data.nbytes:
-            return self._replace(data=bytes(data))
+            # numpy lets other threads run while it copies.
+            own = bytes(data) if data.nbytes <= LARGE else np.frombuffer(data, np.uint8).copy().data
+            return self._replace(data=own)
         return self
 
     def __repr__(self) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from io import SEEK_END
+from itertools import count
 from pathlib import Path
 from shutil import rmtree
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 from typing import NamedTuple, Protocol
 
 from inferwire_proto.errors import Code
+from inferwire_server.engine.own_folder import OwnFolder
 from inferwire_server.engine.repository import MODEL_SUFFIXES, SAVED_MODEL
 from inferwire_server.errors import ServingError, invalid_input
 
@@ -48,17 +50,21 @@ class BlobStore:
 
     def __init__(self, limits: BlobLimits) -> None:
         self._limits = limits
-        self._folder = TemporaryDirectory(prefix="inferwire-")
+        self._own = OwnFolder()
+        self._folder = self._own.path / "blobs"
+        self._folder.mkdir()
         self._holders: dict[bytes, int] = {}
         self._taken: dict[bytes, int] = {}
         self._byte_size = 0
+        self._numbers = count()
+        self._removals: set[asyncio.Future[None]] = set()
 
     def __repr__(self) -> str:
-        return f"<BlobStore: {len(self._holders)} blobs in {self._folder.name}>"
+        return f"<BlobStore: {len(self._holders)} blobs in {self._folder}>"
 
     def close(self) -> None:
         """Remove the folder."""
-        self._folder.cleanup()
+        self._own.close()
 
     async def put(self, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
         """Write a blob and hold it, once its content is what was announced.
@@ -72,15 +78,19 @@ class BlobStore:
             )
         if len(digest) != 32:
             raise invalid_input(f"the blob's hash has {len(digest)} bytes, expected the 32 of a SHA-256")
-        taken = self._take_room(byte_size)
+        taken, scratch = await self._take_room(byte_size), self._scratch(digest)
         try:
-            await self._store(digest, byte_size, chunks)
+            await _write(scratch, digest, byte_size, chunks)
+            if digest not in self._holders or not self._path(digest).exists():
+                with _on_disk("the upload"):
+                    scratch.replace(self._path(digest))
         except BaseException:
-            self._byte_size -= taken
+            self._remove(scratch, taken)
             raise
         if digest in self._holders:
-            self._byte_size -= taken
-        self._taken[digest] = taken
+            self._remove(scratch, taken)
+        else:
+            self._taken[digest] = taken
         self._holders[digest] = self._holders.get(digest, 0) + 1
 
     def drop(self, digest: bytes) -> None:
@@ -88,13 +98,21 @@ class BlobStore:
         self._holders[digest] -= 1
         if self._holders[digest] == 0:
             del self._holders[digest]
-            self._byte_size -= self._taken.pop(digest)
-            self._path(digest).unlink(missing_ok=True)
+            # What is to go is not in the way of what comes by the same hash.
+            scratch = self._scratch(digest)
+            with suppress(FileNotFoundError):
+                self._path(digest).rename(scratch)
+            self._remove(scratch, self._taken.pop(digest))
+
+    async def cleared(self) -> None:
+        """Wait until what is to be removed is gone."""
+        if self._removals:
+            await asyncio.wait(self._removals)
 
     def lay_out(
         self, model: bytes, weights: bytes | None, suffix: str, variables: Mapping[str, bytes]
     ) -> tuple[Path, Path]:
-        """Link blobs under the names a runtime looks for; give a folder to remove later, and the model in it.
+        """Link blobs under the names a runtime looks for; give a folder to `clear` later, and the model in it.
 
         Raises:
             ServingError: INVALID_INPUT for a suffix that is none, and for variables at a path that may have none;
@@ -102,12 +120,16 @@ class BlobStore:
         """
         _check_names(suffix, variables)
         with _on_disk("the model's files"):
-            folder = Path(mkdtemp(dir=self._folder.name))
+            folder = Path(mkdtemp(dir=self._folder))
             try:
                 return folder, self._lay_out(folder, model, weights, suffix, variables)
             except BaseException:
                 rmtree(folder)
                 raise
+
+    def clear(self, folder: Path) -> None:
+        """Remove a folder that blobs were laid out in."""
+        self._remove(folder)
 
     def _lay_out(
         self, folder: Path, model: bytes, weights: bytes | None, suffix: str, variables: Mapping[str, bytes]
@@ -131,9 +153,11 @@ class BlobStore:
             except (FileExistsError, NotADirectoryError) as error:
                 raise invalid_input(f"'{name}' is taken by another of the model's files") from error
 
-    def _take_room(self, byte_size: int) -> int:
-        """Count an upload that is announced, and give what it counts."""
+    async def _take_room(self, byte_size: int) -> int:
+        """Count an upload that is announced, and give what it counts. What is being removed may have to go first."""
         taken = byte_size + _BYTES_OF_A_FILE
+        if self._byte_size + taken > self._limits.of_all:
+            await self.cleared()
         if self._byte_size + taken > self._limits.of_all:
             raise ServingError(
                 Code.TOO_LARGE,
@@ -143,19 +167,32 @@ class BlobStore:
         self._byte_size += taken
         return taken
 
-    async def _store(self, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
-        """Write a file under its own name, once it is whole."""
-        with _on_disk("the upload"):
-            scratch = Path(mkdtemp(dir=self._folder.name))
-        try:
-            await _write(scratch / "blob", digest, byte_size, chunks)
-            with _on_disk("the upload"):
-                (scratch / "blob").replace(self._path(digest))
-        finally:
-            rmtree(scratch)
+    def _remove(self, path: Path, counted: int = 0) -> None:
+        """Remove a file or a folder on a thread, which takes seconds where it is large; it counts until it is gone."""
+
+        def gone(removal: asyncio.Future[None]) -> None:
+            self._removals.discard(removal)
+            self._byte_size -= counted
+
+        removal = asyncio.get_running_loop().run_in_executor(None, _remove, path)
+        self._removals.add(removal)
+        removal.add_done_callback(gone)
+
+    def _scratch(self, digest: bytes) -> Path:
+        """Name a file that nobody looks for."""
+        return self._path(digest).with_suffix(f".{next(self._numbers)}")
 
     def _path(self, digest: bytes) -> Path:
-        return Path(self._folder.name) / digest.hex()
+        return self._folder / digest.hex()
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, as far as it is there: the store's whole folder may go at the same time."""
+    if path.is_dir():
+        rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def _check_names(suffix: str, variables: Mapping[str, bytes]) -> None:
@@ -179,8 +216,7 @@ def _is_beside(path: str) -> bool:
 async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
     """Write the chunks off the loop and check what they are."""
     content, written = sha256(), 0
-    with _on_disk("the upload"):
-        await asyncio.to_thread(path.touch)
+    _begin(path)
     async for chunk in chunks:
         written += len(chunk)
         if written > byte_size:
@@ -190,6 +226,12 @@ async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterato
         raise invalid_input(f"the upload has {written} bytes, expected the {byte_size} it announced")
     if content.digest() != digest:
         raise invalid_input(f"the upload has hash {content.hexdigest()}, expected {digest.hex()}")
+
+
+def _begin(path: Path) -> None:
+    """Make an empty file: at once, so that none is made behind the back of who gives it up."""
+    with _on_disk("the upload"):
+        path.touch()
 
 
 def _append(path: Path, chunk: bytes, content: _Digest) -> None:

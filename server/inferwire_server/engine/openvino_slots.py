@@ -37,6 +37,7 @@ class OpenVinoSlot:
         self._request = request
         self._spec = spec
         self._resets_states = resets_states
+        self._prefixes = [spec.prefix_of(index) for index in range(len(spec.inputs))]
         self._own_inputs = [_own_input(request, index) for index in range(len(spec.inputs))]
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
@@ -72,7 +73,7 @@ class OpenVinoSlot:
         return ()
 
     def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
-        views = [to_runtime(tensor) for tensor in inputs]
+        views = list(map(to_runtime, inputs, self._prefixes))
         try:
             for index, view in enumerate(views):
                 self._request.set_input_tensor(index, view)

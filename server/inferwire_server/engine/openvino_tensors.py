@@ -11,6 +11,7 @@ import openvino as ov
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
+from inferwire_server.core.specs import strings_of
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import bug
 
@@ -21,13 +22,17 @@ _READ_AT_ONCE = 64
 """How many strings are read from OpenVINO in one array. How long they are is not known before."""
 
 
-def to_runtime(tensor: Tensor) -> ov.Tensor:
-    """View a tensor's bytes as OpenVINO's, copying only strings and misaligned bytes."""
+def to_runtime(tensor: Tensor, prefix: str = "the tensor") -> ov.Tensor:
+    """View a tensor's bytes as OpenVINO's, copying only strings and misaligned bytes.
+
+    Raises:
+        ServingError: INVALID_INPUT with a sentence that starts with `prefix`, for bytes that are no strings.
+    """
     runtime_type = getattr(ov.Type, tensor.element_type.name)
     shape = list(tensor.shape)
     if tensor.element_type.is_string:
         # As many as a shape says are made at once: first see that they are there.
-        return _filled(strings.unpack(tensor.data, prod(shape)), shape)
+        return _filled(list(strings_of(prefix, tensor)), shape)
     storage = tensor.element_type.storage_dtype
     if not tensor.byte_size:
         if prod(shape):

@@ -12,13 +12,12 @@ from math import prod
 
 import numpy as np
 
-from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerTime, RuntimeModel
-from inferwire_server.core.specs import ModelSpec, PortSpec
+from inferwire_server.core.specs import ModelSpec, PortSpec, strings_of
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import CompiledModel, Pictures, Slot
@@ -182,7 +181,7 @@ class PictureInput:
         joined: list[Pixels] = []
         read = kept = 0
         most_read = READ_TOGETHER * self._pictures.max_pixels
-        for index, content in enumerate(strings.unpack(tensor.data, prod(tensor.shape))):
+        for index, content in enumerate(strings_of(self._prefix, tensor)):
             check()
             name = f"picture {index} of {self._prefix}"
             pixels, pixels_read = self._decode(name, content)

@@ -77,6 +77,7 @@ class InferenceService:
         self._in_flight: set[Job] = set()
         self._idle = asyncio.Event()
         self._draining = False
+        self._is_expiring = False
 
     def __repr__(self) -> str:
         state = "draining" if self._draining else "open"
@@ -199,9 +200,9 @@ class InferenceService:
             # It may be kept for long, and with an output of a batch those of all callers.
             job.outputs = tuple([output.on_its_own() for output in job.outputs])
             end.set_result(None)
-            forget_at = self._ledger.ended(job_id, _byte_size(job), loop.time())
-            # A timer may go off a moment early; by its own time the job is due.
-            loop.call_at(forget_at, self._ledger.expire, forget_at)
+            self._ledger.ended(job_id, _byte_size(job), loop.time())
+            if not self._is_expiring:
+                self._expire_later()
 
         job = self.submit(inference, ended)
         job_id = self._ledger.add(NamedJob(job, end))
@@ -314,6 +315,18 @@ class InferenceService:
             on_end(job)
 
         return ended
+
+    def _expire_later(self) -> None:
+        """Have one timer for all jobs that are to be forgotten: it goes off no later than the first of them is due."""
+        due = self._ledger.next_expiry
+        self._is_expiring = due is not None
+        if due is not None:
+            asyncio.get_running_loop().call_at(due, self._expire, due)
+
+    def _expire(self, due: float) -> None:
+        # A timer may go off a moment early; by its own time the job is due.
+        self._ledger.expire(max(due, asyncio.get_running_loop().time()))
+        self._expire_later()
 
     async def _ended(self, job: Job, end: asyncio.Future[None], waiting: AbstractContextManager[None] = _SIMPLY) -> Job:
         try:

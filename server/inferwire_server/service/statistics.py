@@ -17,6 +17,8 @@ Tallies = Callable[[str, str], Iterable[Tally]]
 class ModelStatistics:
     """What was counted of one version since the server has started, reloads included.
 
+    What was gone for more than ten minutes and came back is counted anew.
+
     Attributes:
         last_s: When the last inference ended, in seconds since the epoch; None where none has.
         success: Inferences that callers got, and their time from admission to their end.

@@ -6,21 +6,25 @@ reading what it began with.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
-from inferwire_server.core.boxes import cut, paste
+from inferwire_server.core.boxes import Box, cut, paste
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import check_content
-from inferwire_server.core.tensors import Tensor, describe, zero_tensor
+from inferwire_server.core.tensors import LARGE, Tensor, describe, zero_tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.lent_memory import LentMemory
 from inferwire_server.service.values import LentTensor, StoredTensor
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _BYTES_OF_A_TENSOR, _BYTES_OF_A_LENGTH = 512, 40
 """What a kept tensor counts beside its data, and for each length of its shape: empty ones take memory, too."""
@@ -53,6 +57,7 @@ class TensorService:
         self._limits = limits
         self._shelves: dict[Session, _Shelf] = {}
         self._byte_size = 0
+        self._pasting = asyncio.Lock()
 
     def __repr__(self) -> str:
         shelves = self._shelves.values()
@@ -70,27 +75,24 @@ class TensorService:
         self._check_room(stored, byte_size, shape)
         self._keep(stored, zero_tensor(element_type, shape))
 
-    def put(self, stored: StoredTensor, tensor: Tensor) -> None:
-        """Write a tensor of any shape in place of one that is kept, or a box of it.
+    async def put(self, stored: StoredTensor, tensor: Tensor) -> None:
+        """Write a tensor of any shape in place of one that is kept, or a box of it; large ones on a thread.
 
         Raises:
             ServingError: TENSOR_NOT_FOUND; INVALID_INPUT if it has another type, does not fit the box, or its bytes
                 are no tensor; TOO_LARGE.
         """
-        kept = self._kept(stored)
+        self._kept(stored)
         _check_lengths(tensor.element_type, tensor.shape)
-        check_content(f"tensor {stored.id}", tensor)
+        await _apart_if(tensor.byte_size > LARGE, check_content, f"tensor {stored.id}", tensor)
         if stored.box is not None:
-            self._keep(stored, paste(kept, stored.box, tensor))
+            await self._paste(stored, stored.box, tensor)
             return
-        if tensor.element_type is not kept.element_type:
-            raise invalid_input(
-                f"tensor {stored.id} is of type {kept.element_type.name}, "
-                f"but what is to be written is {describe(tensor.element_type, tensor.shape)}"
-            )
-        self._check_room(stored, tensor.byte_size, tensor.shape)
+        self._check_takes(stored, tensor)
         # What came with a message would keep the whole message alive.
-        self._keep(stored, tensor.on_its_own())
+        own = await _apart_if(tensor.byte_size > LARGE, tensor.on_its_own)
+        self._check_takes(stored, tensor)
+        self._keep(stored, own)
 
     def get(self, stored: StoredTensor) -> Tensor:
         """Give a tensor that is kept, or a copy of a box of it.
@@ -129,6 +131,30 @@ class TensorService:
         if (shelf := self._shelves.pop(session, None)) is not None:
             self._byte_size -= shelf.byte_size
         self.lent.end(session)
+
+    async def _paste(self, stored: StoredTensor, box: Box, part: Tensor) -> None:
+        """Write a box. Into large tensors one after the other: each is there twice meanwhile."""
+        kept = self._kept(stored)
+        if kept.byte_size <= LARGE:
+            self._keep(stored, paste(kept, box, part))
+            return
+        async with self._pasting:
+            pasted = kept = None
+            # Once more where the tensor has become another meanwhile.
+            while pasted is None or kept is not self._kept(stored):
+                kept = self._kept(stored)
+                pasted = await asyncio.to_thread(paste, kept, box, part)
+            self._keep(stored, pasted)
+
+    def _check_takes(self, stored: StoredTensor, tensor: Tensor) -> None:
+        """Refuse what cannot take the place of a tensor that is kept."""
+        kept = self._kept(stored)
+        if tensor.element_type is not kept.element_type:
+            raise invalid_input(
+                f"tensor {stored.id} is of type {kept.element_type.name}, "
+                f"but what is to be written is {describe(tensor.element_type, tensor.shape)}"
+            )
+        self._check_room(stored, tensor.byte_size, tensor.shape)
 
     def _shelved(self, tensor: Tensor, stored: StoredTensor | None) -> Tensor:
         if stored is None or stored.session.has_ended or self._lacks(stored, tensor.byte_size, tensor.shape):
@@ -180,6 +206,11 @@ class TensorService:
     def _check_room(self, stored: StoredTensor, byte_size: int, shape: tuple[int, ...]) -> None:
         if lack := self._lacks(stored, byte_size, shape):
             raise ServingError(Code.TOO_LARGE, lack)
+
+
+async def _apart_if(is_large: bool, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do what takes long where it is large on a thread then."""
+    return await asyncio.to_thread(call, *args, **kwargs) if is_large else call(*args, **kwargs)
 
 
 def _taken(byte_size: int, shape: tuple[int, ...]) -> int:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from shutil import rmtree
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
@@ -200,4 +199,4 @@ class UploadService:
         except ServingError as error:
             raise ServingError(error.code, error.message.replace(f"{folder}/", "")) from error
         finally:
-            rmtree(folder)
+            blobs.clear(folder)

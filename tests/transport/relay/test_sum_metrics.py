@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inferwire_server.composition import Composition
 from inferwire_server.core.lane import ModelKey
+from inferwire_server.engine.tallies import Tallies
 from inferwire_server.metrics import Metrics
 from inferwire_server.transport.relay.sums import GAUGES, sum_metrics
 
@@ -31,17 +32,17 @@ def read(text: bytes) -> dict[Series, float]:
     return dict(samples)
 
 
-def scrape(metrics: Metrics) -> bytes:
+def scrape(tallies: Tallies) -> bytes:
     """Read the metrics of a worker, without what Prometheus' own collectors say."""
-    return metrics.text().partition(b"# HELP process_")[0]
+    return Metrics(tallies).text().partition(b"# HELP process_")[0]
 
 
-def count(metrics: Metrics, key: ModelKey, batches: Sequence[int], device: str = "CPU") -> Metrics:
-    tally = metrics.tally(device, key)
+def count(tallies: Tallies, key: ModelKey, batches: Sequence[int], device: str = "CPU") -> Tallies:
+    tally = tallies.of(device, key)
     tally.submit(sum(batches))
     for jobs in batches:
         tally.begin_run(jobs)
-    return metrics
+    return tallies
 
 
 def series(name: str, **labels: str) -> Series:
@@ -57,9 +58,9 @@ def lines(text: bytes) -> list[str]:
 
 
 def test_a_worker_alone_says_what_it_says_in_its_order() -> None:
-    metrics = count(Metrics(), "m", [1, 3, 500], device=NASTY)
-    metrics.tally("CPU", "other").refuse(2**40)
-    text = metrics.text()
+    tallies = count(Tallies(), "m", [1, 3, 500], device=NASTY)
+    tallies.of("CPU", "other").refuse(2**40)
+    text = Metrics(tallies).text()
     assert {"process_max_fds", "process_start_time_seconds", "inferwire_jobs_total"} <= {name for name, _ in read(text)}
     found = sum_metrics([text])
     assert lines(found) == lines(text)
@@ -67,8 +68,8 @@ def test_a_worker_alone_says_what_it_says_in_its_order() -> None:
 
 
 def test_jobs_of_workers_add_up_to_those_of_one_server() -> None:
-    here, there = count(Metrics(), "m", [1, 3, 500]), count(Metrics(), "m", [2, 3, 3])
-    everywhere = count(count(Metrics(), "m", [1, 3, 500]), "m", [2, 3, 3])
+    here, there = count(Tallies(), "m", [1, 3, 500]), count(Tallies(), "m", [2, 3, 3])
+    everywhere = count(count(Tallies(), "m", [1, 3, 500]), "m", [2, 3, 3])
     found = sum_metrics([scrape(here), scrape(there)])
     assert lines(found) == lines(scrape(everywhere))
     assert read(found) == read(scrape(everywhere))
@@ -78,8 +79,8 @@ def test_jobs_of_workers_add_up_to_those_of_one_server() -> None:
 
 
 def test_samples_that_only_one_worker_has_stand_in_their_family() -> None:
-    here, there = count(Metrics(), "m", [1]), count(count(Metrics(), "m", [2]), "m", [4, 8], device=NASTY)
-    one_server = count(count(Metrics(), "m", [1, 2]), "m", [4, 8], device=NASTY)
+    here, there = count(Tallies(), "m", [1]), count(count(Tallies(), "m", [2]), "m", [4, 8], device=NASTY)
+    one_server = count(count(Tallies(), "m", [1, 2]), "m", [4, 8], device=NASTY)
     found = sum_metrics([scrape(here), scrape(there)])
     assert lines(found) == lines(scrape(one_server))
     assert read(found) == read(scrape(one_server))

@@ -39,7 +39,7 @@ class TensorCalls:
         if len(raw) != 1:
             raise invalid_input(f"the call writes one tensor, but the message has bytes of {len(raw)}")
         stored = self._stored(request.tensor.stored, context)
-        self._services.tensors.put(stored, decode_tensor(request.tensor, raw[0]))
+        await self._services.tensors.put(stored, decode_tensor(request.tensor, raw[0]))
         return pb.PutTensorResponse().SerializeToString()
 
     async def get_tensor(self, data: bytes, context: Context) -> bytes:

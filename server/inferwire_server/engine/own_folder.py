@@ -1,0 +1,70 @@
+"""A temporary folder of this process's own, which is known as such and goes with it, however it ends.
+
+Its mark is a file that the process holds a lock on for as long as it lives: the system lets go of it even where the
+process is killed. What a dead one has left behind is found by that, and by nothing else taken for such.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
+from pathlib import Path
+from shutil import rmtree
+from stat import S_ISDIR
+from tempfile import gettempdir, mkdtemp
+
+import structlog
+
+log = structlog.get_logger()
+
+_PREFIX = "inferwire-"
+_MARK = ".inferwire-process"
+
+
+class OwnFolder:
+    """A folder among the temporary files."""
+
+    def __init__(self) -> None:
+        self.path = Path(mkdtemp(prefix=_PREFIX))
+        # Others see the mark once it is locked, and not before.
+        unlocked = self.path / f"{_MARK}.new"
+        self._lock = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
+        with suppress(OSError):
+            flock(self._lock, LOCK_EX | LOCK_NB)
+            unlocked.rename(self.path / _MARK)
+
+    def __repr__(self) -> str:
+        return f"<OwnFolder: {self.path}>"
+
+    def close(self) -> None:
+        """Remove it."""
+        rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def remove_left_behind() -> None:
+    """Remove the folders that processes of this user have left which are no more. Blocks."""
+    for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
+        lock = _lock(folder)
+        if lock is not None:
+            log.info("files that a killed server has left are removed", folder=str(folder))
+            rmtree(folder, ignore_errors=True)
+            os.close(lock)
+
+
+def _lock(folder: Path) -> int | None:
+    """Lock a folder that is one of this user's and nobody's any more, until what this gives is closed; else None."""
+    try:
+        about = folder.lstat()
+        if not S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+            return None
+        lock = os.open(folder / _MARK, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        flock(lock, LOCK_EX | LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
