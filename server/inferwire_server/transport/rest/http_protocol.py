@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn speaks it, with a bound on what a peer may send before a request begins."""
+"""HTTP/1.1 as uvicorn speaks it, for requests as our own parser reads them; and what becomes of all that is none."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 from typing import Any
 
 import orjson
+from httptools import HttpParserError
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from inferwire_proto.errors import Code
@@ -14,10 +15,8 @@ from inferwire_proto.frames import PREFACE
 from inferwire_server.transport.rest.exchange import EXTENSION, Connection, Exchange
 from inferwire_server.transport.rest.joined_writes import JoinedWrites
 from inferwire_server.transport.rest.request_ids import RequestIds
+from inferwire_server.transport.rest.request_parser import LONGEST_HEAD, RequestParser, TooLong
 from inferwire_server.transport.session.session_file import TakeOver
-
-LONGEST_HEAD = 64 * 1024
-"""The most bytes of a request line and headers; the parser itself would keep any number."""
 
 
 def _refusal(status: bytes, code: Code, sentence: str) -> bytes:
@@ -30,7 +29,7 @@ def _refusal(status: bytes, code: Code, sentence: str) -> bytes:
 _HEAD_TOO_LONG = _refusal(
     b"431 Request Header Fields Too Large",
     Code.TOO_LARGE,
-    f"the request line and headers are longer than {LONGEST_HEAD} bytes",
+    f"the request line and headers, or what stands between parts of the body, are longer than {LONGEST_HEAD} bytes",
 )
 _NO_HTTP = _refusal(b"400 Bad Request", Code.INVALID_INPUT, "what arrived is no HTTP/1.1 request")
 _NO_GRPC = _refusal(
@@ -38,7 +37,8 @@ _NO_GRPC = _refusal(
     Code.INVALID_INPUT,
     "this is the HTTP port, which takes no HTTP/2: gRPC calls go to the gRPC port, 8001 unless set with --grpc-port",
 )
-_HTTP2_PREFACE = b"PRI * HTTP/2.0"
+_HTTP2 = b"PRI"
+"""The method that HTTP/2 begins with, so that servers of HTTP/1.1 know it."""
 
 GATHERED_BODY = 1024 * 1024
 """How much of a body is gathered before the application is woken for it, and the peer told to wait."""
@@ -47,15 +47,13 @@ GATHERED_BODY = 1024 * 1024
 class HttpProtocol(HttpToolsProtocol):
     """One connection."""
 
-    _is_in_head = True
     _opening = b""
-    _head_size = 0
-    _received = 0
 
     def __init__(self, ids: RequestIds, take_over: TakeOver | None, **settings: Any) -> None:
         super().__init__(**settings)
         self._ids = ids
         self._take_over = take_over
+        self._requests = RequestParser(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Take a connection. What is written to it goes out at once, the parts of an answer together."""
@@ -69,10 +67,11 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection, and tell whoever works for it."""
         super().connection_lost(exc)
+        self._requests.close()
         self._connection.lost()
 
     def data_received(self, data: bytes) -> None:
-        """Take in bytes, unless they are more of a head that is too long already."""
+        """Take in bytes, unless another protocol is to have them."""
         if self._take_over is not None:
             data = self._opening + data
             if len(data) < len(PREFACE) and PREFACE.startswith(data):
@@ -82,20 +81,17 @@ class HttpProtocol(HttpToolsProtocol):
             if data.startswith(PREFACE):
                 self._leave_to(take_over, data[len(PREFACE) :])
                 return
-        self._received = len(data)
-        if self._head_size == 0 and data.startswith(_HTTP2_PREFACE):
-            self._refuse(_NO_GRPC)
-            return
-        super().data_received(data)
-        if not self._is_in_head:
-            return
-        self._head_size += len(data)
-        if self._head_size > LONGEST_HEAD and not self.transport.is_closing():
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
+        try:
+            self._requests.feed(data)
+        except TooLong:
             self._refuse(_HEAD_TOO_LONG)
+        except HttpParserError:
+            self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
 
     def on_headers_complete(self) -> None:
         """Begin a request."""
-        self._is_in_head = False
         super().on_headers_complete()
         cycle = self.cycle
         cycle.default_headers = [*cycle.default_headers, self._ids.name(self.headers)]
@@ -111,23 +107,15 @@ class HttpProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
             self.cycle.message_event.set()
 
-    def on_message_complete(self) -> None:
-        """End a request; the bytes that did are not counted as the next one's head."""
-        self._is_in_head = True
-        self._head_size = -self._received
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's sentence is plain text
-        """Answer what is no HTTP as every other error is answered."""
-        self._refuse(_NO_HTTP)
-
     def _leave_to(self, take_over: TakeOver, data: bytes) -> None:
         """Have another protocol speak on this connection from now on."""
         self.connections.discard(self)
         self._unset_keepalive_if_required()
-        self.parser: Any = None  # they would keep one another until garbage is looked for
+        self._requests.close()
+        self.parser: Any = None  # it knows this protocol
         take_over(self._connection.transport.release(), data)
 
     def _refuse(self, answer: bytes) -> None:
+        self._requests.close()
         self.transport.write(answer)
         self.transport.close()
