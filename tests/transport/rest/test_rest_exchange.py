@@ -90,6 +90,32 @@ async def test_requests_sent_in_a_row_are_answered_in_a_row() -> None:
         assert (await raw(server, GET + GET + last)).count(b"\r\n\r\nhello") == 3
 
 
+async def test_requests_in_a_row_are_not_read_without_bound() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        with CallerWatch(Request(scope, receive)):
+            begun.set()
+            await may_end.wait()
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(GET * 200_000)
+        await begun.wait()
+        (connection,) = server.connections
+        waiting = connection.pipeline
+        await reaches(lambda: len(waiting) > 1)
+        may_end.set()
+        most = 0
+        for _ in range(100):
+            await reader.readuntil(b"hello")
+            most = max(most, len(waiting))
+        writer.transport.abort()
+        await reaches(is_gone(server))
+    assert most < 20_000
+
+
 async def test_who_has_put_itself_between_sees_the_answer() -> None:
     seen: list[str] = []
 

@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
-from inferwire_server.transport.rest.exchange import EXTENSION, Connection, Exchange
+from inferwire_server.transport.rest.exchange import EXTENSION, Connection, Exchange, Turns
 from inferwire_server.transport.rest.joined_writes import JoinedWrites
 from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.rest.request_parser import LONGEST_HEAD, RequestParser, TooLong
@@ -62,6 +62,7 @@ class HttpProtocol(HttpToolsProtocol):
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         joined = JoinedWrites(transport, self.loop)
         self.transport = joined
+        self.flow = Turns(joined, self.pipeline)
         self._connection = Connection(joined, self.flow)
 
     def connection_lost(self, exc: Exception | None) -> None:
