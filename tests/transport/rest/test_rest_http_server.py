@@ -49,6 +49,18 @@ async def test_a_host_that_is_not_ours_is_one_sentence(rest: Rest) -> None:
             raise AssertionError("somebody else's address")
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("shares_port", [False, True])
+async def test_every_address_of_ipv6_is_every_address_of_ipv4_as_well(rest: Rest, shares_port: bool) -> None:
+    async with http_server(rest.app, "::", 0, shares_port=shares_port) as server, httpx.AsyncClient() as client:
+        assert repr(server).startswith(f"<HttpServer [::]:{server.port}: ")
+        for host in ("127.0.0.1", "[::1]"):
+            assert (await client.get(f"http://{host}:{server.port}/v2")).status_code == 200
+        with pytest.raises(CannotListen, match=rf"on \[::\]:{server.port}: another process"):
+            async with http_server(rest.app, "::", server.port):
+                raise AssertionError("two servers on one port")
+
+
 async def test_the_signals_stay_with_the_process(rest: Rest) -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     async with http_server(rest.app, "127.0.0.1", 0):

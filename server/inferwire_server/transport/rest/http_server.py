@@ -14,7 +14,7 @@ from typing import Any
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
-from inferwire_server.transport.listening import NO_SUCH_NAME, CannotListen
+from inferwire_server.transport.listening import NO_SUCH_NAME, CannotListen, authority
 from inferwire_server.transport.rest.http_protocol import HttpProtocol
 from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.session.session_file import TakeOver
@@ -37,7 +37,7 @@ class HttpServer:
 
     def __repr__(self) -> str:
         state = "closed" if self._serving.done() else f"{len(self.connections)} connections"
-        return f"<HttpServer {self.host}:{self.port}: {state}>"
+        return f"<HttpServer {authority(self.host, self.port)}: {state}>"
 
     @property
     def connections(self) -> tuple[HttpProtocol, ...]:
@@ -181,8 +181,12 @@ def _read_no_more(transport: asyncio.Transport) -> None:
 
 def _listen(host: str, port: int, *, shares_port: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # As gRPC has it, '::' is every address of either family.
+    is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG, reuse_port=shares_port)
+        return socket.create_server(
+            (host, port), family=family, backlog=_BACKLOG, reuse_port=shares_port, dualstack_ipv6=is_dual
+        )
     except (socket.gaierror, UnicodeError) as error:
         raise CannotListen("HTTP", host, port, NO_SUCH_NAME) from error
     except OSError as error:
