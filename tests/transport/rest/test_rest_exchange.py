@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import ref
@@ -88,6 +89,42 @@ async def test_requests_sent_in_a_row_are_answered_in_a_row() -> None:
     async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
         last = GET.replace(b": x", b": x\r\nconnection: close")
         assert (await raw(server, GET + GET + last)).count(b"\r\n\r\nhello") == 3
+
+
+BROKEN = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\nno length"
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("said", [b"\0garbage", BROKEN])
+async def test_what_is_no_request_is_refused_when_those_before_it_are_answered(before: int, said: bytes) -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
+        answer = await raw(server, GET * before + said)
+    assert re.findall(rb"HTTP/1.1 (\d)", answer) == [b"2"] * before + [b"4"]
+    assert answer.count(b"hello") == before
+    assert answer.count(b"connection: close") == 1
+
+
+async def test_nothing_is_written_into_an_answer_whose_requests_body_breaks_off() -> None:
+    begun = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"some", "more_body": True})
+        begun.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        body_at = BROKEN.index(b"no length")
+        writer.write(BROKEN[:body_at])
+        await begun.wait()
+        writer.write(BROKEN[body_at:])
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"\r\n\r\n4\r\nsome\r\n")
 
 
 async def test_requests_in_a_row_are_not_read_without_bound() -> None:

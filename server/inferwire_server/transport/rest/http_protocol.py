@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
 
 import orjson
 from httptools import HttpParserError
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
@@ -117,6 +120,28 @@ class HttpProtocol(HttpToolsProtocol):
         take_over(self._connection.transport.release(), data)
 
     def _refuse(self, answer: bytes) -> None:
+        """Answer what is no request, and take no more: requests before it are answered first."""
         self._requests.close()
+        cycle: RequestResponseCycle | None = cast("Any", self.cycle)
+        if cycle is None or cycle.response_complete:
+            self._end(answer)
+        elif not cycle.more_body:
+            cycle.on_response = partial(self._end, answer)
+        elif self.pipeline and self.pipeline[0][0] is cycle:
+            # It is the request that breaks off, and waits for its turn.
+            application: Any = partial(_break_off, cycle, partial(self._end, answer))
+            self.pipeline[0] = cycle, application
+        else:
+            self._end(b"" if cycle.response_started else answer)
+
+    def _end(self, answer: bytes) -> None:
         self.transport.write(answer)
         self.transport.close()
+
+
+async def _break_off(
+    cycle: RequestResponseCycle, end: Callable[[], None], _scope: Scope, _receive: Receive, _send: Send
+) -> None:
+    """End a connection where a request should be worked for, of which not all can come."""
+    cycle.disconnected = True
+    end()
