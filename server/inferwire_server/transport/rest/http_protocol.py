@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
+from inferwire_server.transport.rest.awaited import Awaited, Patience
 from inferwire_server.transport.rest.exchange import EXTENSION, Connection, Exchange, Turns
 from inferwire_server.transport.rest.joined_writes import JoinedWrites
 from inferwire_server.transport.rest.request_ids import RequestIds
@@ -43,12 +44,18 @@ _NO_GRPC = _refusal(
 _HTTP2 = b"PRI"
 """The method that HTTP/2 begins with, so that servers of HTTP/1.1 know it."""
 
+_TOO_SLOW = _refusal(b"408 Request Timeout", Code.DEADLINE_EXCEEDED, "no more of the request has come for too long")
+
 GATHERED_BODY = 1024 * 1024
 """How much of a body is gathered before the application is woken for it, and the peer told to wait."""
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """One connection."""
+    """One connection.
+
+    Attributes:
+        pieces: How many times something has come by it.
+    """
 
     _opening = b""
 
@@ -57,6 +64,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._ids = ids
         self._take_over = take_over
         self._requests = RequestParser(self)
+        self.pieces = 0
+        self._awaited = Awaited()
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Take a connection. What is written to it goes out at once, the parts of an answer together."""
@@ -76,6 +85,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes, unless another protocol is to have them."""
+        self.pieces += 1
         if self._take_over is not None:
             data = self._opening + data
             if len(data) < len(PREFACE) and PREFACE.startswith(data):
@@ -93,6 +103,22 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(_HEAD_TOO_LONG)
         except HttpParserError:
             self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
+
+    def look(self, now: float, patience: Patience) -> None:
+        """Give up a peer that does not go on with what it has begun; uvicorn gives up those that begin nothing more."""
+        cycle: RequestResponseCycle | None = cast("Any", self.cycle)
+        is_answered = cycle is None or cycle.response_complete
+        if self._requests.is_in_head:
+            is_awaited = is_answered and self.timeout_keep_alive_task is None
+            what, limit_s = ("head", cycle), patience.head_s
+        else:
+            is_awaited = not self.flow.read_paused and (cycle is None or not cycle.waiting_for_100_continue)
+            what, limit_s = ("body", self.pieces), patience.body_s
+        if not is_awaited or self.transport.is_closing():
+            self._awaited.nothing()
+        elif self._awaited.is_overdue(what, now, limit_s):
+            may_answer = self.pieces > 0 and self._take_over is None and (self._requests.is_in_head or not is_answered)
+            self._refuse(_TOO_SLOW if may_answer else b"")
 
     def on_headers_complete(self) -> None:
         """Begin a request."""
