@@ -96,8 +96,12 @@ class RequestParser:
         if self._parser is None:
             return
         self._received = len(data)
+        rest: memoryview | None = None
         try:
-            rest = _rest(self._parser, data)
+            try:
+                self._parser.feed_data(data)
+            except HttpParserUpgrade as offer:
+                rest = memoryview(data)[offer.args[0] :]
             while rest is not None:
                 # The peer has offered another protocol: its head is read again without that, and then what follows it.
                 self._parser = self._begin()
@@ -161,12 +165,12 @@ _UNKEPT = _Unkept()
 """Where fields go that stand behind a body."""
 
 
-def _rest(parser: HttpRequestParser, data: bytes | memoryview) -> memoryview | None:
+def _rest(parser: HttpRequestParser, data: memoryview) -> memoryview | None:
     """Feed a parser, and give what stands behind an offer at which it has stopped, if it has."""
     try:
         parser.feed_data(data)
     except HttpParserUpgrade as offer:
-        return memoryview(data)[offer.args[0] :]
+        return data[offer.args[0] :]
     return None
 
 
