@@ -20,6 +20,7 @@ from inferwire_server.service import AccessService
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
 from inferwire_server.terms import configured
+from inferwire_server.transport.listening import authority
 from inferwire_server.transport.tls import Tls
 from inferwire_server.workers.crews import Workers
 from inferwire_server.workers.followers import Followers, WorkerEnded
@@ -145,11 +146,12 @@ async def _drain(server: Composition, sockets: Sockets, followers: Followers, se
 
 def _greet(settings: Settings, sockets: Sockets, tls: Tls | None, access: AccessService) -> None:
     scheme = "http" if tls is None else "https"
+    http = authority(settings.host, sockets.http.port)
     log.info(
         "listening",
-        http=f"{settings.host}:{sockets.http.port}",
-        grpc=f"{settings.host}:{sockets.grpc.port}",
-        docs=f"{scheme}://{settings.host}:{sockets.http.port}/docs",
+        http=http,
+        grpc=authority(settings.host, sockets.grpc.port),
+        docs=f"{scheme}://{http}/docs",
         tls=tls is not None,
         keys=access.needs_key,
     )

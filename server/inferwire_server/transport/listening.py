@@ -31,6 +31,11 @@ class CannotListenAt(CannotListen):
         OSError.__init__(self, None, self._sentence)
 
 
+def authority(host: str, port: int) -> str:
+    """Write where a server listens, as URLs have it: an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def require_free(protocol: str, host: str, port: int) -> None:
     """Refuse a port at which another server listens that would share it; 0 is any free one.
 
@@ -68,7 +73,7 @@ def _reason_not_to_bind(family: int, address: Any) -> int | None:
 
 
 def _sentence(protocol: str, host: str, port: int, reason: int | None) -> str:
-    cannot = f"cannot listen for {protocol} on {host}:{port}"
+    cannot = f"cannot listen for {protocol} on {authority(host, port)}"
     flag = f"--{protocol.lower()}-port"
     if reason == errno.EADDRINUSE:
         return f"{cannot}: another process uses the port; stop it, or choose another port with {flag}"

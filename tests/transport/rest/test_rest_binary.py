@@ -172,6 +172,36 @@ async def test_a_broken_stream_is_refused(rest: Rest, content: bytes, expected: 
     assert expected in sentence(await rest.post("echo", content, {"content-encoding": "gzip"}))
 
 
+async def test_a_gzip_body_may_have_several_members(rest: Rest) -> None:
+    content = document(X)
+    members = b"".join(gzip.compress(content[at : at + 10]) for at in range(0, len(content), 10))
+    assert (await rest.post("echo", members, {"content-encoding": "gzip"})).status_code == 200
+
+
+def test_members_of_a_gzip_body_are_bounded_together() -> None:
+    member = gzip.compress(bytes(10_000))
+    assert decompress(member * 100, "gzip", 1_000_000) == bytes(1_000_000)
+    with pytest.raises(ServingError, match="more than 999999 bytes when decompressed"):
+        decompress(member * 100, "gzip", 999_999)
+    with pytest.raises(ServingError, match="ends inside its gzip stream"):
+        decompress((member * 2)[:-3], "gzip", 1_000_000)
+    with pytest.raises(ServingError, match="bytes follow the deflate stream"):
+        decompress(zlib.compress(b"1") * 2, "deflate", 1_000_000)
+
+
+@pytest.mark.parametrize("headers", [[b"gzip", b"gzip"], [b"identity", b"gzip, deflate"]])
+async def test_an_encoding_of_an_encoding_is_refused(rest: Rest, headers: list[bytes]) -> None:
+    several = [(b"content-encoding", value) for value in headers]
+    response = await rest.client.post("/v2/models/echo/infer", content=b"x", headers=several)
+    assert "expected gzip, deflate or identity" in sentence(response, Code.UNSUPPORTED_ENCODING)
+
+
+async def test_identity_beside_an_encoding_is_none(rest: Rest) -> None:
+    several = [(b"content-encoding", b"identity"), (b"content-encoding", b"gzip")]
+    content = gzip.compress(document(X))
+    assert (await rest.client.post("/v2/models/echo/infer", content=content, headers=several)).status_code == 200
+
+
 async def test_an_unknown_encoding_is_refused(rest: Rest) -> None:
     response = await rest.post("echo", b"x", {"content-encoding": "br"})
     assert "'br', expected gzip, deflate or identity" in sentence(response, Code.UNSUPPORTED_ENCODING)

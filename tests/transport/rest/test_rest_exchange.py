@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import ref
@@ -13,6 +15,8 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from inferwire_proto.frames import PREFACE
+from inferwire_server.transport.rest.awaited import Patience
 from inferwire_server.transport.rest.bodies import read_undecoded
 from inferwire_server.transport.rest.caller_watch import CallerWatch
 from inferwire_server.transport.rest.exchange import exchange_of
@@ -88,6 +92,68 @@ async def test_requests_sent_in_a_row_are_answered_in_a_row() -> None:
     async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
         last = GET.replace(b": x", b": x\r\nconnection: close")
         assert (await raw(server, GET + GET + last)).count(b"\r\n\r\nhello") == 3
+
+
+BROKEN = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\nno length"
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("said", [b"\0garbage", BROKEN])
+async def test_what_is_no_request_is_refused_when_those_before_it_are_answered(before: int, said: bytes) -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
+        answer = await raw(server, GET * before + said)
+    assert re.findall(rb"HTTP/1.1 (\d)", answer) == [b"2"] * before + [b"4"]
+    assert answer.count(b"hello") == before
+    assert answer.count(b"connection: close") == 1
+
+
+async def test_nothing_is_written_into_an_answer_whose_requests_body_breaks_off() -> None:
+    begun = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"some", "more_body": True})
+        begun.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        body_at = BROKEN.index(b"no length")
+        writer.write(BROKEN[:body_at])
+        await begun.wait()
+        writer.write(BROKEN[body_at:])
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"\r\n\r\n4\r\nsome\r\n")
+
+
+async def test_requests_in_a_row_are_not_read_without_bound() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        with CallerWatch(Request(scope, receive)):
+            begun.set()
+            await may_end.wait()
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(GET * 200_000)
+        await begun.wait()
+        (connection,) = server.connections
+        waiting = connection.pipeline
+        await reaches(lambda: len(waiting) > 1)
+        may_end.set()
+        most = 0
+        for _ in range(100):
+            await reader.readuntil(b"hello")
+            most = max(most, len(waiting))
+        writer.transport.abort()
+        await reaches(is_gone(server))
+    assert most < 20_000
 
 
 async def test_who_has_put_itself_between_sees_the_answer() -> None:
@@ -270,3 +336,87 @@ async def test_what_is_sent_after_a_body_was_taken_is_the_next_request() -> None
         request = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n"
         found = await raw(server, request + b"\r\nabc" + request + b"connection: close\r\n\r\ndef")
     assert [part[-3:] for part in found.split(b"HTTP/1.1 200 OK\r\n")[1:]] == [b"cba", b"fed"]
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (b"", b""),
+        (PREFACE[:-1], b""),
+        (b"GET / HT", b"HTTP/1.1 408 "),
+        (BROKEN[:-9], b"HTTP/1.1 408 "),
+        (GET + BROKEN[:-9], b"HTTP/1.1 200 "),
+    ],
+)
+async def test_a_peer_that_does_not_go_on_is_given_up(said: bytes, status: bytes) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "POST":
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        else:
+            await answers(b"hello")(scope, receive, send)
+
+    patience = Patience(head_s=0.0, body_s=0.0, look_s=0.01)
+
+    def take_over(transport: asyncio.Transport, _data: bytes) -> None:
+        raise AssertionError(transport)
+
+    async with http_server(app, "127.0.0.1", 0, take_over=take_over, patience=patience) as server:
+        assert (await raw(server, said))[:13] == status
+
+
+async def test_who_goes_on_or_is_worked_for_is_waited_for() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await read_undecoded(Request(scope, receive), GATHERED_BODY)
+        begun.set()
+        await may_end.wait()
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        await reaches(lambda: bool(server.connections))
+        (connection,) = server.connections
+        now = 0.0
+
+        def looks_on(seconds: float) -> None:
+            nonlocal now
+            now += seconds
+            connection.look(now, Patience())
+
+        async def said(data: bytes) -> None:
+            pieces = connection.pieces
+            writer.write(data)
+            await reaches(lambda: connection.pieces > pieces)
+
+        looks_on(0)
+        looks_on(29)
+        await said(BROKEN[:-9])
+        for _ in range(4):
+            looks_on(59)
+            await said(b"1\r\n{\r\n")
+        looks_on(59)
+        await said(b"0\r\n\r\n")
+        await begun.wait()
+        for _ in range(3):
+            looks_on(1000)
+        may_end.set()
+        await reader.readuntil(b"hello")
+        for _ in range(3):
+            looks_on(1000)
+        await said(b"GET")
+        looks_on(1000)
+        looks_on(29)
+        await said(b" / HTTP/1.1\r\n\r\n")
+        await reader.readuntil(b"hello")
+        writer.close()
+
+
+async def test_the_system_asks_whether_a_silent_peers_machine_is_there() -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
+        await client.get(f"http://127.0.0.1:{server.port}/")
+        (connection,) = server.connections
+        peer: socket.socket = connection.transport.get_extra_info("socket")
+        assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60

@@ -8,6 +8,7 @@ import signal
 import socket
 
 import httpx
+import orjson
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
@@ -15,8 +16,9 @@ from tests.transport.rest.conftest import Rest, X, sentence
 
 from inferwire_proto.errors import Code
 from inferwire_server.transport.listening import CannotListen
-from inferwire_server.transport.rest.http_protocol import GATHERED_BODY, LONGEST_HEAD
+from inferwire_server.transport.rest.http_protocol import GATHERED_BODY
 from inferwire_server.transport.rest.http_server import http_server
+from inferwire_server.transport.rest.request_parser import LONGEST_HEAD
 
 
 async def held(rest: Rest, count: int = 1) -> None:
@@ -45,6 +47,18 @@ async def test_a_host_that_is_not_ours_is_one_sentence(rest: Rest) -> None:
     with pytest.raises(CannotListen, match=r"cannot listen for HTTP on 192\.0\.2\.1:0: .*--host"):
         async with http_server(rest.app, "192.0.2.1", 0):
             raise AssertionError("somebody else's address")
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("shares_port", [False, True])
+async def test_every_address_of_ipv6_is_every_address_of_ipv4_as_well(rest: Rest, shares_port: bool) -> None:
+    async with http_server(rest.app, "::", 0, shares_port=shares_port) as server, httpx.AsyncClient() as client:
+        assert repr(server).startswith(f"<HttpServer [::]:{server.port}: ")
+        for host in ("127.0.0.1", "[::1]"):
+            assert (await client.get(f"http://{host}:{server.port}/v2")).status_code == 200
+        with pytest.raises(CannotListen, match=rf"on \[::\]:{server.port}: another process"):
+            async with http_server(rest.app, "::", server.port):
+                raise AssertionError("two servers on one port")
 
 
 async def test_the_signals_stay_with_the_process(rest: Rest) -> None:
@@ -176,7 +190,54 @@ async def test_what_is_no_http_is_refused_in_json(rest: Rest) -> None:
     assert b'"error":"what arrived is no HTTP/1.1 request"' in answer
 
 
-async def test_a_grpc_call_is_told_that_this_is_the_http_port(rest: Rest) -> None:
-    answer = await raw(rest, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+@pytest.mark.parametrize("pieces", [1, 3])
+async def test_a_grpc_call_is_told_that_this_is_the_http_port(rest: Rest, pieces: int) -> None:
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    size = len(preface) // pieces
+    answer = await raw(rest, *(preface[at : at + size] for at in range(0, len(preface), size)))
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"gRPC calls go to the gRPC port" in answer
+
+
+INFERENCE = orjson.dumps({"inputs": [X]})
+OFFER = b"connection: upgrade\r\nupgrade: h2c\r\n"
+
+
+def asking(path: str, body: bytes = b"", headers: bytes = b"") -> bytes:
+    return b"POST %b HTTP/1.1\r\nhost: x\r\n%bcontent-length: %d\r\n\r\n%b" % (
+        path.encode(),
+        headers,
+        len(body),
+        body,
+    )
+
+
+LAST = b"GET /v2 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+
+
+async def test_an_offer_to_speak_another_protocol_is_ignored(rest: Rest) -> None:
+    inference = asking("/v2/models/echo/infer", INFERENCE, OFFER)
+    answer = await raw(rest, inference[:-10], inference[-10:] + LAST)
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
+    assert b'"data":[1.0,2.0,3.0,4.0]' in answer
+
+
+async def test_a_body_behind_such_an_offer_is_no_request(rest: Rest) -> None:
+    answer = await raw(rest, asking("/v2/models/echo/infer", LAST, OFFER) + LAST)
+    assert answer.count(b"HTTP/1.1") == 2
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"HTTP/1.1 200 OK" in answer
+
+
+async def test_a_length_behind_a_body_is_no_header(rest: Rest) -> None:
+    content = INFERENCE
+    head = b"POST /v2/models/echo/infer HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    body = b"%x\r\n%b\r\n0\r\ninference-header-content-length: 3\r\nx-request-id: mine\r\n\r\n"
+    answer = await raw(rest, head + body % (len(content), content) + LAST)
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
+    assert b"mine" not in answer
+
+
+async def test_a_head_that_is_too_long_is_refused_though_it_comes_in_one_piece(rest: Rest) -> None:
+    answer = await raw(rest, b"GET /v2 HTTP/1.1\r\nhost: x\r\nlong: %b\r\n\r\n" % (b"x" * 100_000))
+    assert answer.startswith(b"HTTP/1.1 431 ")

@@ -60,3 +60,16 @@ async def test_whoever_says_something_else_is_cut_off(session_file: Path, said: 
         with pytest.raises((ConnectionResetError, EOFError)):
             assert await stream.reader.readexactly(1)
     stream.leave()
+
+
+@pytest.mark.parametrize("said", [b"", PREFACE[:-1]])
+async def test_whoever_does_not_say_the_preface_is_not_waited_for(
+    sockets: SocketSessions, tmp_path: Path, said: bytes
+) -> None:
+    path = tmp_path / "here"
+    async with sessions_at(path, sockets.take_over, preface_s=0.0):
+        stream = await SocketStream.connect_to_file(path, "", preface=said)
+        async with asyncio.timeout(LIMIT_S):
+            with pytest.raises((ConnectionResetError, EOFError)):
+                assert await stream.reader.readexactly(1)
+        stream.leave()

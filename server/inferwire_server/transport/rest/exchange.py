@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sized
 from typing import TypeAlias
 from weakref import ref
 
@@ -21,6 +22,22 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 EXTENSION = "inferwire.exchange"
 """The name among the scope's extensions."""
+
+
+class Turns(FlowControl):
+    """Whether a connection is read: not while several requests wait behind the one that is being answered.
+
+    What has been read by then is all that it may hold in memory, whoever asks for more of a body or for its end.
+    """
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        """Read on, unless several wait. One that does begins next, and is then the one that may be read for."""
+        if self.read_paused and len(self._waiting) <= 1:
+            super().resume_reading()
 
 
 class Connection:
@@ -43,7 +60,8 @@ class Connection:
         if self._is_lost:
             raise ClientDisconnect
         self._on_lost = on_lost
-        # A long body leaves the reading paused, and a connection that is not read has no end.
+        # A long body leaves the reading paused, and a connection that is not read has no end. That of a peer which has
+        # sent several requests in a row is noticed when these have their turn.
         self.flow.resume_reading()
 
     def unwatch(self) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
-from inferwire_server.transport.listening import NO_SUCH_NAME, CannotListen
+from inferwire_server.transport.listening import NO_SUCH_NAME, CannotListen, authority
+from inferwire_server.transport.rest.awaited import Patience
 from inferwire_server.transport.rest.http_protocol import HttpProtocol
 from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.session.session_file import TakeOver
@@ -22,7 +23,9 @@ from inferwire_server.transport.tls import Tls
 
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 75
-_TICK_S = 1.0
+_PROBES = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
+"""When the system asks whether a silent peer's machine is there: after seconds, every so many, so often."""
+
 _LOOK_S = 0.1
 
 
@@ -37,7 +40,7 @@ class HttpServer:
 
     def __repr__(self) -> str:
         state = "closed" if self._serving.done() else f"{len(self.connections)} connections"
-        return f"<HttpServer {self.host}:{self.port}: {state}>"
+        return f"<HttpServer {authority(self.host, self.port)}: {state}>"
 
     @property
     def connections(self) -> tuple[HttpProtocol, ...]:
@@ -69,6 +72,7 @@ async def http_server(
     shares_port: bool = False,
     take_over: TakeOver | None = None,
     tls: Tls | None = None,
+    patience: Patience | None = None,
 ) -> AsyncGenerator[HttpServer, None]:
     """Serve an application until the block is left; port 0 takes a free one.
 
@@ -79,7 +83,7 @@ async def http_server(
         CannotListen: If the address cannot be bound.
     """
     listener = _listen(host, port, shares_port=shares_port)
-    server = LoopServer(_config(app, take_over, tls))
+    server = LoopServer(_config(app, take_over, tls), patience or Patience())
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(server.serve([listener]))
         await server.has_started.wait()
@@ -93,8 +97,9 @@ async def http_server(
 class LoopServer(Server):
     """A uvicorn server that somebody else starts and ends."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, patience: Patience) -> None:
         super().__init__(config)
+        self._patience = patience
         self.has_started = asyncio.Event()
         self._is_leaving = asyncio.Event()
 
@@ -120,11 +125,14 @@ class LoopServer(Server):
         self.has_started.set()
 
     async def main_loop(self) -> None:
-        """Keep the Date header true until it is time to go."""
+        """Keep the Date header true, and look after silent peers, until it is time to go."""
         while not self._is_leaving.is_set():
             await self.on_tick(0)
+            now = monotonic()
+            for connection in self.connections:
+                connection.look(now, self._patience)
             try:
-                async with asyncio.timeout(_TICK_S):
+                async with asyncio.timeout(self._patience.look_s):
                     await self._is_leaving.wait()
             except TimeoutError:
                 continue
@@ -181,9 +189,18 @@ def _read_no_more(transport: asyncio.Transport) -> None:
 
 def _listen(host: str, port: int, *, shares_port: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # As gRPC has it, '::' is every address of either family.
+    is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG, reuse_port=shares_port)
+        listener = socket.create_server(
+            (host, port), family=family, backlog=_BACKLOG, reuse_port=shares_port, dualstack_ipv6=is_dual
+        )
     except (socket.gaierror, UnicodeError) as error:
         raise CannotListen("HTTP", host, port, NO_SUCH_NAME) from error
     except OSError as error:
         raise CannotListen("HTTP", host, port, error.errno) from error
+    # Connections have from their listener how they are probed.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _PROBES.items():
+        listener.setsockopt(socket.IPPROTO_TCP, option, value)
+    return listener

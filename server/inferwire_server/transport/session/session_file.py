@@ -18,8 +18,12 @@ TakeOver: TypeAlias = Callable[[asyncio.Transport, bytes], None]
 """Takes a connection whose peer has said that it speaks a session's frames, and what has come of them."""
 
 
+PREFACE_S = 10.0
+"""How long a peer's preface is waited for, as its hello is then."""
+
+
 @asynccontextmanager
-async def sessions_at(path: Path, take_over: TakeOver) -> AsyncGenerator[None, None]:
+async def sessions_at(path: Path, take_over: TakeOver, preface_s: float = PREFACE_S) -> AsyncGenerator[None, None]:
     """Listen at a path for sessions until the block is left.
 
     Raises:
@@ -28,7 +32,8 @@ async def sessions_at(path: Path, take_over: TakeOver) -> AsyncGenerator[None, N
     listener = socket.socket(socket.AF_UNIX)
     cannot = f"cannot make '{path}', the sessions' socket beside --grpc-socket"
     with listener, socket_file(path, lambda at: listener.bind(os.fspath(at)), cannot):
-        server = await asyncio.get_running_loop().create_unix_server(partial(_Opening, take_over), sock=listener)
+        opening = partial(_Opening, take_over, preface_s)
+        server = await asyncio.get_running_loop().create_unix_server(opening, sock=listener)
         try:
             yield
         finally:
@@ -38,18 +43,26 @@ async def sessions_at(path: Path, take_over: TakeOver) -> AsyncGenerator[None, N
 class _Opening(asyncio.Protocol):
     """A connection until it has said the preface."""
 
-    def __init__(self, take_over: TakeOver) -> None:
+    def __init__(self, take_over: TakeOver, preface_s: float) -> None:
         self._take_over = take_over
+        self._preface_s = preface_s
         self._said = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection."""
         self._transport = cast("asyncio.Transport", transport)
+        self._limit = asyncio.get_running_loop().call_later(self._preface_s, self._transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection."""
+        del exc
+        self._limit.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Hand the connection over once it has said the preface; end it where it says anything else."""
         self._said += data
         if self._said.startswith(PREFACE):
+            self._limit.cancel()
             self._take_over(self._transport, self._said[len(PREFACE) :])
         elif not PREFACE.startswith(self._said):
             self._transport.abort()
