@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
@@ -11,7 +13,7 @@ from inferwire_server.core.job import Job, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.rpc.session_call import OutgoingResults
-from inferwire_server.transport.session.outbox import Outbox, Running
+from inferwire_server.transport.session.outbox import Outbox
 
 
 def ended(inference_s: float = 0.0001, byte_size: int = 4) -> Job:
@@ -25,7 +27,8 @@ def ended(inference_s: float = 0.0001, byte_size: int = 4) -> Job:
 def with_running(count: int, limit: int = 1 << 28) -> Outbox:
     """Make an outbox that waits for executions 0, 1, 2, ..."""
     outbox = Outbox(limit, lambda _, __: None)
-    outbox.running.update({number: Running(ended(), (number,)) for number in range(count)})
+    for number in range(count):
+        outbox.admit((number,), ended())
     return outbox
 
 
@@ -106,6 +109,21 @@ async def test_whoever_takes_from_it_hears_of_what_is_ready_and_of_nothing_else(
     assert heard == []
     outbox.put((1,), ended())
     assert heard == [True]
+
+
+@pytest.mark.parametrize(
+    ("ids", "used"), [((3,), None), ((1,), 1), ((3, 4), None), ((3, 1, 4), 1), ((3, 4, 3), 3), ((5, 5, 1), 5)]
+)
+async def test_one_id_is_named_that_two_executions_would_have(ids: tuple[int, ...], used: int | None) -> None:
+    assert with_running(2).in_use(ids) == used
+
+
+async def test_a_job_of_many_executions_runs_once() -> None:
+    outbox, job = with_running(0), ended()
+    outbox.admit((1, 2, 3), job)
+    assert list(outbox.jobs) == [job]
+    assert outbox.running_of(2) == (job, (1, 2, 3))
+    assert outbox.running_of(4) is None
 
 
 async def test_the_repr_counts() -> None:

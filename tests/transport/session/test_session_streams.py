@@ -279,7 +279,8 @@ MALFORMED = [
     (pb.SessionRequest(executions=[execution(1)]).SerializeToString(), "executions have 1 or more"),
     (pb.SessionRequest(raw=[b""]).SerializeToString(), "bytes of 1 inputs, but its executions have 0"),
     (pb.SessionRequest(executions=[execution()], raw=[b""]).SerializeToString(), "has no id"),
-    (pb.SessionRequest(executions=[execution(1, 1)], raw=[b""]).SerializeToString(), "is in use"),
+    (pb.SessionRequest(executions=[execution(1, 1)], raw=[b""]).SerializeToString(), "id 1 of an execution is in use"),
+    (pb.SessionRequest(executions=[execution(*[8] * 99)], raw=[b""]).SerializeToString(), "id 8 of an execution is in"),
 ]
 
 

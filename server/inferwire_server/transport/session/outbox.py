@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from inferwire_proto import framing
@@ -56,14 +56,13 @@ class Outbox:
     """A session's executions on one connection, until their results are sent. One writer takes from it.
 
     Attributes:
-        running: The executions that have not ended, by the ids their client gave.
         on_ready: Called whenever there has come to be something to send.
     """
 
     def __init__(self, max_message_bytes: int, on_answer: Callable[[Job, int], None]) -> None:
         self._on_answer = on_answer
         self.on_ready: Callable[[], None] = _nobody_waits
-        self.running: dict[int, Running] = {}
+        self._running: dict[int, Running] = {}
         self._max_message_bytes = max_message_bytes
         self._ended: deque[_Ended] = deque()
         self._waiting = 0
@@ -72,22 +71,49 @@ class Outbox:
         self._due_timer: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
-        return f"<Outbox: {len(self.running)} running, {self._waiting} results of {self._waiting_bytes} bytes>"
+        return f"<Outbox: {len(self._running)} running, {self._waiting} results of {self._waiting_bytes} bytes>"
 
     @property
     def is_ready(self) -> bool:
         """Whether there is something to send now."""
-        return bool(self._ended) and (self._is_due or self._waiting >= len(self.running))
+        return bool(self._ended) and (self._is_due or self._waiting >= len(self._running))
 
     @property
     def has_ended(self) -> bool:
         """Whether nothing is to be sent now, and nothing is running."""
-        return not self._ended and not self.running
+        return not self._ended and not self._running
 
     @property
     def has_room(self) -> bool:
         """Whether more executions may come: not while too much waits to be sent."""
         return self._waiting_bytes <= _MOST_WAITING_BYTES
+
+    @property
+    def jobs(self) -> Collection[Job]:
+        """What runs, each once."""
+        return dict.fromkeys([running.job for running in self._running.values()])
+
+    def admit(self, ids: Sequence[int], job: Job) -> None:
+        """Wait for a job that has not ended, of executions with these ids."""
+        self._running.update(dict.fromkeys(ids, Running(job, ids)))
+
+    def in_use(self, ids: Sequence[int]) -> int | None:
+        """Give an id that a running execution has, or two of these; None where there is none."""
+        running = self._running
+        if len(ids) == 1:
+            return ids[0] if ids[0] in running else None
+        if len(set(ids)) == len(ids) and running.keys().isdisjoint(ids):
+            return None
+        seen: set[int] = set()
+        for execution_id in ids:
+            if execution_id in running or execution_id in seen:
+                return execution_id
+            seen.add(execution_id)
+        return None
+
+    def running_of(self, execution_id: int) -> Running | None:
+        """Give what an execution runs with; None where none of this id is running."""
+        return self._running.get(execution_id)
 
     def put(self, ids: Sequence[int], job: Job) -> None:
         """Send the results of a job that has ended, but of executions that were dropped: those have theirs."""
@@ -95,7 +121,7 @@ class Outbox:
             self._is_due = True
         for ended in _parts(ids, job):
             for execution_id in ended.ids:
-                self.running.pop(execution_id, None)
+                self._running.pop(execution_id, None)
             if ended.byte_size > self._max_message_bytes:
                 self._put(_Ended(ended.ids, job, too_large(ended.byte_size, self._max_message_bytes)))
             else:
@@ -103,7 +129,7 @@ class Outbox:
 
     def refuse(self, execution_id: int, error: ServingError) -> None:
         """Send why an execution did not run, or has no result of its own."""
-        self.running.pop(execution_id, None)
+        self._running.pop(execution_id, None)
         self._put(_Ended((execution_id,), None, error))
 
     def take(self) -> bytes:

@@ -21,7 +21,7 @@ from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
 from inferwire_server.transport.refusing import as_serving_error
-from inferwire_server.transport.session.outbox import Outbox, Running
+from inferwire_server.transport.session.outbox import Outbox
 from inferwire_server.transport.v1_plans import Plans, Raw, count_sent
 
 _CANCELLED = "the client cancelled the execution"
@@ -130,7 +130,7 @@ class SessionStream:
         session, self._session = self._session, None
         if session is None:
             return
-        for job, _ in tuple(self.outbox.running.values()):
+        for job in self.outbox.jobs:
             self._services.inference.cancel(job, "the session's stream has ended")
         self._services.sessions.detach(session)
 
@@ -198,8 +198,8 @@ class SessionStream:
         ids = tuple(execution.ids)
         if not ids:
             raise invalid_input("an execution on the stream has no id, by which its result could be known")
-        if len(set(ids)) < len(ids) or not self.outbox.running.keys().isdisjoint(ids):
-            raise invalid_input(f"an id of executions {ids} is in use, expected ids that no running execution has")
+        if (used := self.outbox.in_use(ids)) is not None:
+            raise invalid_input(f"id {used} of an execution is in use, expected one that no other has")
         execution.ClearField("ids")
         if len(ids) == 1 or not self._start_stack(ids, execution, raw, arrival):
             self._start_each(ids, execution, raw, arrival)
@@ -240,7 +240,7 @@ class SessionStream:
             self._refuse(ids, as_serving_error(error))
         else:
             if not job.state.is_terminal:
-                self.outbox.running.update(dict.fromkeys(ids, Running(job, ids)))
+                self.outbox.admit(ids, job)
 
     def _refuse(self, ids: Sequence[int], error: ServingError) -> None:
         """Answer that executions did not become a job."""
@@ -250,9 +250,9 @@ class SessionStream:
 
     def _cancel(self, execution_id: int) -> None:
         """Cancel an execution that has not ended; one whose stack goes on is answered at once."""
-        running = self.outbox.running.get(execution_id)
+        running = self.outbox.running_of(execution_id)
         if running is None:
             return
         self._services.inference.drop(running.job, running.ids.index(execution_id), _CANCELLED)
-        if self.outbox.running.get(execution_id) is running:
+        if self.outbox.running_of(execution_id) is running:
             self.outbox.refuse(execution_id, ServingError(Code.CANCELLED, _CANCELLED))
