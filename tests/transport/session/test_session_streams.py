@@ -17,6 +17,7 @@ from tests.transport.session.carriers import Ended, GrpcStream, SocketStream, St
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
@@ -271,6 +272,18 @@ async def test_a_client_that_has_said_all_still_gets_its_results(stream: Stream,
     models["slow"].gate.open()
     assert (await stream.results(1))[1][1] == [row(1)]
     assert await stream.ended() is None
+
+
+async def test_a_stack_that_is_refused_is_told_so_once(stream: Stream, services: Services) -> None:
+    name = "x" * 1_000_000
+    request = pb.SessionRequest(executions=[execution(*range(1, 601), model=name)])
+    await stream.send(request, [bytes(16 * 600)])
+    message = await stream.message()
+    (refused,) = pb.SessionResponse.FromString(message).results
+    assert list(refused.ids) == list(range(1, 601))
+    assert refused.error.code == Code.MODEL_NOT_FOUND.wire
+    assert len(message) < 10_000
+    assert services.refusals.counts == {("session", "MODEL_NOT_FOUND"): 600}
 
 
 MALFORMED = [

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from inferwire_proto import framing
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job, Result
+from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.stacks import is_whole, results
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.refusing import too_large
@@ -33,7 +34,10 @@ _LONGEST_HOLD_S = 0.001
 """How long a result waits for others at the most, should what still runs take longer than it did."""
 
 _RESULT_BYTES = 128
-"""About what a result has besides its outputs' bytes."""
+"""About what a result has besides its outputs' bytes, the sentence of its error, and its layers."""
+
+_LAYER_BYTES = 24
+"""About what a layer has besides its names."""
 
 
 class Running(NamedTuple):
@@ -49,7 +53,7 @@ class _Ended(NamedTuple):
     ids: Sequence[int]
     job: Job | None
     result: Result
-    byte_size: int = _RESULT_BYTES
+    byte_size: int
 
 
 class Outbox:
@@ -123,14 +127,15 @@ class Outbox:
             for execution_id in ended.ids:
                 self._running.pop(execution_id, None)
             if ended.byte_size > self._max_message_bytes:
-                self._put(_Ended(ended.ids, job, too_large(ended.byte_size, self._max_message_bytes)))
+                self._put(_refused(ended.ids, too_large(ended.byte_size, self._max_message_bytes)))
             else:
                 self._put(ended)
 
-    def refuse(self, execution_id: int, error: ServingError) -> None:
-        """Send why an execution did not run, or has no result of its own."""
-        self._running.pop(execution_id, None)
-        self._put(_Ended((execution_id,), None, error))
+    def refuse(self, ids: Sequence[int], error: ServingError) -> None:
+        """Send why executions did not run, or have no result of their own."""
+        for execution_id in ids:
+            self._running.pop(execution_id, None)
+        self._put(_refused(ids, error))
 
     def take(self) -> bytes:
         """Join what is there, up to a good size of message; there has to be something."""
@@ -191,5 +196,18 @@ def _parts(ids: Sequence[int], job: Job) -> Iterator[_Ended]:
 
 
 def _ended(ids: Sequence[int], job: Job, result: Result) -> _Ended:
-    outputs = () if isinstance(result, ServingError) else result
-    return _Ended(ids, job, result, _RESULT_BYTES + sum([tensor.byte_size for tensor in outputs]))
+    if isinstance(result, ServingError):
+        byte_size = _RESULT_BYTES + len(result.message)
+    else:
+        byte_size = _RESULT_BYTES + sum([tensor.byte_size for tensor in result])
+    if job.profile:
+        byte_size += sum(map(_layer_bytes, job.profile))
+    return _Ended(ids, job, result, byte_size)
+
+
+def _refused(ids: Sequence[int], error: ServingError) -> _Ended:
+    return _Ended(ids, None, error, _RESULT_BYTES + len(error.message))
+
+
+def _layer_bytes(layer: LayerTime) -> int:
+    return _LAYER_BYTES + len(layer.node_name) + len(layer.node_type) + len(layer.exec_type)

@@ -213,40 +213,53 @@ class SessionStream:
             return False
         start = 0
         for part in parts:
-            submit = partial(self._services.inference.submit_prepared, part)
-            self._submit(ids[start : start + part.count], submit)
+            part_ids = ids[start : start + part.count]
+            refusal = self._submit(part_ids, partial(self._services.inference.submit_prepared, part))
+            if refusal is not None:
+                self._refuse(part_ids, refusal)
             start += part.count
         return bool(parts)
 
     def _start_each(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
+        """Start executions by themselves; those that are refused alike are told so together."""
         try:
             plan = self._plans.of(execution)
             inferences = [plan.inference(raw)] if len(ids) == 1 else plan.each(raw, len(ids))
-        except ServingError as error:
-            self._refuse(ids, error)
+        except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
+            self._refuse(ids, as_serving_error(error))
             return
+        refused: list[int] = []
+        why: ServingError | None = None
         at_once = arrival.is_alone and len(ids) == 1
         for execution_id, inference in zip(ids, inferences, strict=True):
             submit = partial(
                 self._services.inference.submit, inference, received_at=arrival.received_at, at_once=at_once
             )
-            self._submit((execution_id,), submit)
+            refusal = self._submit((execution_id,), submit)
+            if refusal is None:
+                continue
+            if why is not None and not _are_alike(why, refusal):
+                self._refuse(refused, why)
+                refused = []
+            refused.append(execution_id)
+            why = refusal
+        if why is not None:
+            self._refuse(refused, why)
 
-    def _submit(self, ids: tuple[int, ...], submit: Callable[[Callable[[Job], None]], Job]) -> None:
-        """Submit what is one job, of executions with these ids."""
+    def _submit(self, ids: tuple[int, ...], submit: Callable[[Callable[[Job], None]], Job]) -> ServingError | None:
+        """Submit what is one job, of executions with these ids; say why where there is none."""
         try:
             job = submit(partial(self.outbox.put, ids))
         except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
-            self._refuse(ids, as_serving_error(error))
-        else:
-            if not job.state.is_terminal:
-                self.outbox.admit(ids, job)
+            return as_serving_error(error)
+        if not job.state.is_terminal:
+            self.outbox.admit(ids, job)
+        return None
 
     def _refuse(self, ids: Sequence[int], error: ServingError) -> None:
         """Answer that executions did not become a job."""
-        for execution_id in ids:
-            self._services.refusals.count(Face.SESSION, error)
-            self.outbox.refuse(execution_id, error)
+        self._services.refusals.count(Face.SESSION, error, len(ids))
+        self.outbox.refuse(ids, error)
 
     def _cancel(self, execution_id: int) -> None:
         """Cancel an execution that has not ended; one whose stack goes on is answered at once."""
@@ -255,4 +268,9 @@ class SessionStream:
             return
         self._services.inference.drop(running.job, running.ids.index(execution_id), _CANCELLED)
         if self.outbox.running_of(execution_id) is running:
-            self.outbox.refuse(execution_id, ServingError(Code.CANCELLED, _CANCELLED))
+            self.outbox.refuse((execution_id,), ServingError(Code.CANCELLED, _CANCELLED))
+
+
+def _are_alike(one: ServingError, other: ServingError) -> bool:
+    """Whether callers are told the same."""
+    return (one.code, one.message, one.retry_after_s) == (other.code, other.message, other.retry_after_s)
