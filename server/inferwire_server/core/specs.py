@@ -29,6 +29,9 @@ _MOST_SHAPES_KEPT = 512
 _MOST_ELEMENTS = 2**56
 """How many elements a shape may have beside its zeros: more cannot be addressed, though nothing is there."""
 
+MOST_DIMENSIONS = 64
+"""How many dimensions a shape may have: numpy's arrays have no more, and Python writes no number that many can make."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
@@ -189,7 +192,7 @@ class ModelSpec:
                 known = ", ".join(f"'{state}'" for state in self.states)
                 raise invalid_input(f"model '{self.name}' has no state '{name}', expected one of {known or 'none'}")
             prefix = f"state '{name}' of model '{self.name}'"
-            _check_lengths(prefix, tensor.shape)
+            check_shape(prefix, tensor.shape)
             check_content(prefix, tensor)
 
     def _unknown(self, kind: str, key: PortKey, ports: Sequence[PortSpec]) -> str:
@@ -208,7 +211,7 @@ class ModelSpec:
         shape_of_one = shape if count == 1 else (shape[0] // count, *shape[1:])
         if not port.admits(shape_of_one):
             raise invalid_input(f"{prefix} has shape {_written(shape_of_one)}, expected {port.shape_text}")
-        _check_lengths(prefix, shape)
+        check_shape(prefix, shape)
         return None if element_type.is_string or element_type.name == "boolean" else element_type.byte_size(shape)
 
 
@@ -216,8 +219,14 @@ def _written(shape: Iterable[int]) -> str:
     return f"[{','.join(map(str, shape))}]"
 
 
-def _check_lengths(prefix: str, shape: tuple[int, ...]) -> None:
-    """Refuse a shape that the runtime cannot say."""
+def check_shape(prefix: str, shape: Sequence[int]) -> None:
+    """Refuse a shape that no tensor has. The elements of one that has passed are a number that can be written.
+
+    Raises:
+        ServingError: INVALID_INPUT with a sentence that starts with `prefix`.
+    """
+    if len(shape) > MOST_DIMENSIONS:
+        raise invalid_input(f"{prefix} has {len(shape)} dimensions, expected at most {MOST_DIMENSIONS}")
     if any(not 0 <= length <= _LONGEST for length in shape):
         raise invalid_input(f"{prefix} has shape {_written(shape)}, expected dimensions from 0 to {_LONGEST}")
     if 0 in shape and prod(length or 1 for length in shape) > _MOST_ELEMENTS:
@@ -227,7 +236,7 @@ def _check_lengths(prefix: str, shape: tuple[int, ...]) -> None:
 
 
 def check_content(prefix: str, tensor: Tensor) -> None:
-    """Refuse bytes that are no tensor of the stated type and shape.
+    """Refuse bytes that are no tensor of the stated type and shape, which has been checked.
 
     Raises:
         ServingError: INVALID_INPUT with a sentence that starts with `prefix`.

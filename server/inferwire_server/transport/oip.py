@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP, ElementType
 from inferwire_server.core.job import Job
-from inferwire_server.core.specs import ModelSpec, PortSpec
+from inferwire_server.core.specs import MOST_DIMENSIONS, ModelSpec, PortSpec, check_shape
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
@@ -204,17 +204,17 @@ def input_type(datatype: str, input_name: str, model_name: str) -> ElementType:
 
 
 def check_count(count: int, shape: tuple[int, ...], datatype: str, input_name: str, model_name: str) -> None:
-    """Refuse elements whose number is not the shape's.
+    """Refuse elements whose number is not the shape's, and a shape that no tensor has.
 
     Raises:
         ServingError: INVALID_INPUT.
     """
-    expected = prod(shape)
-    if count != expected or min(shape, default=0) < 0:
-        what = f"{datatype}[{','.join(map(str, shape))}]"
-        raise invalid_input(
-            f"input '{input_name}' of model '{model_name}' has {count} elements, expected {expected} for {what}"
-        )
+    if len(shape) <= MOST_DIMENSIONS and count == prod(shape) and min(shape, default=0) >= 0:
+        return
+    prefix = f"input '{input_name}' of model '{model_name}'"
+    check_shape(prefix, shape)
+    what = f"{datatype}[{','.join(map(str, shape))}]"
+    raise invalid_input(f"{prefix} has {count} elements, expected {prod(shape)} for {what}")
 
 
 def contents_beside_raw(input_name: str, model_name: str) -> ServingError:

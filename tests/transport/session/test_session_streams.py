@@ -286,6 +286,17 @@ async def test_a_stack_that_is_refused_is_told_so_once(stream: Stream, services:
     assert services.refusals.counts == {("session", "MODEL_NOT_FOUND"): 600}
 
 
+async def test_a_stack_of_a_shape_that_is_none_is_refused_alone(stream: Stream) -> None:
+    bad = execution(8, 9, shape=[2**63 - 1] * 300)
+    await stream.send(pb.SessionRequest(executions=[execution(7), bad]), [row(7), b"x"])
+    results = await stream.results(3)
+    assert results[7][1] == [row(7)]
+    for execution_id in (8, 9):
+        error = results[execution_id][0].error
+        assert error.code == Code.INVALID_INPUT.wire
+        assert error.message == "each of 2 tensors has 300 dimensions, expected at most 64"
+
+
 MALFORMED = [
     (b"\xff\xff", "are not a message of type inferwire.v1.SessionRequest"),
     (pb.SessionRequest(hello=pb.SessionHello()).SerializeToString(), "second hello"),
