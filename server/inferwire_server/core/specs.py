@@ -139,6 +139,17 @@ class ModelSpec:
             raise invalid_input(self._unknown("input", key, self.inputs))
         return self.inputs[index]
 
+    def check_input(self, key: PortKey, element_type: ElementType, shape: tuple[int, ...]) -> None:
+        """Refuse an input by all but its bytes.
+
+        Raises:
+            ServingError: INVALID_INPUT if it is unknown, or does not fit.
+        """
+        index = self._input_index.get(key)
+        if index is None:
+            raise invalid_input(self._unknown("input", key, self.inputs))
+        self._checked_shape(index, element_type, shape, 1)
+
     def bind(self, given: Iterable[tuple[PortKey, Tensor]], count: int = 1) -> tuple[Tensor, ...]:
         """Put a caller's inputs into the model's order, or those of a stack of so many executions.
 
