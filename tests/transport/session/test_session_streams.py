@@ -304,6 +304,10 @@ MALFORMED = [
     (pb.SessionRequest(raw=[b""]).SerializeToString(), "bytes of 1 inputs, but its executions have 0"),
     (pb.SessionRequest(executions=[execution()], raw=[b""]).SerializeToString(), "has no id"),
     (pb.SessionRequest(executions=[execution(1, 1)], raw=[b""]).SerializeToString(), "id 1 of an execution is in use"),
+    (
+        pb.SessionRequest(executions=[execution(*range(65537))], raw=[b""]).SerializeToString(),
+        "is a stack of 65537, expected at most 65536",
+    ),
     (pb.SessionRequest(executions=[execution(*[8] * 99)], raw=[b""]).SerializeToString(), "id 8 of an execution is in"),
 ]
 

@@ -31,6 +31,9 @@ _NO_SESSION = (
     "it goes on here without one"
 )
 
+_MOST_STACKED = 65536
+"""How many executions may be one stack: what each takes here is far more than an id takes in a message."""
+
 _LONGEST_EPOCH = 64
 """How much of what a client takes for an epoch is said back to it."""
 
@@ -195,6 +198,10 @@ class SessionStream:
 
     def _start(self, execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
         """Start an execution, or each of a stack."""
+        if len(execution.ids) > _MOST_STACKED:
+            raise invalid_input(
+                f"an execution on the stream is a stack of {len(execution.ids)}, expected at most {_MOST_STACKED}"
+            )
         ids = tuple(execution.ids)
         if not ids:
             raise invalid_input("an execution on the stream has no id, by which its result could be known")
