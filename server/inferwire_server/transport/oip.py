@@ -63,12 +63,10 @@ class OipCall(NamedTuple):
     """One inference as a face of the protocol has decoded it, but for its inputs. One call serves any number of them.
 
     Attributes:
-        forms: How wanted outputs are given, by their place among them, where not as they are.
         wanted: What is to run, without the inputs.
     """
 
     model: ServedModel
-    forms: Mapping[int, OutputForm]
     wanted: Inference
 
     @classmethod
@@ -95,7 +93,7 @@ class OipCall(NamedTuple):
             forms=forms,
             check_outputs=check_outputs,
         )
-        return cls(model, forms, wanted)
+        return cls(model, wanted)
 
     def inference(self, inputs: OipInputs) -> Inference:
         """Say what is to run on these inputs."""
@@ -169,9 +167,9 @@ def answer(services: Services, call: OipCall, job: Job) -> OipAnswer:
     """
     tensors = job.result()
     model = services.models.of(job)
-    spec = model.spec
+    spec, forms = model.spec, call.wanted.forms
     outputs = [
-        _output(spec, spec.outputs[index], tensor, call.forms.get(position))
+        _output(spec, spec.outputs[index], tensor, forms.get(position))
         for position, (index, tensor) in enumerate(zip(job.work.outputs, tensors, strict=True))
     ]
     return OipAnswer(call.model.name, model.version, tuple(outputs))
