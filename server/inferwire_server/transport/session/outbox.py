@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job, Result
 from inferwire_server.core.layers import LayerTime
@@ -147,14 +147,14 @@ class Outbox:
             message_bytes += ended.byte_size
             self._waiting -= len(ended.ids)
             result, outputs = self._encode(ended)
-            results.append(framing.field(pb.SessionResponse.RESULTS_FIELD_NUMBER, result))
+            results.append(raw_fields.field(pb.SessionResponse.RESULTS_FIELD_NUMBER, result))
             buffers += outputs
         self._is_due = bool(self._ended)
         if self._due_timer is not None:
             self._due_timer.cancel()
             self._due_timer = None
         self._waiting_bytes -= message_bytes
-        return framing.join(b"".join(results), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+        return raw_fields.join(b"".join(results), buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
 
     def _encode(self, ended: _Ended) -> tuple[bytes, list[bytes | memoryview]]:
         if ended.job is not None:

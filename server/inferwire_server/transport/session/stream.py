@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job
@@ -113,7 +113,7 @@ class SessionStream:
             ServingError: Why there is none.
             MalformedMessage: If the data is no message.
         """
-        message, raw = framing.split(pb.SessionRequest, data, framing.RAW_FIELD)
+        message, raw = raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD)
         session = self._open(message)
         welcome = self._welcome(session)
         self._take(message, raw, received_at)
@@ -126,7 +126,7 @@ class SessionStream:
             ServingError: Why the stream cannot go on.
             MalformedMessage: If the data is no message.
         """
-        self._take(*framing.split(pb.SessionRequest, data, framing.RAW_FIELD), received_at)
+        self._take(*raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD), received_at)
 
     def end(self) -> None:
         """Cancel what runs, and leave the session, if there is one."""
