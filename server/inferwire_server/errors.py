@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from inferwire_proto.errors import Code
 
+_LONGEST_MESSAGE = 6000
+"""What a caller is told of what it sent has an end, though what it sent may be long."""
+
+_LEFT_OUT = " ... "
+
 
 class ServingError(Exception):
     """A call cannot be served. The transports turn it into a status; nobody else catches it.
 
     Attributes:
+        message: The sentence, of which a very long one has its beginning and its end.
         is_of_job: Whether a job has ended in it, or was not admitted because of it.
     """
 
     is_of_job = False
 
     def __init__(self, code: Code, message: str, *, retry_after_s: float | None = None) -> None:
+        if len(message) > _LONGEST_MESSAGE:
+            message = _shortened(message)
         super().__init__(message)
         self.code = code
         self.message = message
@@ -28,6 +36,11 @@ class ServingError(Exception):
 
     def __repr__(self) -> str:
         return f"<ServingError {self.code.name}: {self.message}>"
+
+
+def _shortened(message: str) -> str:
+    kept = (_LONGEST_MESSAGE - len(_LEFT_OUT)) // 2
+    return f"{message[:kept]}{_LEFT_OUT}{message[-kept:]}"
 
 
 def invalid_input(message: str) -> ServingError:

@@ -160,6 +160,14 @@ def test_dimensions_no_runtime_can_say_are_refused(shape: tuple[int, ...], writt
     assert refusal(model, ("x", Tensor(BY_NAME["u8"], shape, b""))) == expected
 
 
+def test_shapes_of_very_many_dimensions_are_refused() -> None:
+    model = a_model(port("x", shape=None))
+    tensor = Tensor(BY_NAME["u8"], (2**63 - 1,) * 300, b"1")
+    assert refusal(model, ("x", tensor)) == "input 'x' of model 'm' has 300 dimensions, expected at most 64"
+    assert refusal(model, ("x", Tensor(BY_NAME["u8"], (1,) * 65, b"1"))) is not None
+    assert model.bind([("x", Tensor(BY_NAME["u8"], (1,) * 64, b"1"))])
+
+
 def test_a_shape_of_more_elements_than_fit_anywhere_is_refused_by_its_bytes() -> None:
     model = a_model(port("x", shape=None))
     tensor = Tensor(BY_NAME["u8"], (2**40, 2**40), b"123")

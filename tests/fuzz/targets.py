@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from inferwire_proto import frames, framing, strings
+from inferwire_proto import frames, raw_fields, strings
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES
 from inferwire_proto.frames import FrameReader, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2
@@ -48,7 +48,7 @@ class Target:
 
     def __call__(self, data: bytes) -> None:
         """Give it bytes; what it raises that is no refusal comes out."""
-        with suppress(ServingError, framing.MalformedMessage, frames.MalformedFrame):
+        with suppress(ServingError, raw_fields.MalformedMessage, frames.MalformedFrame):
             self.read(data)
 
 
@@ -86,7 +86,7 @@ def configuration(data: bytes) -> None:
 
 
 def execution(data: bytes) -> None:
-    message, raw = framing.split(inference_pb2.SessionRequest, data, framing.RAW_FIELD)
+    message, raw = raw_fields.split(inference_pb2.SessionRequest, data, raw_fields.RAW_FIELD)
     for each in message.executions:
         with suppress(ServingError):
             v1_plans.decode_execution(each, raw, None)
@@ -157,7 +157,7 @@ def _session_request() -> bytes:
     one = request.executions.add(ids=[1], outputs=[0])
     one.target.served = "m"
     one.inputs.add(name="x", shape=[1, 2], element_type=BY_NAME["f32"].wire)  # pyright: ignore[reportArgumentType]
-    return framing.join(request.SerializeToString(), [bytes(8)], framing.RAW_FIELD, framing.PADDING_FIELD)
+    return raw_fields.join(request.SerializeToString(), [bytes(8)], raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
 
 
 _CONFIGURATION = {"max_batch_size": "8", "instance_group": [{"count": 2}], "input": [{"name": "x", "dims": [-1]}]}

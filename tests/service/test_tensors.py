@@ -120,6 +120,15 @@ async def test_a_large_tensor_is_kept_without_the_message_that_it_came_with(
     assert held_by(tensors.get(stored)) == LARGE + 2
 
 
+@pytest.mark.parametrize("shape", [(-1,), (2**63 - 1,) * 300], ids=["negative", "of many dimensions"])
+def test_no_tensor_is_made_of_a_shape_that_is_none(
+    tensors: TensorService, session: Session, shape: tuple[int, ...]
+) -> None:
+    with pytest.raises(ServingError, match=r"tensor 1 has .*, expected") as caught:
+        tensors.create(StoredTensor(session, 1), F32, shape)
+    assert caught.value.code is Code.INVALID_INPUT
+
+
 def test_strings_are_kept_whole(tensors: TensorService, session: Session) -> None:
     stored = StoredTensor(session, 1)
     tensors.create(stored, BY_NAME["string"], (3,))
@@ -131,7 +140,10 @@ def test_strings_are_kept_whole(tensors: TensorService, session: Session) -> Non
     [
         (Tensor(BY_NAME["i32"], (2, 4), bytes(32)), "tensor 1 is of type f32, but what is to be written is i32"),
         (Tensor(F32, (2, 4), bytes(31)), "tensor 1 has 31 bytes, expected 32 for f32"),
-        (Tensor(F32, (-2, -4), bytes(32)), "a tensor cannot be f32[-2,-4], expected lengths from 0 up"),
+        (Tensor(F32, (-2, -4), bytes(32)), "tensor 1 has shape [-2,-4], expected dimensions from 0 to"),
+        (Tensor(F32, (0, 2**62), b""), "tensor 1 has shape [0,4611686018427387904], expected at most"),
+        (Tensor(F32, (2**63 - 1,) * 64, b"1"), f"tensor 1 has 1 bytes, expected {4 * (2**63 - 1) ** 64} for f32"),
+        (Tensor(F32, (2**63 - 1,) * 300, b"1"), "tensor 1 has 300 dimensions, expected at most 64"),
         (Tensor(F32, (50, 10), bytes(2000)), "a tensor of 2000 bytes is too much for this session, which keeps 624 of"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -71,8 +72,29 @@ class Echo:
             await self.room.wait()
 
 
-def duplex(peer: Any, echo: Echo) -> Duplex:
-    return Duplex(peer, Drain(), echo, echo.put)
+def duplex(peer: Any, echo: Echo, take_in: Callable[[bytes], Awaitable[None] | None] | None = None) -> Duplex:
+    return Duplex(peer, Drain(), echo, take_in or echo.put)
+
+
+async def test_what_takes_long_to_take_in_is_waited_for_before_the_next() -> None:
+    peer, echo, ready = Peer(b"long", b"short"), Echo(), asyncio.Event()
+    begun = asyncio.Event()
+    peer.takes.set()
+
+    async def take_in_slowly(message: bytes) -> None:
+        begun.set()
+        await ready.wait()
+        echo.put(message)
+
+    def take_in(message: bytes) -> Awaitable[None] | None:
+        return take_in_slowly(message) if message == b"long" else echo.put(message)
+
+    running = asyncio.ensure_future(duplex(peer, echo, take_in).run())
+    await begun.wait()
+    assert (list(peer.unread), peer.written) == ([b"short"], [])
+    ready.set()
+    await running
+    assert peer.written == [b"long", b"short"]
 
 
 async def test_nothing_more_is_read_of_a_client_that_takes_no_answers() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import models_pb2, types_pb2
 from inferwire_server.core.tensors import Tensor
@@ -74,7 +74,7 @@ class Stream:
     async def send(self, *executions: pb.Execution, raw: Sequence[bytes] = (), cancels: Sequence[int] = ()) -> None:
         """Send one message."""
         message = pb.SessionRequest(executions=executions, cancels=cancels).SerializeToString()
-        await self.call.write(framing.join(message, raw, framing.RAW_FIELD, framing.PADDING_FIELD))
+        await self.call.write(raw_fields.join(message, raw, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD))
 
     async def results(self, number: int) -> dict[int, list[float] | str]:
         """Read so many executions' values or errors, by id; `messages` says which came together."""

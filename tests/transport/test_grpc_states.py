@@ -82,6 +82,7 @@ REFUSED: list[tuple[tuple[str, str, list[int], bytes], str]] = [
     (("count", "f32", [-2, -2], bytes(16)), "has shape [-2,-2], expected dimensions from 0 to"),
     (("count", "f32", [-1], b""), "has shape [-1], expected dimensions from 0 to"),
     (("count", "f32", [0, 2**62], b""), "expected at most 72057594037927936 elements beside its zeros"),
+    (("count", "f32", [2**63 - 1] * 300, b"1"), "model 'counts' has 300 dimensions, expected at most 64"),
     (("count", "string", [2**30], b""), "string 0 of 1073741824 has 0 bytes of its length, expected 4"),
     (("count", "string", [2], strings.pack([b"a"])), "string 1 of 2 has 0 bytes of its length, expected 4"),
     (("count", "string", [1], strings.pack([b"a", b"b"])), "5 bytes follow the last of 1 strings"),

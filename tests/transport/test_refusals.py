@@ -18,7 +18,7 @@ import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
 from inferwire_server.core.tensors import Tensor
@@ -156,7 +156,7 @@ def over_session(channel: grpc.aio.Channel) -> Infer:
         await stream.read()
         message = inference_pb2.SessionRequest(executions=[execution(model, columns, 1)]).SerializeToString()
         raw = [np.ones(columns, np.float32).tobytes()]
-        await stream.write(framing.join(message, raw, framing.RAW_FIELD, framing.PADDING_FIELD))
+        await stream.write(raw_fields.join(message, raw, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD))
         await stream.read()
         stream.cancel()
 
@@ -260,7 +260,7 @@ async def test_each_execution_of_a_message_is_a_request(channel: grpc.aio.Channe
     executions = [execution("nobody", 4, 1, 2, 3), execution("nobody", 4, 4)]
     message = inference_pb2.SessionRequest(executions=executions).SerializeToString()
     raw = [bytes(48), bytes(16)]
-    await stream.write(framing.join(message, raw, framing.RAW_FIELD, framing.PADDING_FIELD))
+    await stream.write(raw_fields.join(message, raw, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD))
     answered: set[int] = set()
     while len(answered) < 4:
         for result in inference_pb2.SessionResponse.FromString(await stream.read()).results:
@@ -276,7 +276,7 @@ async def test_an_execution_that_its_client_cancels_is_a_cancelled_job(
     await stream.write(inference_pb2.SessionRequest(hello=inference_pb2.SessionHello()).SerializeToString())
     await stream.read()
     message = inference_pb2.SessionRequest(executions=[execution("held", 4, 1)]).SerializeToString()
-    await stream.write(framing.join(message, [bytes(16)], framing.RAW_FIELD, framing.PADDING_FIELD))
+    await stream.write(raw_fields.join(message, [bytes(16)], raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD))
     await asyncio.to_thread(models["held"].gate.wait_held, 1)
     await stream.write(inference_pb2.SessionRequest(cancels=[1]).SerializeToString())
     await stream.read()

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from inferwire_proto.errors import Code
-from inferwire_proto.framing import MalformedMessage
+from inferwire_proto.raw_fields import MalformedMessage
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.refusing import as_serving_error, checked
 

@@ -1,7 +1,7 @@
 """Between the seam's values and the contract's messages.
 
 Owns every use of the messages but the calls themselves. Tensors' bytes pass by untouched: senders
-join them behind a header, receivers cut them off as views (`inferwire_proto.framing`).
+join them behind a header, receivers cut them off as views (`inferwire_proto.raw_fields`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from inferwire.transport.caller import Caller
 from inferwire.transport.connection import Link
 from inferwire.transport.executions import StoredBox, WireBytes
 from inferwire.transport.releases import Released, Releases
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.inferwire.v1 import tensors_pb2
 
@@ -45,7 +45,7 @@ class GrpcTensors:
         """Write a tensor, or a box in it."""
         header = codec.encode_stored(box, element_type, shape)
         request = tensors_pb2.PutTensorRequest(tensor=header).SerializeToString()
-        message = framing.join(request, (data,), framing.RAW_FIELD, framing.PADDING_FIELD)
+        message = raw_fields.join(request, (data,), raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
         self._releases.with_room(lambda: self._call("TensorService.PutTensor", message), TooLarge)
 
     def get(self, box: StoredBox) -> WireBytes:
@@ -53,7 +53,7 @@ class GrpcTensors:
         request = tensors_pb2.GetTensorRequest(tensor=codec.encode_box(box)).SerializeToString()
         answer = self._call("TensorService.GetTensor", request)
         try:
-            _, (data,) = framing.split(tensors_pb2.GetTensorResponse, answer, framing.RAW_FIELD)
+            _, (data,) = raw_fields.split(tensors_pb2.GetTensorResponse, answer, raw_fields.RAW_FIELD)
         except ValueError as error:
             raise InferwireError(f"the answer of {self._caller.address} cannot be read: {error}") from error
         return data

@@ -45,7 +45,7 @@ from inferwire.transport.lent_memory import Lend
 from inferwire.transport.releases import Released, Releases
 from inferwire.transport.sender import Sender
 from inferwire.transport.submission import Retries, Submission
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2
 from inferwire_proto.properties import PropertyValue, from_wire, map_from_wire, map_to_wire
 
@@ -210,7 +210,7 @@ class GrpcTransport:
 
         data = self._ask_about(target, ask, sequence)
         try:
-            response, raw = framing.split(states_pb2.GetStatesResponse, data, framing.RAW_FIELD)
+            response, raw = raw_fields.split(states_pb2.GetStatesResponse, data, raw_fields.RAW_FIELD)
             return codec.decode_states(response.states, raw)
         except (ValueError, KeyError) as error:
             raise InferwireError(f"the answer of {self._address} cannot be read: {error}") from error
@@ -222,7 +222,8 @@ class GrpcTransport:
 
         def put(link: Link, named: inference_pb2.Target) -> None:
             request = states_pb2.SetStatesRequest(target=named, sequence=mark, states=headers)
-            message = framing.join(request.SerializeToString(), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+            header = request.SerializeToString()
+            message = raw_fields.join(header, buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
             self._caller.call_raw(link, "StateService.SetStates", message)
 
         self._ask_about(target, put, sequence)

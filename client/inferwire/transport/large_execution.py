@@ -11,7 +11,7 @@ from inferwire.errors import InferwireError, error_of
 from inferwire.transport import codec, rpc
 from inferwire.transport.executions import Outcome, WireBytes
 from inferwire.transport.stream_execution import not_taken
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1.inference_pb2 import Execution, InferRequest, InferResponse
 
@@ -35,7 +35,7 @@ class LargeExecution:
     def start(self, header: bytes, inputs: Sequence[WireBytes]) -> None:
         """Send it."""
         request = InferRequest(execution=Execution.FromString(header)).SerializeToString()
-        message = framing.join(request, inputs, framing.RAW_FIELD, framing.PADDING_FIELD)
+        message = raw_fields.join(request, inputs, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
         with rpc.as_own_errors(self._address):
             self._call = rpc.start_unary(self._channel, "InferenceService.Infer", message, self._metadata)
         self._call.add_done_callback(self._end)
@@ -53,7 +53,7 @@ class LargeExecution:
 
     def _outcome(self, call: rpc.UnaryFuture) -> Outcome:
         try:
-            response, raw = framing.split(InferResponse, call.result(), framing.RAW_FIELD)
+            response, raw = raw_fields.split(InferResponse, call.result(), raw_fields.RAW_FIELD)
             return codec.decode_result(response.result, raw, (perf_counter() - self._started) * 1000)
         except grpc.FutureCancelledError:
             return Outcome(error=error_of(Code.CANCELLED, f"the server at {self._address} cancelled it"))

@@ -17,7 +17,7 @@ from inferwire.transport.carriers import Carrier, Pieces
 from inferwire.transport.executions import Outcome, WireBytes
 from inferwire.transport.outgoing import MOST_BYTES, Outgoing, Stack
 from inferwire.transport.stream_execution import EncodedHeader, StreamExecution, count_answers, not_taken
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1.inference_pb2 import (
     Execution,
     ExecutionResult,
@@ -163,7 +163,7 @@ class SessionStream:
         self._end(Cancelled(f"the connection to {self._address} was closed here") if self._is_closing else error)
 
     def _take(self, data: WireBytes) -> None:
-        message, raw = framing.split(SessionResponse, data, framing.RAW_FIELD)
+        message, raw = raw_fields.split(SessionResponse, data, raw_fields.RAW_FIELD)
         if message.HasField("welcome"):
             self._set_limits(message.welcome)
             self._welcomed.set()
@@ -213,13 +213,13 @@ class SessionStream:
 def _pieces(stacks: Sequence[Stack], cancels: Sequence[int]) -> Pieces:
     """Make one message of executions and cancels. Tensors' bytes are still where they were."""
     parts = [SessionRequest(cancels=cancels).SerializeToString()] if cancels else []
-    buffers: list[framing.Content] = []
+    buffers: list[raw_fields.Content] = []
     for stack in stacks:
         encoded = stack[0].encoded
         # Fields may stand in any order: the ids, which alone are new, go behind the header as it is.
         ids = Execution(ids=[each.id for each in stack]).SerializeToString()
-        parts.append(framing.field(SessionRequest.EXECUTIONS_FIELD_NUMBER, encoded.data + ids))
+        parts.append(raw_fields.field(SessionRequest.EXECUTIONS_FIELD_NUMBER, encoded.data + ids))
         buffers += (
             encoded.sent_of(stack[0].inputs) if len(stack) == 1 else zip(*[each.inputs for each in stack], strict=True)
         )
-    return framing.pieces(b"".join(parts), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+    return raw_fields.pieces(b"".join(parts), buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)

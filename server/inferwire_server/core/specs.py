@@ -37,6 +37,9 @@ _FEW_BYTES = 1 << 12
 MOST_STRINGS = 1 << 13
 """How many strings of an input are looked at before it is admitted, in about a millisecond."""
 
+MOST_DIMENSIONS = 64
+"""How many dimensions a shape may have: numpy's arrays have no more, and Python writes no number that many can make."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
@@ -144,6 +147,17 @@ class ModelSpec:
             raise invalid_input(self._unknown("input", key, self.inputs))
         return self.inputs[index]
 
+    def check_input(self, key: PortKey, element_type: ElementType, shape: tuple[int, ...]) -> None:
+        """Refuse an input by all but its bytes.
+
+        Raises:
+            ServingError: INVALID_INPUT if it is unknown, or does not fit.
+        """
+        index = self._input_index.get(key)
+        if index is None:
+            raise invalid_input(self._unknown("input", key, self.inputs))
+        self._checked_shape(index, element_type, shape, 1)
+
     def bind(self, given: Iterable[tuple[PortKey, Tensor]], count: int = 1) -> tuple[Tensor, ...]:
         """Put a caller's inputs into the model's order, or those of a stack of so many executions.
 
@@ -199,7 +213,7 @@ class ModelSpec:
                 known = ", ".join(f"'{state}'" for state in self.states)
                 raise invalid_input(f"model '{self.name}' has no state '{name}', expected one of {known or 'none'}")
             prefix = f"state '{name}' of model '{self.name}'"
-            _check_lengths(prefix, tensor.shape)
+            check_shape(prefix, tensor.shape)
             check_content(prefix, tensor)
 
     def _unknown(self, kind: str, key: PortKey, ports: Sequence[PortSpec]) -> str:
@@ -223,7 +237,7 @@ class ModelSpec:
         shape_of_one = shape if count == 1 else (shape[0] // count, *shape[1:])
         if not port.admits(shape_of_one):
             raise invalid_input(f"{prefix} has shape {_written(shape_of_one)}, expected {port.shape_text}")
-        _check_lengths(prefix, shape)
+        check_shape(prefix, shape)
         return None if element_type.is_string or element_type.name == "boolean" else element_type.byte_size(shape)
 
 
@@ -248,8 +262,14 @@ def _written(shape: Iterable[int]) -> str:
     return f"[{','.join(map(str, shape))}]"
 
 
-def _check_lengths(prefix: str, shape: tuple[int, ...]) -> None:
-    """Refuse a shape that the runtime cannot say."""
+def check_shape(prefix: str, shape: Sequence[int]) -> None:
+    """Refuse a shape that no tensor has. The elements of one that has passed are a number that can be written.
+
+    Raises:
+        ServingError: INVALID_INPUT with a sentence that starts with `prefix`.
+    """
+    if len(shape) > MOST_DIMENSIONS:
+        raise invalid_input(f"{prefix} has {len(shape)} dimensions, expected at most {MOST_DIMENSIONS}")
     if any(not 0 <= length <= _LONGEST for length in shape):
         raise invalid_input(f"{prefix} has shape {_written(shape)}, expected dimensions from 0 to {_LONGEST}")
     if 0 in shape and prod(length or 1 for length in shape) > _MOST_ELEMENTS:
@@ -259,7 +279,7 @@ def _check_lengths(prefix: str, shape: tuple[int, ...]) -> None:
 
 
 def check_content(prefix: str, tensor: Tensor) -> None:
-    """Refuse bytes that are no tensor of the stated type and shape.
+    """Refuse bytes that are no tensor of the stated type and shape, which has been checked.
 
     Raises:
         ServingError: INVALID_INPUT with a sentence that starts with `prefix`.

@@ -13,6 +13,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.lent_memory import Bytes
 from inferwire_server.core.loans import Loan
 from inferwire_server.core.sessions import Session, session_expired
+from inferwire_server.core.specs import check_shape
 from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.engine.lent_memory import open_loan
 from inferwire_server.errors import ServingError, invalid_input
@@ -77,8 +78,7 @@ def _byte_size(lent: LentTensor, most: int) -> int:
     what = describe(lent.element_type, lent.shape)
     if not can_lie_there(lent.element_type):
         raise invalid_input(f"{what} cannot lie in lent memory, expected a type of whole bytes and fixed size")
-    if min(lent.shape, default=0) < 0:
-        raise invalid_input(f"a tensor cannot be {what}, expected lengths from 0 up")
+    check_shape(f"what lies in lent memory {lent.memory_id}", lent.shape)
     byte_size = lent.element_type.byte_size(lent.shape)
     if byte_size > most:
         raise invalid_input(f"{what} has {byte_size} bytes, but the lent memory {lent.memory_id} has {most}")

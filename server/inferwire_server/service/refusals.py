@@ -39,12 +39,13 @@ class Refusals:
         """How many there were, by the names of face and code."""
         return self._counts
 
-    def count(self, face: Face, error: ServingError) -> None:
-        """Count a request that is answered with an error, unless a job has ended in it: jobs are counted as such.
+    def count(self, face: Face, error: ServingError, requests: int = 1) -> None:
+        """Count requests that are answered with an error, unless a job has ended in it: jobs are counted as such.
 
-        The log has each of them, and why, at the level debug.
+        The log has it, and why, at the level debug.
         """
         if _LEVEL.isEnabledFor(logging.DEBUG):
-            log.debug("answered with an error", face=face.value, code=error.code.name, reason=error.message)
+            told = {"face": face.value, "code": error.code.name, "requests": requests, "reason": error.message}
+            log.debug("answered with an error", **told)
         if not error.is_of_job:
-            self._counts[face.value, error.code.name] += 1
+            self._counts[face.value, error.code.name] += requests

@@ -17,7 +17,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box, cut, paste
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.sessions import Session, session_expired
-from inferwire_server.core.specs import check_content
+from inferwire_server.core.specs import check_content, check_shape
 from inferwire_server.core.tensors import LARGE, Tensor, describe, zero_tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.lent_memory import LentMemory
@@ -67,9 +67,9 @@ class TensorService:
         """Keep a tensor of zeros, in place of what has its name.
 
         Raises:
-            ServingError: TOO_LARGE if its session may not keep so much; INVALID_INPUT for a negative length.
+            ServingError: TOO_LARGE if its session may not keep so much; INVALID_INPUT for a shape that no tensor has.
         """
-        _check_lengths(element_type, shape)
+        check_shape(f"tensor {stored.id}", shape)
         # Room is asked for before there is anything of that size; an empty string takes the four bytes of its length.
         byte_size = 4 * prod(shape) if element_type.is_string else element_type.byte_size(shape)
         self._check_room(stored, byte_size, shape)
@@ -83,7 +83,7 @@ class TensorService:
                 are no tensor; TOO_LARGE.
         """
         self._kept(stored)
-        _check_lengths(tensor.element_type, tensor.shape)
+        check_shape(f"tensor {stored.id}", tensor.shape)
         await _apart_if(tensor.byte_size > LARGE, check_content, f"tensor {stored.id}", tensor)
         if stored.box is not None:
             await self._paste(stored, stored.box, tensor)
@@ -220,8 +220,3 @@ def _taken(byte_size: int, shape: tuple[int, ...]) -> int:
 
 def _taken_by(tensor: Tensor | None) -> int:
     return 0 if tensor is None else _taken(tensor.byte_size, tensor.shape)
-
-
-def _check_lengths(element_type: ElementType, shape: tuple[int, ...]) -> None:
-    if min(shape, default=0) < 0:
-        raise invalid_input(f"a tensor cannot be {describe(element_type, shape)}, expected lengths from 0 up")

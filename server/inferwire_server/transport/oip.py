@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP, ElementType
 from inferwire_server.core.job import Job
-from inferwire_server.core.specs import ModelSpec, PortSpec
+from inferwire_server.core.specs import MOST_DIMENSIONS, ModelSpec, PortSpec, check_shape
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
@@ -63,12 +63,10 @@ class OipCall(NamedTuple):
     """One inference as a face of the protocol has decoded it, but for its inputs. One call serves any number of them.
 
     Attributes:
-        forms: How wanted outputs are given, by their place among them, where not as they are.
         wanted: What is to run, without the inputs.
     """
 
     model: ServedModel
-    forms: Mapping[int, OutputForm]
     wanted: Inference
 
     @classmethod
@@ -95,7 +93,7 @@ class OipCall(NamedTuple):
             forms=forms,
             check_outputs=check_outputs,
         )
-        return cls(model, forms, wanted)
+        return cls(model, wanted)
 
     def inference(self, inputs: OipInputs) -> Inference:
         """Say what is to run on these inputs."""
@@ -169,9 +167,9 @@ def answer(services: Services, call: OipCall, job: Job) -> OipAnswer:
     """
     tensors = job.result()
     model = services.models.of(job)
-    spec = model.spec
+    spec, forms = model.spec, call.wanted.forms
     outputs = [
-        _output(spec, spec.outputs[index], tensor, call.forms.get(position))
+        _output(spec, spec.outputs[index], tensor, forms.get(position))
         for position, (index, tensor) in enumerate(zip(job.work.outputs, tensors, strict=True))
     ]
     return OipAnswer(call.model.name, model.version, tuple(outputs))
@@ -204,17 +202,17 @@ def input_type(datatype: str, input_name: str, model_name: str) -> ElementType:
 
 
 def check_count(count: int, shape: tuple[int, ...], datatype: str, input_name: str, model_name: str) -> None:
-    """Refuse elements whose number is not the shape's.
+    """Refuse elements whose number is not the shape's, and a shape that no tensor has.
 
     Raises:
         ServingError: INVALID_INPUT.
     """
-    expected = prod(shape)
-    if count != expected or min(shape, default=0) < 0:
-        what = f"{datatype}[{','.join(map(str, shape))}]"
-        raise invalid_input(
-            f"input '{input_name}' of model '{model_name}' has {count} elements, expected {expected} for {what}"
-        )
+    if len(shape) <= MOST_DIMENSIONS and count == prod(shape) and min(shape, default=0) >= 0:
+        return
+    prefix = f"input '{input_name}' of model '{model_name}'"
+    check_shape(prefix, shape)
+    what = f"{datatype}[{','.join(map(str, shape))}]"
+    raise invalid_input(f"{prefix} has {count} elements, expected {prod(shape)} for {what}")
 
 
 def contents_beside_raw(input_name: str, model_name: str) -> ServingError:

@@ -6,7 +6,7 @@ from google.protobuf.message import DecodeError
 
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import FrameTooLarge, MalformedFrame
-from inferwire_proto.framing import MalformedMessage
+from inferwire_proto.raw_fields import MalformedMessage
 from inferwire_server.bugs import logged_bug
 from inferwire_server.errors import ServingError, invalid_input
 

@@ -17,7 +17,7 @@ from inferwire_proto.element_types import ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.sessions import Session
-from inferwire_server.core.specs import PortKey
+from inferwire_server.core.specs import PortKey, check_shape
 from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, LentTensor, StoredTensor
@@ -56,9 +56,10 @@ class RawInput:
         Raises:
             ServingError: INVALID_INPUT.
         """
+        check_shape(f"each of {count} tensors", self.shape)
         if self.element_type.is_string:
             return strings.cut(data, prod(self.shape), count)
-        size = self.element_type.byte_size(self.shape) if min(self.shape, default=0) >= 0 else 0
+        size = self.element_type.byte_size(self.shape)
         if data.nbytes != size * count:
             what = describe(self.element_type, self.shape)
             raise invalid_input(f"{count} tensors {what} have {data.nbytes} bytes, expected {size * count}")

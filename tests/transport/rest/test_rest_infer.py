@@ -163,6 +163,8 @@ async def test_an_element_the_type_cannot_hold_is_named(
         ({"shape": [1, "4"]}, "has a string, expected integers from 0 on"),
         ({"shape": 4}, "is a number, expected an array of integers"),
         ({"shape": [2**32, 2**32]}, f"has 4 elements, expected {2**64} for FP32"),
+        ({"shape": [2**63 - 1] * 300}, "has 300 dimensions, expected at most 64"),
+        ({"shape": [2**63 - 1] * 300, "datatype": "BYTES", "data": ["a"]}, "has 300 dimensions, expected at most 64"),
         ({"shape": [2, 2]}, "has shape [2,2], expected [?,4]"),
         ({"shape": [4]}, "has shape [4], expected [?,4]"),
         ({"datatype": "FP31"}, "has datatype 'FP31', expected one of"),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from inferwire_proto import frames, framing
+from inferwire_proto import frames, raw_fields
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.frames import Frame, FrameReader, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
@@ -37,7 +37,7 @@ class Ended(NamedTuple):
 
 def joined(message: pb.SessionRequest, raw: Sequence[bytes] = ()) -> bytes:
     """Write a message with its inputs' bytes."""
-    return framing.join(message.SerializeToString(), raw, framing.RAW_FIELD, framing.PADDING_FIELD)
+    return raw_fields.join(message.SerializeToString(), raw, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
 
 
 class Stream(ABC):

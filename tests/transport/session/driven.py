@@ -17,7 +17,6 @@ from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.service import Services
-from inferwire_server.transport.session.outbox import Running
 from inferwire_server.transport.session.socket_session import SocketSession
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 
@@ -132,5 +131,5 @@ class Driven:
         job = Job("m", Work((), (0,)), submitted_at=0.0)
         job.start(0.0)
         job.finish((Tensor(BY_NAME["u8"], (byte_size,), bytes(byte_size)),), 1.0)
-        self.outbox.running[execution_id] = Running(job, (execution_id,))
+        self.outbox.admit((execution_id,), job)
         self.outbox.put((execution_id,), job)

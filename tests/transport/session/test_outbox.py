@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job, Work
+from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.rpc.session_call import OutgoingResults
-from inferwire_server.transport.session.outbox import Outbox, Running
+from inferwire_server.transport.session.outbox import Outbox
 
 
 def ended(inference_s: float = 0.0001, byte_size: int = 4) -> Job:
@@ -25,7 +28,8 @@ def ended(inference_s: float = 0.0001, byte_size: int = 4) -> Job:
 def with_running(count: int, limit: int = 1 << 28) -> Outbox:
     """Make an outbox that waits for executions 0, 1, 2, ..."""
     outbox = Outbox(limit, lambda _, __: None)
-    outbox.running.update({number: Running(ended(), (number,)) for number in range(count)})
+    for number in range(count):
+        outbox.admit((number,), ended())
     return outbox
 
 
@@ -85,6 +89,51 @@ async def test_a_result_over_the_limit_becomes_an_error() -> None:
     assert "at most 1000 fit in a message" in result.error.message
 
 
+def profiled(layers: int, error: ServingError | None = None) -> Job:
+    """Make a job whose profile has so many layers of 1000 characters each."""
+    job = ended() if error is None else Job("m", Work((), (0,)), submitted_at=0.0)
+    if error is not None:
+        job.end(error, 0.0)
+    job.profile = tuple(LayerTime("n" * 990, "Relu", "kernel") for _ in range(layers))
+    return job
+
+
+async def test_sentences_and_layers_take_room_as_outputs_do() -> None:
+    outbox = with_running(4)
+    sentence = "s" * 5000
+    outbox.refuse(range(100, 200), ServingError(Code.QUEUE_FULL, sentence))
+    outbox.put((0,), profiled(30))
+    outbox.put((1,), profiled(50, ServingError(Code.INFERENCE_FAILED, sentence)))
+    assert repr(outbox) == "<Outbox: 2 running, 102 results of 92308 bytes>"
+    assert len(outbox.take()) == pytest.approx(92308, rel=0.02)
+    assert repr(outbox) == "<Outbox: 2 running, 0 results of 0 bytes>"
+
+
+async def test_many_long_sentences_are_not_one_message() -> None:
+    outbox = with_running(0)
+    for number in range(400):
+        outbox.refuse((number,), ServingError(Code.INVALID_INPUT, "s" * 5000))
+    assert [len(ids(outbox.take())) for _ in range(2)] == [204, 196]
+
+
+async def test_executions_that_are_refused_together_have_one_sentence() -> None:
+    outbox = with_running(3)
+    outbox.refuse((0, 1, 9), ServingError(Code.MODEL_NOT_FOUND, "not here"))
+    outbox.put((2,), ended())
+    refused, other = pb.SessionResponse.FromString(outbox.take()).results
+    assert (list(refused.ids), refused.error.message, list(other.ids)) == ([0, 1, 9], "not here", [2])
+    assert outbox.has_ended
+
+
+async def test_a_profile_over_the_limit_becomes_an_error_without_it() -> None:
+    outbox = with_running(1, limit=1000)
+    outbox.put((0,), profiled(1))
+    message = outbox.take()
+    (result,) = pb.SessionResponse.FromString(message).results
+    assert (result.error.code, list(result.profile)) == (Code.TOO_LARGE.wire, [])
+    assert len(message) <= 1000
+
+
 async def test_a_reader_waits_while_too_much_waits_to_be_sent() -> None:
     outbox = with_running(2)
     outgoing = OutgoingResults(outbox)
@@ -108,7 +157,22 @@ async def test_whoever_takes_from_it_hears_of_what_is_ready_and_of_nothing_else(
     assert heard == [True]
 
 
+@pytest.mark.parametrize(
+    ("ids", "used"), [((3,), None), ((1,), 1), ((3, 4), None), ((3, 1, 4), 1), ((3, 4, 3), 3), ((5, 5, 1), 5)]
+)
+async def test_one_id_is_named_that_two_executions_would_have(ids: tuple[int, ...], used: int | None) -> None:
+    assert with_running(2).in_use(ids) == used
+
+
+async def test_a_job_of_many_executions_runs_once() -> None:
+    outbox, job = with_running(0), ended()
+    outbox.admit((1, 2, 3), job)
+    assert list(outbox.jobs) == [job]
+    assert outbox.running_of(2) == (job, (1, 2, 3))
+    assert outbox.running_of(4) is None
+
+
 async def test_the_repr_counts() -> None:
     outbox = with_running(2)
-    outbox.refuse(7, ServingError(Code.QUEUE_FULL, "full"))
-    assert repr(outbox) == "<Outbox: 2 running, 1 results of 128 bytes>"
+    outbox.refuse((7,), ServingError(Code.QUEUE_FULL, "full"))
+    assert repr(outbox) == "<Outbox: 2 running, 1 results of 132 bytes>"

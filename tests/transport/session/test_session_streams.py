@@ -17,6 +17,7 @@ from tests.transport.session.carriers import Ended, GrpcStream, SocketStream, St
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
@@ -273,13 +274,41 @@ async def test_a_client_that_has_said_all_still_gets_its_results(stream: Stream,
     assert await stream.ended() is None
 
 
+async def test_a_stack_that_is_refused_is_told_so_once(stream: Stream, services: Services) -> None:
+    name = "x" * 1_000_000
+    request = pb.SessionRequest(executions=[execution(*range(1, 601), model=name)])
+    await stream.send(request, [bytes(16 * 600)])
+    message = await stream.message()
+    (refused,) = pb.SessionResponse.FromString(message).results
+    assert list(refused.ids) == list(range(1, 601))
+    assert refused.error.code == Code.MODEL_NOT_FOUND.wire
+    assert len(message) < 10_000
+    assert services.refusals.counts == {("session", "MODEL_NOT_FOUND"): 600}
+
+
+async def test_a_stack_of_a_shape_that_is_none_is_refused_alone(stream: Stream) -> None:
+    bad = execution(8, 9, shape=[2**63 - 1] * 300)
+    await stream.send(pb.SessionRequest(executions=[execution(7), bad]), [row(7), b"x"])
+    results = await stream.results(3)
+    assert results[7][1] == [row(7)]
+    for execution_id in (8, 9):
+        error = results[execution_id][0].error
+        assert error.code == Code.INVALID_INPUT.wire
+        assert error.message == "each of 2 tensors has 300 dimensions, expected at most 64"
+
+
 MALFORMED = [
     (b"\xff\xff", "are not a message of type inferwire.v1.SessionRequest"),
     (pb.SessionRequest(hello=pb.SessionHello()).SerializeToString(), "second hello"),
     (pb.SessionRequest(executions=[execution(1)]).SerializeToString(), "executions have 1 or more"),
     (pb.SessionRequest(raw=[b""]).SerializeToString(), "bytes of 1 inputs, but its executions have 0"),
     (pb.SessionRequest(executions=[execution()], raw=[b""]).SerializeToString(), "has no id"),
-    (pb.SessionRequest(executions=[execution(1, 1)], raw=[b""]).SerializeToString(), "is in use"),
+    (pb.SessionRequest(executions=[execution(1, 1)], raw=[b""]).SerializeToString(), "id 1 of an execution is in use"),
+    (
+        pb.SessionRequest(executions=[execution(*range(65537))], raw=[b""]).SerializeToString(),
+        "is a stack of 65537, expected at most 65536",
+    ),
+    (pb.SessionRequest(executions=[execution(*[8] * 99)], raw=[b""]).SerializeToString(), "id 8 of an execution is in"),
 ]
 
 

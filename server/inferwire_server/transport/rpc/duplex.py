@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import grpc
@@ -47,10 +47,13 @@ class Duplex:
     """A stream's messages both ways.
 
     It ends well when the peer has said all and has got all answers; at once when a message cannot
-    be taken; and when the server is draining, as soon as all answers are sent.
+    be taken; and when the server is draining, as soon as all answers are sent. What a message
+    that is taken in gives is waited for before the next is read.
     """
 
-    def __init__(self, context: Context, drain: Drain, outgoing: Outgoing, take_in: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, context: Context, drain: Drain, outgoing: Outgoing, take_in: Callable[[bytes], Awaitable[None] | None]
+    ) -> None:
         self._context = context
         self._drain = drain
         self._outgoing = outgoing
@@ -90,7 +93,8 @@ class Duplex:
     async def _read(self) -> None:
         try:
             while (data := await self._context.read()) is not grpc.aio.EOF:
-                self._take_in(data)
+                if (rest := self._take_in(data)) is not None:
+                    await rest
                 if self._outgoing.is_ready:
                     # The writer goes first: an answer that is there is waited for, the next message is not.
                     await asyncio.sleep(0)

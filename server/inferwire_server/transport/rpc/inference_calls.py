@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TypeAlias
 
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.errors import invalid_input
@@ -86,7 +86,7 @@ class InferenceCalls:
         await SessionCall(self._services, sockets.drain, context, terms, sockets.hello_s).run()
 
     def _inference(self, message_type: _Request, data: bytes, context: Context) -> Inference:
-        request, raw = framing.split(message_type, data, framing.RAW_FIELD)
+        request, raw = raw_fields.split(message_type, data, raw_fields.RAW_FIELD)
         if len(request.execution.ids) > 1:
             raise invalid_input(
                 f"the execution is a stack of {len(request.execution.ids)}, expected one: stacks are for Session"
@@ -95,6 +95,6 @@ class InferenceCalls:
 
     def _answer(self, message_type: _Response, job: Job) -> bytes:
         result, buffers = encode_result(job, job.result())
-        header = framing.field(message_type.RESULT_FIELD_NUMBER, result)
-        message = framing.join(header, buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+        header = raw_fields.field(message_type.RESULT_FIELD_NUMBER, result)
+        message = raw_fields.join(header, buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
         return checked(message, self._max_message_bytes)

@@ -21,7 +21,7 @@ from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.oip_codec import encode_answer, split_request
 from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata, encode_regions
-from inferwire_server.transport.rpc.oip_plans import decode_parameters, plan_of
+from inferwire_server.transport.rpc.oip_plans import LONG_CONTENTS, decode_parameters, long_plan, plan_of
 from inferwire_server.transport.rpc.oip_settings import (
     decode_log_settings,
     decode_trace_settings,
@@ -150,7 +150,8 @@ class OipCalls:
         """Run one inference."""
         received_at = monotonic()
         request_id, head, raw = split_request(data)
-        plan = plan_of(head, len(raw))
+        is_long = len(data) > LONG_CONTENTS and not raw
+        plan = await long_plan(self._services, head) if is_long else plan_of(head, len(raw))
         job = await self._services.inference.infer(plan.inference(raw), received_at)
         answer = encode_answer(oip.answer(self._services, plan.call, job), request_id)
         message = checked(answer, self._max_message_bytes)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_server.service.values import SharedPlace
 from inferwire_server.transport import oip, oip_shared_memory
 from inferwire_server.transport.oip import OipAnswer, OipOutput
@@ -30,7 +30,7 @@ def split_request(data: bytes) -> tuple[str, pb.ModelInferRequest, Sequence[byte
     Raises:
         MalformedMessage: If it is no request.
     """
-    head, raw = framing.split(pb.ModelInferRequest, data, RAW_INPUT_FIELD)
+    head, raw = raw_fields.split(pb.ModelInferRequest, data, RAW_INPUT_FIELD)
     request_id = head.id
     head.ClearField("id")
     head.ClearField("raw_input_contents")
@@ -42,15 +42,15 @@ def encode_answer(answer: OipAnswer, request_id: str, *, is_final: bool = False)
     described = tuple([_described(output) for output in answer.outputs])
     head = _answer_head(answer.model_name, answer.model_version, described, is_final)
     if request_id:
-        head = framing.join(head, (request_id.encode(),), _ANSWER_ID_FIELD, None)
+        head = raw_fields.join(head, (request_id.encode(),), _ANSWER_ID_FIELD, None)
     # Clients find an output's bytes by its position: one that is elsewhere leaves its place empty.
     buffers = [output.tensor.data if output.place is None else b"" for output in answer.outputs]
-    return framing.join(head, buffers, RAW_OUTPUT_FIELD, None)
+    return raw_fields.join(head, buffers, RAW_OUTPUT_FIELD, None)
 
 
 def encode_streamed(answer: bytes) -> bytes:
     """Wrap an answer for the stream."""
-    return framing.join(b"", (answer,), _STREAMED_ANSWER_FIELD, None)
+    return raw_fields.join(b"", (answer,), _STREAMED_ANSWER_FIELD, None)
 
 
 def encode_streamed_error(message: str, request_id: str) -> bytes:

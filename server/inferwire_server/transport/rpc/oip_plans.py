@@ -6,14 +6,17 @@ kept for the next that has the same head.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from inferwire_proto.element_types import ElementType
+from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
+from inferwire_server.service import Services
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedPlace, SharedTensor
 from inferwire_server.transport import oip, oip_shared_memory
 from inferwire_server.transport.oip import OipCall
@@ -24,6 +27,9 @@ _LONGEST_KEPT = 2048
 """The longest head that is kept: what is longer has its tensors in it."""
 
 _MOST_KEPT = 512
+
+LONG_CONTENTS = 64 * 1024
+"""From how many bytes on a request without raw tensors, whose elements are thus in its head, is read on a thread."""
 
 _Input: TypeAlias = pb.ModelInferRequest.InferInputTensor
 
@@ -78,6 +84,22 @@ def plan_of(head: pb.ModelInferRequest, raw_count: int) -> Plan:
     if head.ByteSize() > _LONGEST_KEPT:
         return Plan.of(head, raw_count)
     return _kept_plan(head.SerializeToString(), raw_count)
+
+
+async def long_plan(services: Services, head: pb.ModelInferRequest) -> Plan:
+    """Give what the long head of a request says that has no raw tensors, without holding everybody else up.
+
+    Raises:
+        ServingError: If the model is not there; INVALID_INPUT, before any element is read of what cannot fit.
+    """
+    spec = services.models.resolve(ServedModel(head.model_name, head.model_version)).spec
+    return await asyncio.to_thread(_fitting_plan, spec, head)
+
+
+def _fitting_plan(spec: ModelSpec, head: pb.ModelInferRequest) -> Plan:
+    for given in head.inputs:
+        spec.check_input(given.name, _type_of(given, head.model_name), tuple(given.shape))
+    return Plan.of(head, 0)
 
 
 @lru_cache(_MOST_KEPT)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from inferwire_server.core.job import Job
 from inferwire_server.errors import ServingError
@@ -25,7 +25,7 @@ from inferwire_server.transport.rpc.oip_codec import (
     encode_streamed_error,
     split_request,
 )
-from inferwire_server.transport.rpc.oip_plans import plan_of
+from inferwire_server.transport.rpc.oip_plans import LONG_CONTENTS, Plan, long_plan, plan_of
 from inferwire_server.transport.rpc.status import Context
 
 _MOST_WAITING = 256
@@ -55,6 +55,7 @@ class OipStream:
         self._services = services
         self._max_message_bytes = max_message_bytes
         self._pending: deque[_Pending] = deque()
+        self._is_reading = False
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._duplex = Duplex(context, drain, self, self._receive)
@@ -79,7 +80,7 @@ class OipStream:
     @property
     def has_ended(self) -> bool:
         """Whether every request is answered."""
-        return not self._pending
+        return not self._pending and not self._is_reading
 
     def take(self) -> bytes:
         """Answer the oldest request."""
@@ -107,18 +108,35 @@ class OipStream:
             self._room.clear()
             await self._room.wait()
 
-    def _receive(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> Coroutine[Any, Any, None] | None:
+        """Start a request; give what is to be waited for where that takes long."""
         received_at = monotonic()
         request_id, head, raw = split_request(data)
-        self._pending.append(_Pending(request_id, self._start(head, raw, received_at)))
-        self._wake_if_ready()
-
-    def _start(self, head: pb.ModelInferRequest, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
+        if len(data) > LONG_CONTENTS and not raw:
+            return self._receive_long(request_id, head, received_at)
         try:
-            plan = plan_of(head, len(raw))
-            return plan.call, self._services.inference.submit(plan.inference(raw), self._wake_if_ready, received_at)
+            outcome = self._submit(plan_of(head, len(raw)), raw, received_at)
         except Exception as error:  # noqa: BLE001 - one request's bug is no other's
-            return as_serving_error(error)
+            outcome = as_serving_error(error)
+        self._put(_Pending(request_id, outcome))
+        return None
+
+    async def _receive_long(self, request_id: str, head: pb.ModelInferRequest, received_at: float) -> None:
+        self._is_reading = True
+        try:
+            outcome = self._submit(await long_plan(self._services, head), (), received_at)
+        except Exception as error:  # noqa: BLE001 - one request's bug is no other's
+            outcome = as_serving_error(error)
+        finally:
+            self._is_reading = False
+        self._put(_Pending(request_id, outcome))
+
+    def _submit(self, plan: Plan, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
+        return plan.call, self._services.inference.submit(plan.inference(raw), self._wake_if_ready, received_at)
+
+    def _put(self, pending: _Pending) -> None:
+        self._pending.append(pending)
+        self._wake_if_ready()
 
     def _wake_if_ready(self, _: Job | None = None) -> None:
         """Wake the writer only for what it can send: a request that waits for an older one is taken after that."""

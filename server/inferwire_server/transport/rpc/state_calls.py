@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import states_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
@@ -43,12 +43,12 @@ class StateCalls:
         ]
         header = pb.GetStatesResponse(states=headers).SerializeToString()
         buffers = [tensor.data for tensor in tensors]
-        message = framing.join(header, buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+        message = raw_fields.join(header, buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
         return checked(message, self._max_message_bytes)
 
     async def set_states(self, data: bytes, context: Context) -> bytes:
         """Replace the tensors of states."""
-        request, raw = framing.split(pb.SetStatesRequest, data, framing.RAW_FIELD)
+        request, raw = raw_fields.split(pb.SetStatesRequest, data, raw_fields.RAW_FIELD)
         if len(raw) != len(request.states):
             raise invalid_input(f"the call sets {len(request.states)} states, but the message has bytes of {len(raw)}")
         values = [(header.name, decode_tensor(header, data)) for header, data in zip(request.states, raw, strict=True)]

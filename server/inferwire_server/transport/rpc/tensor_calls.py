@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import tensors_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
@@ -35,7 +35,7 @@ class TensorCalls:
 
     async def put_tensor(self, data: bytes, context: Context) -> bytes:
         """Write a tensor, or a box in it."""
-        request, raw = framing.split(pb.PutTensorRequest, data, framing.RAW_FIELD)
+        request, raw = raw_fields.split(pb.PutTensorRequest, data, raw_fields.RAW_FIELD)
         if len(raw) != 1:
             raise invalid_input(f"the call writes one tensor, but the message has bytes of {len(raw)}")
         stored = self._stored(request.tensor.stored, context)
@@ -50,7 +50,7 @@ class TensorCalls:
             element_type=types_pb2.ElementType.ValueType(tensor.element_type.wire), shape=tensor.shape
         )
         response = pb.GetTensorResponse(tensor=header).SerializeToString()
-        message = framing.join(response, (tensor.data,), framing.RAW_FIELD, framing.PADDING_FIELD)
+        message = raw_fields.join(response, (tensor.data,), raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
         return checked(message, self._max_message_bytes)
 
     async def lend_memory(self, request: pb.LendMemoryRequest, context: Context) -> pb.LendMemoryResponse:

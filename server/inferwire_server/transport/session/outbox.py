@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job, Result
+from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.stacks import is_whole, results
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.refusing import too_large
@@ -33,7 +34,10 @@ _LONGEST_HOLD_S = 0.001
 """How long a result waits for others at the most, should what still runs take longer than it did."""
 
 _RESULT_BYTES = 128
-"""About what a result has besides its outputs' bytes."""
+"""About what a result has besides its outputs' bytes, the sentence of its error, and its layers."""
+
+_LAYER_BYTES = 24
+"""About what a layer has besides its names."""
 
 
 class Running(NamedTuple):
@@ -49,21 +53,20 @@ class _Ended(NamedTuple):
     ids: Sequence[int]
     job: Job | None
     result: Result
-    byte_size: int = _RESULT_BYTES
+    byte_size: int
 
 
 class Outbox:
     """A session's executions on one connection, until their results are sent. One writer takes from it.
 
     Attributes:
-        running: The executions that have not ended, by the ids their client gave.
         on_ready: Called whenever there has come to be something to send.
     """
 
     def __init__(self, max_message_bytes: int, on_answer: Callable[[Job, int], None]) -> None:
         self._on_answer = on_answer
         self.on_ready: Callable[[], None] = _nobody_waits
-        self.running: dict[int, Running] = {}
+        self._running: dict[int, Running] = {}
         self._max_message_bytes = max_message_bytes
         self._ended: deque[_Ended] = deque()
         self._waiting = 0
@@ -72,22 +75,49 @@ class Outbox:
         self._due_timer: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
-        return f"<Outbox: {len(self.running)} running, {self._waiting} results of {self._waiting_bytes} bytes>"
+        return f"<Outbox: {len(self._running)} running, {self._waiting} results of {self._waiting_bytes} bytes>"
 
     @property
     def is_ready(self) -> bool:
         """Whether there is something to send now."""
-        return bool(self._ended) and (self._is_due or self._waiting >= len(self.running))
+        return bool(self._ended) and (self._is_due or self._waiting >= len(self._running))
 
     @property
     def has_ended(self) -> bool:
         """Whether nothing is to be sent now, and nothing is running."""
-        return not self._ended and not self.running
+        return not self._ended and not self._running
 
     @property
     def has_room(self) -> bool:
         """Whether more executions may come: not while too much waits to be sent."""
         return self._waiting_bytes <= _MOST_WAITING_BYTES
+
+    @property
+    def jobs(self) -> Collection[Job]:
+        """What runs, each once."""
+        return dict.fromkeys([running.job for running in self._running.values()])
+
+    def admit(self, ids: Sequence[int], job: Job) -> None:
+        """Wait for a job that has not ended, of executions with these ids."""
+        self._running.update(dict.fromkeys(ids, Running(job, ids)))
+
+    def in_use(self, ids: Sequence[int]) -> int | None:
+        """Give an id that a running execution has, or two of these; None where there is none."""
+        running = self._running
+        if len(ids) == 1:
+            return ids[0] if ids[0] in running else None
+        if len(set(ids)) == len(ids) and running.keys().isdisjoint(ids):
+            return None
+        seen: set[int] = set()
+        for execution_id in ids:
+            if execution_id in running or execution_id in seen:
+                return execution_id
+            seen.add(execution_id)
+        return None
+
+    def running_of(self, execution_id: int) -> Running | None:
+        """Give what an execution runs with; None where none of this id is running."""
+        return self._running.get(execution_id)
 
     def put(self, ids: Sequence[int], job: Job) -> None:
         """Send the results of a job that has ended, but of executions that were dropped: those have theirs."""
@@ -95,16 +125,17 @@ class Outbox:
             self._is_due = True
         for ended in _parts(ids, job):
             for execution_id in ended.ids:
-                self.running.pop(execution_id, None)
+                self._running.pop(execution_id, None)
             if ended.byte_size > self._max_message_bytes:
-                self._put(_Ended(ended.ids, job, too_large(ended.byte_size, self._max_message_bytes)))
+                self._put(_refused(ended.ids, too_large(ended.byte_size, self._max_message_bytes)))
             else:
                 self._put(ended)
 
-    def refuse(self, execution_id: int, error: ServingError) -> None:
-        """Send why an execution did not run, or has no result of its own."""
-        self.running.pop(execution_id, None)
-        self._put(_Ended((execution_id,), None, error))
+    def refuse(self, ids: Sequence[int], error: ServingError) -> None:
+        """Send why executions did not run, or have no result of their own."""
+        for execution_id in ids:
+            self._running.pop(execution_id, None)
+        self._put(_refused(ids, error))
 
     def take(self) -> bytes:
         """Join what is there, up to a good size of message; there has to be something."""
@@ -116,14 +147,14 @@ class Outbox:
             message_bytes += ended.byte_size
             self._waiting -= len(ended.ids)
             result, outputs = self._encode(ended)
-            results.append(framing.field(pb.SessionResponse.RESULTS_FIELD_NUMBER, result))
+            results.append(raw_fields.field(pb.SessionResponse.RESULTS_FIELD_NUMBER, result))
             buffers += outputs
         self._is_due = bool(self._ended)
         if self._due_timer is not None:
             self._due_timer.cancel()
             self._due_timer = None
         self._waiting_bytes -= message_bytes
-        return framing.join(b"".join(results), buffers, framing.RAW_FIELD, framing.PADDING_FIELD)
+        return raw_fields.join(b"".join(results), buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
 
     def _encode(self, ended: _Ended) -> tuple[bytes, list[bytes | memoryview]]:
         if ended.job is not None:
@@ -165,5 +196,18 @@ def _parts(ids: Sequence[int], job: Job) -> Iterator[_Ended]:
 
 
 def _ended(ids: Sequence[int], job: Job, result: Result) -> _Ended:
-    outputs = () if isinstance(result, ServingError) else result
-    return _Ended(ids, job, result, _RESULT_BYTES + sum([tensor.byte_size for tensor in outputs]))
+    if isinstance(result, ServingError):
+        byte_size = _RESULT_BYTES + len(result.message)
+    else:
+        byte_size = _RESULT_BYTES + sum([tensor.byte_size for tensor in result])
+    if job.profile:
+        byte_size += sum(map(_layer_bytes, job.profile))
+    return _Ended(ids, job, result, byte_size)
+
+
+def _refused(ids: Sequence[int], error: ServingError) -> _Ended:
+    return _Ended(ids, None, error, _RESULT_BYTES + len(error.message))
+
+
+def _layer_bytes(layer: LayerTime) -> int:
+    return _LAYER_BYTES + len(layer.node_name) + len(layer.node_type) + len(layer.exec_type)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from inferwire_proto import framing
+from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job
@@ -21,7 +21,7 @@ from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
 from inferwire_server.transport.refusing import as_serving_error
-from inferwire_server.transport.session.outbox import Outbox, Running
+from inferwire_server.transport.session.outbox import Outbox
 from inferwire_server.transport.v1_plans import Plans, Raw, count_sent
 
 _CANCELLED = "the client cancelled the execution"
@@ -30,6 +30,9 @@ _NO_SESSION = (
     "the hello has no session_id, expected that of a session which was opened over gRPC with an API key: "
     "it goes on here without one"
 )
+
+_MOST_STACKED = 65536
+"""How many executions may be one stack: what each takes here is far more than an id takes in a message."""
 
 _LONGEST_EPOCH = 64
 """How much of what a client takes for an epoch is said back to it."""
@@ -110,7 +113,7 @@ class SessionStream:
             ServingError: Why there is none.
             MalformedMessage: If the data is no message.
         """
-        message, raw = framing.split(pb.SessionRequest, data, framing.RAW_FIELD)
+        message, raw = raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD)
         session = self._open(message)
         welcome = self._welcome(session)
         self._take(message, raw, received_at)
@@ -123,14 +126,14 @@ class SessionStream:
             ServingError: Why the stream cannot go on.
             MalformedMessage: If the data is no message.
         """
-        self._take(*framing.split(pb.SessionRequest, data, framing.RAW_FIELD), received_at)
+        self._take(*raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD), received_at)
 
     def end(self) -> None:
         """Cancel what runs, and leave the session, if there is one."""
         session, self._session = self._session, None
         if session is None:
             return
-        for job, _ in tuple(self.outbox.running.values()):
+        for job in self.outbox.jobs:
             self._services.inference.cancel(job, "the session's stream has ended")
         self._services.sessions.detach(session)
 
@@ -195,11 +198,15 @@ class SessionStream:
 
     def _start(self, execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
         """Start an execution, or each of a stack."""
+        if len(execution.ids) > _MOST_STACKED:
+            raise invalid_input(
+                f"an execution on the stream is a stack of {len(execution.ids)}, expected at most {_MOST_STACKED}"
+            )
         ids = tuple(execution.ids)
         if not ids:
             raise invalid_input("an execution on the stream has no id, by which its result could be known")
-        if len(set(ids)) < len(ids) or not self.outbox.running.keys().isdisjoint(ids):
-            raise invalid_input(f"an id of executions {ids} is in use, expected ids that no running execution has")
+        if (used := self.outbox.in_use(ids)) is not None:
+            raise invalid_input(f"id {used} of an execution is in use, expected one that no other has")
         execution.ClearField("ids")
         if len(ids) == 1 or not self._start_stack(ids, execution, raw, arrival):
             self._start_each(ids, execution, raw, arrival)
@@ -213,46 +220,64 @@ class SessionStream:
             return False
         start = 0
         for part in parts:
-            submit = partial(self._services.inference.submit_prepared, part)
-            self._submit(ids[start : start + part.count], submit)
+            part_ids = ids[start : start + part.count]
+            refusal = self._submit(part_ids, partial(self._services.inference.submit_prepared, part))
+            if refusal is not None:
+                self._refuse(part_ids, refusal)
             start += part.count
         return bool(parts)
 
     def _start_each(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
+        """Start executions by themselves; those that are refused alike are told so together."""
         try:
             plan = self._plans.of(execution)
             inferences = [plan.inference(raw)] if len(ids) == 1 else plan.each(raw, len(ids))
-        except ServingError as error:
-            self._refuse(ids, error)
+        except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
+            self._refuse(ids, as_serving_error(error))
             return
+        refused: list[int] = []
+        why: ServingError | None = None
         at_once = arrival.is_alone and len(ids) == 1
         for execution_id, inference in zip(ids, inferences, strict=True):
             submit = partial(
                 self._services.inference.submit, inference, received_at=arrival.received_at, at_once=at_once
             )
-            self._submit((execution_id,), submit)
+            refusal = self._submit((execution_id,), submit)
+            if refusal is None:
+                continue
+            if why is not None and not _are_alike(why, refusal):
+                self._refuse(refused, why)
+                refused = []
+            refused.append(execution_id)
+            why = refusal
+        if why is not None:
+            self._refuse(refused, why)
 
-    def _submit(self, ids: tuple[int, ...], submit: Callable[[Callable[[Job], None]], Job]) -> None:
-        """Submit what is one job, of executions with these ids."""
+    def _submit(self, ids: tuple[int, ...], submit: Callable[[Callable[[Job], None]], Job]) -> ServingError | None:
+        """Submit what is one job, of executions with these ids; say why where there is none."""
         try:
             job = submit(partial(self.outbox.put, ids))
         except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
-            self._refuse(ids, as_serving_error(error))
-        else:
-            if not job.state.is_terminal:
-                self.outbox.running.update(dict.fromkeys(ids, Running(job, ids)))
+            return as_serving_error(error)
+        if not job.state.is_terminal:
+            self.outbox.admit(ids, job)
+        return None
 
     def _refuse(self, ids: Sequence[int], error: ServingError) -> None:
         """Answer that executions did not become a job."""
-        for execution_id in ids:
-            self._services.refusals.count(Face.SESSION, error)
-            self.outbox.refuse(execution_id, error)
+        self._services.refusals.count(Face.SESSION, error, len(ids))
+        self.outbox.refuse(ids, error)
 
     def _cancel(self, execution_id: int) -> None:
         """Cancel an execution that has not ended; one whose stack goes on is answered at once."""
-        running = self.outbox.running.get(execution_id)
+        running = self.outbox.running_of(execution_id)
         if running is None:
             return
         self._services.inference.drop(running.job, running.ids.index(execution_id), _CANCELLED)
-        if self.outbox.running.get(execution_id) is running:
-            self.outbox.refuse(execution_id, ServingError(Code.CANCELLED, _CANCELLED))
+        if self.outbox.running_of(execution_id) is running:
+            self.outbox.refuse((execution_id,), ServingError(Code.CANCELLED, _CANCELLED))
+
+
+def _are_alike(one: ServingError, other: ServingError) -> bool:
+    """Whether callers are told the same."""
+    return (one.code, one.message, one.retry_after_s) == (other.code, other.message, other.retry_after_s)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferwire_proto import framing
-from inferwire_proto.framing import ALIGNMENT, PADDING_FIELD, RAW_FIELD, SMALL_MESSAGE, MalformedMessage
+from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1.inference_pb2 import Execution, InferRequest, Target
+from inferwire_proto.raw_fields import ALIGNMENT, PADDING_FIELD, RAW_FIELD, SMALL_MESSAGE, MalformedMessage
 
 LARGE = b"\x01" * (SMALL_MESSAGE + 1)
 HEADER = InferRequest(execution=Execution(ids=[7], target=Target(served="m")))
@@ -17,7 +17,7 @@ buffers = st.lists(st.binary(max_size=40) | st.just(LARGE), max_size=4)
 
 
 def join(parts: list[bytes], padding: int | None = PADDING_FIELD) -> bytes:
-    return framing.join(HEADER.SerializeToString(), parts, RAW_FIELD, padding)
+    return raw_fields.join(HEADER.SerializeToString(), parts, RAW_FIELD, padding)
 
 
 @given(buffers, st.sampled_from([None, PADDING_FIELD]))
@@ -29,7 +29,7 @@ def test_what_is_joined_is_a_message_like_any_other(parts: list[bytes], padding:
 
 @given(st.lists(st.lists(st.binary(max_size=40) | st.just(LARGE), min_size=1, max_size=3).map(tuple), max_size=3))
 def test_the_pieces_of_an_entry_are_joined_in_their_order(parts: list[tuple[bytes, ...]]) -> None:
-    whole = framing.join(HEADER.SerializeToString(), parts, RAW_FIELD, PADDING_FIELD)
+    whole = raw_fields.join(HEADER.SerializeToString(), parts, RAW_FIELD, PADDING_FIELD)
     assert list(InferRequest.FromString(whole).raw) == [b"".join(pieces) for pieces in parts]
 
 
@@ -37,14 +37,14 @@ def test_the_pieces_of_an_entry_are_joined_in_their_order(parts: list[tuple[byte
 def test_fields_written_apart_are_one_message(number: int, ids: list[int]) -> None:
     """What stands behind each other is merged: a header and ids, in whatever order."""
     header = Execution(target=Target(served="m" * number)).SerializeToString()
-    written = framing.field(InferRequest.EXECUTION_FIELD_NUMBER, header + Execution(ids=ids).SerializeToString())
+    written = raw_fields.field(InferRequest.EXECUTION_FIELD_NUMBER, header + Execution(ids=ids).SerializeToString())
     assert InferRequest.FromString(written).execution == Execution(ids=ids, target=Target(served="m" * number))
 
 
 @given(buffers)
 def test_what_protobuf_wrote_is_split(parts: list[bytes]) -> None:
     whole = InferRequest(execution=HEADER.execution, raw=parts).SerializeToString()
-    header, raw = framing.split(InferRequest, whole, RAW_FIELD)
+    header, raw = raw_fields.split(InferRequest, whole, RAW_FIELD)
     assert [bytes(part) for part in raw] == parts
     assert header.execution == HEADER.execution
 
@@ -61,7 +61,7 @@ def test_every_buffer_starts_aligned(parts: list[bytes]) -> None:
 
 def test_a_large_buffer_is_a_view_of_the_message() -> None:
     message = join([LARGE])
-    _, (raw,) = framing.split(InferRequest, message, RAW_FIELD)
+    _, (raw,) = raw_fields.split(InferRequest, message, RAW_FIELD)
     assert isinstance(raw, memoryview)
     assert raw.obj is message
 
@@ -69,7 +69,7 @@ def test_a_large_buffer_is_a_view_of_the_message() -> None:
 @given(buffers)
 def test_a_message_that_is_a_view_is_split_as_its_bytes_are(parts: list[bytes]) -> None:
     whole = join(parts)
-    header, raw = framing.split(InferRequest, memoryview(bytearray(whole)), RAW_FIELD)
+    header, raw = raw_fields.split(InferRequest, memoryview(bytearray(whole)), RAW_FIELD)
     assert [bytes(part) for part in raw] == parts
     assert header.execution == HEADER.execution
 
@@ -77,12 +77,12 @@ def test_a_message_that_is_a_view_is_split_as_its_bytes_are(parts: list[bytes]) 
 @pytest.mark.parametrize("size", [10, SMALL_MESSAGE])
 def test_a_message_cut_short_is_malformed(size: int) -> None:
     with pytest.raises(MalformedMessage, match=r"are not a message of type inferwire\.v1\.InferRequest"):
-        framing.split(InferRequest, join([b"\0" * size])[:-1], RAW_FIELD)
+        raw_fields.split(InferRequest, join([b"\0" * size])[:-1], RAW_FIELD)
 
 
 @given(st.binary(max_size=60), st.booleans())
 def test_bytes_are_a_message_or_malformed(data: bytes, is_large: bool) -> None:
     try:
-        framing.split(InferRequest, data + (LARGE if is_large else b""), RAW_FIELD)
+        raw_fields.split(InferRequest, data + (LARGE if is_large else b""), RAW_FIELD)
     except MalformedMessage as error:
         assert "bytes received" in str(error)  # noqa: PT017 - either outcome is right
