@@ -200,7 +200,14 @@ class InferenceService:
         forms = finishes(model, wanted, inference.forms, self._shared_memory) if inference.forms else ()
         if inference.check_outputs is not None:
             inference.check_outputs(spec, wanted)
-        work = Work(inputs, wanted, is_profiled=inference.is_profiled, finishes=forms, executions=inference.executions)
+        work = Work(
+            inputs,
+            wanted,
+            is_profiled=inference.is_profiled,
+            finishes=forms,
+            executions=inference.executions,
+            kept=wanted if inference.is_kept else inference.keeps,
+        )
         return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
 
     def _bring_in(self, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:

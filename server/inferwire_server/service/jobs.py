@@ -50,14 +50,12 @@ class JobService:
         end: asyncio.Future[None] = loop.create_future()
 
         def ended(job: Job) -> None:
-            # It may be kept for long, and with an output of a batch those of all callers.
-            job.outputs = tuple([output.on_its_own() for output in job.outputs])
             end.set_result(None)
             self._ledger.ended(job_id, _byte_size(job), loop.time())
             if not self._is_expiring:
                 self._expire_later()
 
-        job = self._inference.submit(inference, ended)
+        job = self._inference.submit(inference._replace(is_kept=True), ended)
         job_id = self._ledger.add(NamedJob(job, end))
         return job_id
 
