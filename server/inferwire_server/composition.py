@@ -31,6 +31,7 @@ from inferwire_server.service import (
     DeviceService,
     HealthService,
     InferenceService,
+    JobService,
     LogService,
     ModelService,
     Services,
@@ -41,7 +42,7 @@ from inferwire_server.service import (
     UploadService,
 )
 from inferwire_server.service.health import Identity
-from inferwire_server.service.inference import NamedJob
+from inferwire_server.service.jobs import NamedJob
 from inferwire_server.service.logs import LogControl
 from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
@@ -141,6 +142,7 @@ def _services(settings: Settings, parts: _Parts, clock: Callable[[], float], new
     tensors = TensorService(tensor_limits(settings))
     segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None
     shared_memory = SharedMemoryService(segments)
+    inference = InferenceService(engine, models, sequences, tensors, shared_memory)
     identity = Identity(settings.server_name, version("inferwire"), new_own_id())
     refusals = Refusals()
     metrics.watch_results(lambda: ledger.kept)
@@ -148,7 +150,8 @@ def _services(settings: Settings, parts: _Parts, clock: Callable[[], float], new
     return Services(
         access=AccessService(parts.keys),
         health=HealthService(identity, catalogue, is_strict=settings.strict_readiness),
-        inference=InferenceService(engine, models, sequences, tensors, shared_memory, ledger),
+        inference=inference,
+        jobs=JobService(inference, ledger),
         models=models,
         uploads=uploads,
         sessions=SessionService(Sessions(new_id, settings.session_grace_s), uploads, sequences, tensors),

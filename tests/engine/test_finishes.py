@@ -63,3 +63,24 @@ def test_nothing_is_made_for_a_job_that_was_cancelled_on_the_way(count: int) -> 
 
     model = FakeModel(echo_spec("echo"), compute=lambda inputs: tuple(cancel_first(inputs)))
     assert outcomes(*jobs, model=model) == [CANCELLED, (shouted(row(2)),)][:count]
+
+
+def held_by(outcome: Outcome) -> list[int]:
+    """Say how many bytes each output keeps in memory."""
+    assert isinstance(outcome, tuple), outcome
+    return [memoryview(memoryview(output.data).obj).nbytes for output in outcome]
+
+
+def test_outputs_that_are_kept_hold_no_memory_of_what_ran_with_them() -> None:
+    outputs = (1, 0)
+    works = [Work((row(fill), row(fill + 1)), outputs, kept=kept) for fill, kept in ((1, (1,)), (3, ()), (5, outputs))]
+    given = outcomes(*[Job("echo", work, 0.0) for work in works])
+    assert [held_by(outcome) for outcome in given] == [[16, 48], [48, 48], [16, 16]]
+    assert given == [(row(fill + 1), row(fill)) for fill in (1, 3, 5)]
+
+
+def test_what_is_made_of_an_output_that_is_kept_is_as_it_was_made() -> None:
+    works = [Work((row(fill),), (0,), finishes=(shouted,), kept=(0,)) for fill in (1, 2)]
+    given = outcomes(*[Job("echo", work, 0.0) for work in works])
+    assert given == [(shouted(row(1)),), (shouted(row(2)),)]
+    assert [held_by(outcome) for outcome in given] == [[17], [17]]

@@ -52,13 +52,13 @@ async def test_a_device_that_never_answers_keeps_nobody_past_the_deadline(
 
 async def test_deadlines_that_have_passed_as_they_come_are_answered(server: Server, model: FakeModel) -> None:
     model.gate.close()
-    inference = server.composition.services.inference
+    jobs = server.composition.services.jobs
     hurried = WORK._replace(timeout_s=0.0)
-    jobs = [inference.start(work) for work in (hurried, hurried, hurried)]
-    patient = inference.start(WORK)
-    assert {(await inference.wait(job, LIMIT_S)).state for job in jobs} == {JobState.EXPIRED}
+    late = [jobs.start(work) for work in (hurried, hurried, hurried)]
+    patient = jobs.start(WORK)
+    assert {(await jobs.wait(job_id, LIMIT_S)).state for job_id in late} == {JobState.EXPIRED}
     model.gate.open()
-    assert (await inference.wait(patient, LIMIT_S)).state is JobState.FINISHED
+    assert (await jobs.wait(patient, LIMIT_S)).state is JobState.FINISHED
     await server.is_whole(expired=3, finished=1)
 
 

@@ -226,10 +226,10 @@ async def test_one_that_was_unloaded_for_good_as_it_was_loaded_is_watched_no_mor
 async def test_one_that_was_unloaded_for_good_is_not_loaded_by_what_was_cancelled(rig: Rig) -> None:
     await rig.falls_asleep()
     rig.model.opening.close()
-    job_id = rig.inference.start(INFERENCE)
+    job_id = rig.server.services.jobs.start(INFERENCE)
     unloading = asyncio.create_task(rig.server.loader.unload("m"))
     await rig.comes_to(ModelState.DRAINING)
-    rig.inference.cancel_named(job_id)
+    rig.server.services.jobs.cancel(job_id)
     await unloading
     rig.model.opening.open()
     await rig.turns()

@@ -78,7 +78,7 @@ async def test_bad_inputs_between_good_ones_lose_nothing(serving: Serving) -> No
             submitted[job.state.value] += 1
             assert job.result() == (ROW,)
             assert device.occupancy == Occupancy(running=0, slots=1, queued=0)
-            assert repr(inference) == "<InferenceService: open, 0 in flight, 0 named jobs>"
+            assert repr(inference) == "<InferenceService: open, 0 in flight>"
             assert outcomes(server) == {name: count for name, count in submitted.items() if count}
 
         for changes, code in REFUSED:
@@ -98,25 +98,25 @@ async def test_bad_inputs_between_good_ones_lose_nothing(serving: Serving) -> No
 async def test_refused_and_cancelled_jobs_are_counted_as_such(serving: Serving) -> None:
     model = FakeModel(echo_spec("m"), optimal_slots=2)
     async with serving(model, queue_capacity=1) as server:
-        inference = server.services.inference
+        jobs = server.services.jobs
         model.gate.close()
-        jobs = [inference.start(an_inference({})) for _ in range(3)]
+        started = [jobs.start(an_inference({})) for _ in range(3)]
         for _ in range(4):
             with pytest.raises(ServingError, match="CPU's queue is full"):
-                inference.start(an_inference({}))
-        inference.cancel_named(jobs[0])
-        inference.cancel_named(jobs[2])
+                jobs.start(an_inference({}))
+        jobs.cancel(started[0])
+        jobs.cancel(started[2])
         model.gate.open()
-        await inference.wait(jobs[1], 1000.0)
+        await jobs.wait(started[1], 1000.0)
         assert outcomes(server) == {"refused": 4, "cancelled": 2, "finished": 1}
         device = server.services.models.resolve(ServedModel("m")).device
         async with asyncio.timeout(10.0):
             while device.occupancy.running:
                 await asyncio.to_thread(int)
         model.gate.close()
-        again = [inference.start(an_inference({})) for _ in range(2)]
+        again = [jobs.start(an_inference({})) for _ in range(2)]
         await asyncio.to_thread(model.gate.wait_held, 2)
         assert device.occupancy == Occupancy(2, 2, 0)
         model.gate.open()
         for job_id in again:
-            assert (await inference.wait(job_id, 1000.0)).state is JobState.FINISHED
+            assert (await jobs.wait(job_id, 1000.0)).state is JobState.FINISHED

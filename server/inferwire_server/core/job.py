@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
@@ -70,6 +70,7 @@ class Work(NamedTuple):
         executions: How many of equal shapes it is, the rows of one behind those of the other. More than
             one make a stack: see `core.stacks`.
         one_by_one: Whether each execution of a stack is an inference of its own.
+        kept: Which of `outputs` are kept after the job's end, and so may hold no memory of what ran with it.
     """
 
     inputs: tuple[Tensor, ...]
@@ -79,6 +80,7 @@ class Work(NamedTuple):
     finishes: Finishes = ()
     executions: int = 1
     one_by_one: bool = False
+    kept: Collection[int] = ()
 
 
 Result: TypeAlias = tuple[Tensor, ...] | ServingError
@@ -105,8 +107,8 @@ def state_of(result: Result) -> JobState:
 class Job:
     """A submitted inference, or a stack of them. What becomes of it the scheduler alone says.
 
-    Its slot fills in the profile before that; who is told of its end may put the outputs elsewhere, or copies in their
-    place, before anybody else reads them.
+    Its slot fills in the profile before that; who is told of its end may put the outputs elsewhere before anybody else
+    reads them.
 
     Attributes:
         binding: Whose slot it runs in; None for any that nobody is bound to.

@@ -125,11 +125,17 @@ class SlotRun:
 
     def _finished(self, index: int, outputs: tuple[Tensor, ...]) -> Result:
         """Make of a job's outputs of a run with others what its caller gets."""
-        finishes = self._finishes(index)
-        if not finishes:
-            return outputs
-        pairs = zip(finishes, outputs, strict=True)
-        return self._outcome(lambda: tuple(tensor if finish is None else finish(tensor) for finish, tensor in pairs))
+        work = self._works[index]
+        return self._outcome(self._as_wanted, index, outputs) if work.finishes or work.kept else outputs
+
+    def _as_wanted(self, index: int, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Finish outputs, and copy those that are kept: as it is, each holds the memory of all that ran together."""
+        work = self._works[index]
+        if work.finishes:
+            pairs = zip(self._finishes(index), outputs, strict=True)
+            outputs = tuple([tensor if finish is None else finish(tensor) for finish, tensor in pairs])
+        ports = zip(work.outputs, outputs, strict=True)
+        return tuple([tensor.on_its_own() if port in work.kept else tensor for port, tensor in ports])
 
     def _finishes(self, index: int) -> Finishes:
         finishes = self._works[index].finishes

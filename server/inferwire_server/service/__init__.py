@@ -1,6 +1,7 @@
 """What the server does, one method per call, whatever socket the call came through.
 
-The classes follow the contract's services. They know neither transports nor OpenVINO.
+The classes follow the contract's services, but the named jobs of its InferenceService have a class of their own.
+They know neither transports nor OpenVINO.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from inferwire_server.service.access import AccessService
 from inferwire_server.service.devices import DeviceService
 from inferwire_server.service.health import HealthService
 from inferwire_server.service.inference import InferenceService
+from inferwire_server.service.jobs import JobService
 from inferwire_server.service.logs import LogService
 from inferwire_server.service.models import ModelService
 from inferwire_server.service.refusals import Refusals
@@ -28,6 +30,7 @@ class Services:
     access: AccessService
     health: HealthService
     inference: InferenceService
+    jobs: JobService
     models: ModelService
     uploads: UploadService
     sessions: SessionService

@@ -1,4 +1,4 @@
-"""Running inferences: at once, or as a job with a name."""
+"""Running inferences: what is admitted, and what becomes of it until it has ended or the server is drained."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferwire_server.core.job import Job, Work
-from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.states import StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
@@ -23,24 +22,7 @@ from inferwire_server.service.shared_memory import SharedMemoryService
 from inferwire_server.service.tensors import TensorService
 from inferwire_server.service.values import Inference, LentTensor, SequenceCall, SharedTensor, StoredTensor, Target
 
-LONGEST_WAIT_S = 60.0
-"""How long one call may wait for a named job."""
-
-_BYTES_OF_A_JOB = 4096
-"""What a kept job counts beside its outputs' bytes: small results in any number take memory, too."""
-
-_BYTES_OF_A_LAYER = 512
-"""What each layer of its profile counts."""
-
 _SIMPLY: AbstractContextManager[None] = nullcontext()
-
-
-@dataclass(frozen=True, slots=True)
-class NamedJob:
-    """A job that its caller asks for again, and the future that waits for its end."""
-
-    job: Job
-    end: asyncio.Future[None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +39,7 @@ class Prepared:
 
 
 class InferenceService:
-    """Admits inferences, and keeps the jobs that callers name."""
+    """Admits inferences, until it is drained."""
 
     def __init__(
         self,
@@ -66,22 +48,19 @@ class InferenceService:
         sequences: Sequences,
         tensors: TensorService,
         shared_memory: SharedMemoryService,
-        ledger: JobLedger[NamedJob],
     ) -> None:
         self._engine = engine
         self._models = models
         self._sequences = sequences
         self._tensors = tensors
         self._shared_memory = shared_memory
-        self._ledger = ledger
         self._in_flight: set[Job] = set()
         self._idle = asyncio.Event()
         self._draining = False
-        self._is_expiring = False
 
     def __repr__(self) -> str:
         state = "draining" if self._draining else "open"
-        return f"<InferenceService: {state}, {len(self._in_flight)} in flight, {len(self._ledger)} named jobs>"
+        return f"<InferenceService: {state}, {len(self._in_flight)} in flight>"
 
     @property
     def is_draining(self) -> bool:
@@ -187,63 +166,6 @@ class InferenceService:
         end = asyncio.get_running_loop().create_future()
         return await self._ended(job, end, waiting)
 
-    def start(self, inference: Inference) -> str:
-        """Queue an inference as a named job and give its name.
-
-        Raises:
-            ServingError: If it was not admitted.
-        """
-        loop = asyncio.get_running_loop()
-        end: asyncio.Future[None] = loop.create_future()
-
-        def ended(job: Job) -> None:
-            # It may be kept for long, and with an output of a batch those of all callers.
-            job.outputs = tuple([output.on_its_own() for output in job.outputs])
-            end.set_result(None)
-            self._ledger.ended(job_id, _byte_size(job), loop.time())
-            if not self._is_expiring:
-                self._expire_later()
-
-        job = self.submit(inference, ended)
-        job_id = self._ledger.add(NamedJob(job, end))
-        return job_id
-
-    async def wait(self, job_id: str, timeout_s: float) -> Job:
-        """Wait until a job has ended or the time is up; its state says which.
-
-        Raises:
-            ServingError: JOB_NOT_FOUND.
-        """
-        named = self._ledger.get(job_id)
-        if not named.end.done() and timeout_s > 0:
-            await asyncio.wait([named.end], timeout=timeout_s)
-        return named.job
-
-    def result(self, job_id: str) -> Job:
-        """Give an ended job.
-
-        Raises:
-            ServingError: JOB_NOT_FOUND, or INVALID_INPUT while it still runs.
-        """
-        job = self._ledger.get(job_id).job
-        if not job.state.is_terminal:
-            raise invalid_input(f"job '{job_id}' is {job.state}, expected one that has ended: wait for it")
-        return job
-
-    def release(self, job_id: str) -> None:
-        """Forget a job; one that is not there is forgotten already."""
-        self._ledger.release(job_id)
-
-    def cancel_named(self, job_id: str) -> Job:
-        """Cancel a job by its name.
-
-        Raises:
-            ServingError: JOB_NOT_FOUND.
-        """
-        job = self._ledger.get(job_id).job
-        self.cancel(job, "the job was cancelled")
-        return job
-
     async def drain(self, grace_s: float) -> int:
         """Admit nothing more, wait for what runs, cancel what is left; give how many that were."""
         self._draining = True
@@ -278,7 +200,14 @@ class InferenceService:
         forms = finishes(model, wanted, inference.forms, self._shared_memory) if inference.forms else ()
         if inference.check_outputs is not None:
             inference.check_outputs(spec, wanted)
-        work = Work(inputs, wanted, is_profiled=inference.is_profiled, finishes=forms, executions=inference.executions)
+        work = Work(
+            inputs,
+            wanted,
+            is_profiled=inference.is_profiled,
+            finishes=forms,
+            executions=inference.executions,
+            kept=wanted if inference.is_kept else inference.keeps,
+        )
         return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
 
     def _bring_in(self, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
@@ -316,18 +245,6 @@ class InferenceService:
 
         return ended
 
-    def _expire_later(self) -> None:
-        """Have one timer for all jobs that are to be forgotten: it goes off no later than the first of them is due."""
-        due = self._ledger.next_expiry
-        self._is_expiring = due is not None
-        if due is not None:
-            asyncio.get_running_loop().call_at(due, self._expire, due)
-
-    def _expire(self, due: float) -> None:
-        # A timer may go off a moment early; by its own time the job is due.
-        self._ledger.expire(max(due, asyncio.get_running_loop().time()))
-        self._expire_later()
-
     async def _ended(self, job: Job, end: asyncio.Future[None], waiting: AbstractContextManager[None] = _SIMPLY) -> Job:
         try:
             with waiting:
@@ -340,9 +257,3 @@ class InferenceService:
     def _require_open(self) -> None:
         if self._draining:
             raise shutting_down()
-
-
-def _byte_size(job: Job) -> int:
-    """Say what it takes to keep an ended job."""
-    outputs = sum([output.byte_size for output in job.outputs])
-    return _BYTES_OF_A_JOB + _BYTES_OF_A_LAYER * len(job.profile) + outputs

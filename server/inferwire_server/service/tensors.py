@@ -159,8 +159,7 @@ class TensorService:
     def _shelved(self, tensor: Tensor, stored: StoredTensor | None) -> Tensor:
         if stored is None or stored.session.has_ended or self._lacks(stored, tensor.byte_size, tensor.shape):
             return tensor
-        # An output of a batch would keep those of all callers alive.
-        self._keep(stored, tensor.on_its_own())
+        self._keep(stored, tensor)
         return tensor._replace(data=b"", stored_as=stored.id)
 
     def _kept(self, stored: StoredTensor) -> Tensor:

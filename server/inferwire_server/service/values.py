@@ -130,6 +130,7 @@ class Inference(NamedTuple):
         keeps: Where outputs are to be kept, by their positions; they are then not part of the result.
         sequence: Whose states it runs on. Without, on fresh ones; for a model without states it means nothing.
         is_profiled: Whether the time of each layer is wanted as well.
+        is_kept: Whether the result is to be there for long, and not only until it is answered.
         forms: How wanted outputs are given, by their place among `outputs`, where not as they are.
         executions: How many of equal shapes it is: each input has their rows, those of one behind the other's.
         check_outputs: Refuses wanted outputs that the caller cannot be given; None where there are none such.
@@ -144,6 +145,7 @@ class Inference(NamedTuple):
     sequence: SequenceCall | None = None
     keeps: Mapping[int, StoredTensor] = _NOTHING
     is_profiled: bool = False
+    is_kept: bool = False
     forms: Mapping[int, OutputForm] = _NOTHING
     executions: int = 1
     check_outputs: OutputCheck | None = None

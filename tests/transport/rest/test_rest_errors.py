@@ -91,4 +91,5 @@ async def test_bad_input_between_good_leaves_no_slot_and_no_job_behind(rest: Res
         assert good.json()["outputs"][0]["data"] == X["data"], name
     assert await rest.load() == before
     assert (before.running, before.queued) == (0, 0)
-    assert "0 in flight, 0 named jobs" in repr(rest.services.inference)
+    assert "0 in flight" in repr(rest.services.inference)
+    assert "0 named jobs" in repr(rest.services.jobs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
-from inferwire_server.service.inference import LONGEST_WAIT_S
+from inferwire_server.service.jobs import LONGEST_WAIT_S
 
 Fragment: TypeAlias = dict[str, Any]
 

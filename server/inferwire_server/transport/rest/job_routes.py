@@ -12,7 +12,7 @@ from inferwire_server.core.job import Job
 from inferwire_server.core.layers import LayerTime
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
-from inferwire_server.service.inference import LONGEST_WAIT_S
+from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport import oip
 from inferwire_server.transport.rest import documentation as doc
@@ -65,8 +65,8 @@ class JobRoutes:
         """
         is_profiled = _is_true("profile", request.query_params.get("profile", "false"))
         parsed = await read_request(self._services, request, self._options.max_body_bytes)
-        job_id = self._services.inference.start(parsed.inference()._replace(is_profiled=is_profiled))
-        job = await self._services.inference.wait(job_id, 0)
+        job_id = self._services.jobs.start(parsed.inference()._replace(is_profiled=is_profiled))
+        job = await self._services.jobs.wait(job_id, 0)
         self._requests[job] = parsed._replace(inputs=())
         return json_response(self._status(job_id, job), 202, {"location": f"/inferwire/v1/jobs/{job_id}"})
 
@@ -78,13 +78,13 @@ class JobRoutes:
         job_id = request.path_params["job"]
         wait_s = _wait_s(request.query_params.get("wait_s", "0"))
         with CallerWatch(request):
-            job = await self._services.inference.wait(job_id, wait_s)
+            job = await self._services.jobs.wait(job_id, wait_s)
         return json_response(self._status(job_id, job))
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a job, queued or running, and give its state. One that has ended stays as it is."""
         job_id = request.path_params["job"]
-        return json_response(self._status(job_id, self._services.inference.cancel_named(job_id)))
+        return json_response(self._status(job_id, self._services.jobs.cancel(job_id)))
 
     async def result(self, request: Request) -> Response:
         """Give the outputs of a finished job, in the form its request asked for; or why it has none.
@@ -93,10 +93,10 @@ class JobRoutes:
         """
         job_id = request.path_params["job"]
         release = _is_true("release", request.query_params.get("release", "false"))
-        job = self._services.inference.result(job_id)
+        job = self._services.jobs.result(job_id)
         response = await answer(request, self._services, self._request_of(job), job)
         if release:
-            self._services.inference.release(job_id)
+            self._services.jobs.release(job_id)
         return response
 
     def _request_of(self, job: Job) -> OipRequest:

@@ -10,7 +10,7 @@ from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
-from inferwire_server.service.inference import LONGEST_WAIT_S
+from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.values import Inference
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import named_session, shown_key
@@ -57,27 +57,27 @@ class InferenceCalls:
     async def start_async(self, data: bytes, context: Context) -> bytes:
         """Start one inference and answer with its name."""
         inference = self._inference(pb.StartAsyncRequest, data, context)
-        return pb.StartAsyncResponse(job_id=self._services.inference.start(inference)).SerializeToString()
+        return pb.StartAsyncResponse(job_id=self._services.jobs.start(inference)).SerializeToString()
 
     async def wait(self, request: pb.WaitRequest, _: Context) -> pb.WaitResponse:
         """Wait until a job has ended or the time is up."""
         timeout_s = min(request.timeout_us / 1e6, LONGEST_WAIT_S)
-        job = await self._services.inference.wait(request.job_id, timeout_s)
+        job = await self._services.jobs.wait(request.job_id, timeout_s)
         error = None if job.error is None else encode_error(job.error)
         return pb.WaitResponse(state=_STATES[job.state], error=error)
 
     async def get_result(self, data: bytes, _: Context) -> bytes:
         """Give the outputs of an ended job."""
         request = pb.GetResultRequest.FromString(data)
-        job = self._services.inference.result(request.job_id)
+        job = self._services.jobs.result(request.job_id)
         message = self._answer(pb.GetResultResponse, job)
         if request.release:
-            self._services.inference.release(request.job_id)
+            self._services.jobs.release(request.job_id)
         return message
 
     async def cancel(self, request: pb.CancelRequest, _: Context) -> pb.CancelResponse:
         """Cancel a job."""
-        return pb.CancelResponse(state=_STATES[self._services.inference.cancel_named(request.job_id).state])
+        return pb.CancelResponse(state=_STATES[self._services.jobs.cancel(request.job_id).state])
 
     async def session(self, _: object, context: Context) -> None:
         """Carry many executions on one stream."""
