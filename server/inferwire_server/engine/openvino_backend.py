@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +14,11 @@ import structlog
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.layers import LayerTime, RuntimeModel, RuntimeNode
-from inferwire_server.core.specs import Dimension, ModelSpec, Shape
+from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
 from inferwire_server.engine.compile_cache import alone_in
 from inferwire_server.engine.openvino_errors import translate
-from inferwire_server.engine.openvino_preprocessing import build_in
+from inferwire_server.engine.openvino_graphs import Graphs
 from inferwire_server.engine.openvino_properties import (
     config_of,
     execution_devices,
@@ -29,10 +29,10 @@ from inferwire_server.engine.openvino_properties import (
 )
 from inferwire_server.engine.openvino_quick import compile_quick
 from inferwire_server.engine.openvino_slots import OpenVinoQuickSlot, OpenVinoSlot, layer_times
+from inferwire_server.engine.openvino_sources import read_model, renewal
 from inferwire_server.engine.openvino_specs import (
     compiled_states_of,
     imported_spec,
-    partial_shape,
     ports_of,
     spec_of,
     states_of,
@@ -73,7 +73,7 @@ class OpenVinoBackend:
 
     def read(self, source: Source) -> ModelSpec:
         """Read a model without compiling it."""
-        model = translate(Code.MODEL_FAILED, lambda: _read(self._core, source))
+        model = translate(Code.MODEL_FAILED, lambda: read_model(self._core, source))
         return spec_of(model.friendly_name, model, states_of(model))
 
     def compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
@@ -84,7 +84,7 @@ class OpenVinoBackend:
         """Give the device that would run it for each node that can run."""
         core: Any = self._core
         return translate(
-            Code.MODEL_FAILED, lambda: core.query_model(_read(core, source), device, config_of(properties))
+            Code.MODEL_FAILED, lambda: core.query_model(read_model(core, source), device, config_of(properties))
         )
 
     def check_properties(self, device: str, properties: Properties) -> Properties:
@@ -111,26 +111,30 @@ class OpenVinoBackend:
         if source.is_compiled:
             core: Any = self._core
             imported = core.import_model(source.path.read_bytes(), options.device, config)
-            return OpenVinoModel(imported, imported_spec(options.name, imported))
-        model = _read(self._core, source)
+            graphs = Graphs(imported, renewal(self._core, source, options.device, config))
+            return OpenVinoModel(graphs, imported_spec(options.name, imported))
+        again = renewal(self._core, source, options.device, config)
+        model = read_model(self._core, source)
         refuse_unsafe(model)
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
         cache = config.get("CACHE_DIR")
         with alone_in(Path(cache)) if cache else nullcontext():
             compiled = self._core.compile_model(model, options.device, config)
-            quick = None if options.pictures else compile_quick(self._core, model, compiled, config)
+            quick = None if options.pictures else compile_quick(self._core, source, model, compiled, config)
         # A request of a large model takes memory: one that keeps no states is not asked for them.
         states = compiled_states_of(compiled) if model.get_variables() else ()
         spec = spec_of(options.name or model.friendly_name, compiled, states, names)
-        return OpenVinoModel(compiled, replace(spec, rt_info=texts(model.get_rt_info())), quick)
+        graphs = Graphs(compiled, again)
+        return OpenVinoModel(graphs, replace(spec, rt_info=texts(model.get_rt_info())), quick)
 
 
 class OpenVinoModel:
     """A compiled model."""
 
-    def __init__(self, compiled: ov.CompiledModel, spec: ModelSpec, quick: ov.CompiledModel | None = None) -> None:
-        self._compiled = compiled
+    def __init__(self, graphs: Graphs, spec: ModelSpec, quick: Graphs | None = None) -> None:
+        compiled = graphs.compiled
+        self._graphs = graphs
         self._quick = quick
         self.spec = spec
         self.devices = execution_devices(compiled)
@@ -140,26 +144,24 @@ class OpenVinoModel:
 
     def create_slot(self, *, keeps_states: bool = False) -> OpenVinoSlot:
         """Make a slot. Unless it keeps the model's states, every inference in it starts from fresh ones."""
-        request = translate(Code.MODEL_FAILED, self._compiled.create_infer_request)
-        return OpenVinoSlot(request, self.spec, resets_states=bool(self.spec.states) and not keeps_states)
+        return translate(Code.MODEL_FAILED, lambda: OpenVinoSlot(self._graphs, self.spec, keeps_states=keeps_states))
 
     def create_quick_slot(self) -> OpenVinoQuickSlot | None:
         """Make a slot that computes on the thread that calls it and no other; None where no inference can be brief."""
-        if self._quick is None:
-            return None
-        return OpenVinoQuickSlot(translate(Code.MODEL_FAILED, self._quick.create_infer_request), self.spec)
+        quick = self._quick
+        return None if quick is None else translate(Code.MODEL_FAILED, lambda: OpenVinoQuickSlot(quick, self.spec))
 
     def layers(self) -> tuple[LayerTime, ...]:
         """List its layers, none of which has run."""
-        return translate(Code.MODEL_FAILED, lambda: layer_times(self._compiled.create_infer_request()))
+        return translate(Code.MODEL_FAILED, lambda: layer_times(self._graphs.compiled.create_infer_request()))
 
     def runtime_model(self) -> RuntimeModel:
         """Describe the graph that its device runs."""
-        return translate(Code.MODEL_FAILED, lambda: _runtime_model(self._compiled.get_runtime_model()))
+        return translate(Code.MODEL_FAILED, lambda: _runtime_model(self._graphs.compiled.get_runtime_model()))
 
     def export(self) -> bytes:
         """Give it as a blob that can be loaded again."""
-        return translate(Code.MODEL_FAILED, lambda: self._compiled.export_model().getvalue())
+        return translate(Code.MODEL_FAILED, lambda: self._graphs.compiled.export_model().getvalue())
 
 
 def _runtime_model(graph: ov.Model) -> RuntimeModel:
@@ -178,51 +180,6 @@ def _runtime_node(node: Any) -> RuntimeNode:
         node.get_input_size(),
         ports_of(outputs, [set[str]()] * len(outputs), "output"),
     )
-
-
-def _read(core: Any, source: Source) -> ov.Model:
-    model: ov.Model = core.read_model(source.path, source.weights)
-    if source.free:
-        _set_free(model, source.free)
-    _reshape(model, source.reshape)
-    if source.batch is not None:
-        _set_batch(model, source.batch)
-    for preprocessing in source.preprocessing:
-        model = build_in(model, preprocessing)
-        _reshape(model, preprocessing.reshape)
-    return model
-
-
-def _reshape(model: ov.Model, shapes: Mapping[str, Shape]) -> None:
-    if "" in shapes:
-        model.reshape(partial_shape(shapes[""]))
-    elif shapes:
-        model.reshape({name: partial_shape(shape) for name, shape in shapes.items()})
-
-
-def _set_free(model: ov.Model, names: frozenset[str]) -> None:
-    """Let inputs take every length in each of their dimensions: those of these names, or all for an empty one."""
-    known = {name: port for port in model.inputs for name in port.get_names()}
-    unknown = sorted(names - known.keys() - {""})
-    if unknown:
-        raise ValueError(f"there is no input '{unknown[0]}', expected one of {', '.join(sorted(known)) or 'none'}")
-    ports = model.inputs if "" in names else [known[name] for name in names]
-    ranked = [port for port in ports if port.get_partial_shape().rank.is_static]
-    model.reshape({port: ov.PartialShape([-1] * len(port.get_partial_shape())) for port in ranked})
-
-
-def _set_batch(model: ov.Model, batch: Dimension) -> None:
-    """Set the batch dimension of every input: the one its layout names, else the first."""
-    shapes: dict[Any, ov.PartialShape] = {}
-    for port in model.inputs:
-        shape = port.get_partial_shape()
-        if shape.rank.is_dynamic or not len(shape):
-            raise ValueError(f"input '{port.get_node().get_friendly_name()}' has shape {shape}: no batch can be set")
-        layout = ov.layout_helpers.get_layout(port)
-        at = ov.layout_helpers.batch_idx(layout) if ov.layout_helpers.has_batch(layout) else 0
-        shape[at] = ov.Dimension(batch.min, -1 if batch.max is None else batch.max)
-        shapes[port] = shape
-    model.reshape(shapes)
 
 
 def _add_extension(core: Any, library: Path) -> None:

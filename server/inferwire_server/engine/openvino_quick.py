@@ -11,7 +11,10 @@ from typing import Any
 import openvino as ov
 import structlog
 
+from inferwire_server.engine.backend import Source
+from inferwire_server.engine.openvino_graphs import Graphs
 from inferwire_server.engine.openvino_properties import execution_devices
+from inferwire_server.engine.openvino_sources import renewal
 
 log = structlog.stdlib.get_logger()
 
@@ -33,8 +36,8 @@ _ON_THE_CALLING_THREAD: dict[str, Any] = {"NUM_STREAMS": 0, "INFERENCE_NUM_THREA
 
 
 def compile_quick(
-    core: ov.Core, model: ov.Model, compiled: ov.CompiledModel, config: dict[str, Any]
-) -> ov.CompiledModel | None:
+    core: ov.Core, source: Source, model: ov.Model, compiled: ov.CompiledModel, config: dict[str, Any]
+) -> Graphs | None:
     """Compile a model for the thread that runs it; None for one that may not run on the loop, however brief it was.
 
     That is one that keeps states, is not the CPU's alone or large, or computes as much as its inputs' values say.
@@ -46,9 +49,9 @@ def compile_quick(
         or not _shapes_say_all(model)
     ):
         return None
-    kept = {name: value for name, value in config.items() if name not in _PARALLELISM}
+    kept = {name: value for name, value in config.items() if name not in _PARALLELISM} | _ON_THE_CALLING_THREAD
     try:
-        return core.compile_model(model, "CPU", kept | _ON_THE_CALLING_THREAD)
+        return Graphs(core.compile_model(model, "CPU", kept), renewal(core, source, "CPU", kept))
     except RuntimeError as error:
         # As with a property that only a virtual device knows: the model itself is compiled and serves.
         log.debug("no inference runs on the loop", model=model.friendly_name, reason=str(error).strip())

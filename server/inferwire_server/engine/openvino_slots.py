@@ -17,6 +17,7 @@ from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.openvino_errors import OPENVINO_ERRORS, translate, translated
+from inferwire_server.engine.openvino_graphs import Graphs
 from inferwire_server.engine.openvino_tensors import from_runtime, to_runtime, view_of
 from inferwire_server.errors import invalid_input
 
@@ -33,19 +34,38 @@ class OpenVinoSlot:
     caller holds them until `run` returns, and before that the request gets its own tensors back.
     """
 
-    def __init__(self, request: ov.InferRequest, spec: ModelSpec, *, resets_states: bool) -> None:
-        self._request = request
+    def __init__(self, graphs: Graphs, spec: ModelSpec, *, keeps_states: bool) -> None:
+        self._graphs = graphs
         self._spec = spec
-        self._resets_states = resets_states
+        self._keeps_states = bool(spec.states) and keeps_states
+        self._resets_states = bool(spec.states) and not keeps_states
         self._prefixes = [spec.prefix_of(index) for index in range(len(spec.inputs))]
-        self._own_inputs = [_own_input(request, index) for index in range(len(spec.inputs))]
+        self._use(graphs.compiled)
+
+    def _use(self, compiled: ov.CompiledModel) -> None:
+        """Run in this graph from now on."""
+        self._compiled = compiled
+        self._request = request = compiled.create_infer_request()
+        self._own_inputs = [_own_input(request, index) for index in range(len(self._spec.inputs))]
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
         """Run an inference and give copies of the outputs asked for, or what their finishes make of them."""
         try:
+            if self._compiled is not self._graphs.compiled and not self._keeps_states:
+                self._use(self._graphs.compiled)
             return self._run(inputs, outputs, finishes)
         except OPENVINO_ERRORS as error:
-            raise translated(Code.INFERENCE_FAILED, error) from error
+            failure = translated(Code.INFERENCE_FAILED, error)
+            failure.__cause__ = error
+        if failure.code is not Code.INFERENCE_FAILED or self._keeps_states:
+            raise failure
+
+        def run_in(compiled: ov.CompiledModel) -> tuple[Tensor, ...]:
+            self._use(compiled)
+            return self._run(inputs, outputs, finishes)
+
+        # It may be another's inference before it that went wrong, and not this one.
+        return translate(Code.INFERENCE_FAILED, lambda: self._graphs.run_anew(run_in, failure))
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
         """Read, write or reset states, and give copies of what was read."""
@@ -104,9 +124,12 @@ class OpenVinoQuickSlot(OpenVinoSlot):
     It keeps a tensor of its own for each input, of the shape that it last had.
     """
 
-    def __init__(self, request: ov.InferRequest, spec: ModelSpec) -> None:
-        super().__init__(request, spec, resets_states=False)
-        self._kept: list[_KeptInput | None] = [None] * len(spec.inputs)
+    def __init__(self, graphs: Graphs, spec: ModelSpec) -> None:
+        super().__init__(graphs, spec, keeps_states=False)
+
+    def _use(self, compiled: ov.CompiledModel) -> None:
+        super()._use(compiled)
+        self._kept: list[_KeptInput | None] = [None] * len(self._spec.inputs)
 
     def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
         for tensor in inputs:
