@@ -18,7 +18,7 @@ from typing import Any
 
 from inferwire.awaiting import Ending
 from inferwire.callbacks import CALLBACK_THREADS
-from inferwire.errors import Cancelled, InferwireError, QueueFull, TensorLost, tensor_lost
+from inferwire.errors import Cancelled, InferwireError, QueueFull, SessionExpired, SessionLost, TensorLost, tensor_lost
 from inferwire.inputs import bring_in
 from inferwire.remote_model import RemoteModel
 from inferwire.request_state import CANCELLED, Phase, RequestState, Run
@@ -94,7 +94,14 @@ class RequestRuns:
         if freight is None:
             # It was given up before its turn came.
             return
-        self._state.sent(run, self._model.transport.submit(header, freight.buffers, partial(self._deliver, run)))
+        try:
+            execution = self._model.transport.submit(header, freight.buffers, partial(self._deliver, run))
+        except (SessionLost, SessionExpired) as error:
+            # It was not sent: its session has gone, and with that what the server kept for the request.
+            if self.states is None:
+                raise
+            raise self.states.failed(error) from None
+        self._state.sent(run, execution)
 
     def receive(self, run: Run) -> None:
         """Wait on the calling thread for an answer that is awaited, and finish there."""

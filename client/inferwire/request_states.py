@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from typing import TypeVar
 
 from inferwire.dense_memory import allocate
@@ -72,14 +73,17 @@ class RequestStates:
 
     def reset(self, *names: str) -> None:
         """Make states fresh: those named, or all, which also ends that they are lost."""
+        if self._is_started:
+            # That all of them are lost is no matter where none is wanted any more.
+            with nullcontext() if names else suppress(SessionLost):
+                self._call(lambda mark: self._model.transport.reset_states(self._model.target, mark, names))
         if self._lost is not None and not names:
             self._lost, self._is_started = None, False
-        elif self._is_started or self._lost is not None:
-            self._call(lambda mark: self._model.transport.reset_states(self._model.target, mark, names))
 
     def _call(self, call: Callable[[SequenceMark], T]) -> T:
+        mark = self.mark()
         try:
-            answer = call(self.mark())
+            answer = call(mark)
         except InferwireError as error:
             raise self.failed(error) from None
         self.succeeded()
