@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from inferwire.awaiting import Handover
 from inferwire.callbacks import CALLBACK_THREADS
-from inferwire.errors import QueueFull
+from inferwire.errors import QueueFull, anew
 from inferwire.infer_request import InferRequest
 from inferwire.process import THIS
 from inferwire.request_state import BUSY, FINALIZING, FORKED, Phase, Run
@@ -140,10 +140,11 @@ class JobPool:
 
     def ended(self, at: int, run: Run) -> None:
         """Take a request back whose job has ended."""
-        error = run.error
-        if error is None:
+        if run.error is None:
             self.give_back(at)
-        elif self.error_callback is None:
+            return
+        error = anew(run.error)
+        if self.error_callback is None:
             self._note(error)
             self.give_back(at)
         else:
@@ -226,5 +227,9 @@ class JobPool:
 
     def _raise_error(self) -> None:
         error, self._error = self._error, None
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            # Its traceback leads to this frame.
+            del error

@@ -18,7 +18,16 @@ from typing import Any
 
 from inferwire.awaiting import Ending
 from inferwire.callbacks import CALLBACK_THREADS
-from inferwire.errors import Cancelled, InferwireError, QueueFull, SessionExpired, SessionLost, TensorLost, tensor_lost
+from inferwire.errors import (
+    Cancelled,
+    InferwireError,
+    QueueFull,
+    SessionExpired,
+    SessionLost,
+    TensorLost,
+    anew,
+    tensor_lost,
+)
 from inferwire.inputs import bring_in
 from inferwire.remote_model import RemoteModel
 from inferwire.request_state import CANCELLED, Phase, RequestState, Run
@@ -208,7 +217,7 @@ class RequestRuns:
 def _reason(error: BaseException) -> RuntimeError:
     """Say why an execution has no outputs to those who wait for it later."""
     if isinstance(error, RuntimeError):
-        return error
+        return anew(error)
     if isinstance(error, Exception):
         return InferwireError(f"the inference did not come to its end: {error!r}")
     return Cancelled(CANCELLED)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from enum import Enum, auto
 
-from inferwire.errors import Cancelled, QueueFull
+from inferwire.errors import Cancelled, QueueFull, anew
 from inferwire.latch import Latch
 from inferwire.process import THIS
 from inferwire.request_tensors import Freight
@@ -133,7 +133,7 @@ class Run:
     def raise_error(self) -> None:
         """Raise what went wrong, if anything did."""
         if self.error is not None:
-            raise self.error.with_traceback(None)
+            raise anew(self.error)
 
 
 class RequestState:
@@ -259,7 +259,7 @@ class RequestState:
         with self._lock:
             if self._busy_with is not run:
                 return
-            # Nobody waits for what never began. The error, whose frames lead to the execution, would only keep both.
+            # Nobody waits for what never began.
             self._drop(run, error if self._run is run else None)
         _stop(run)
 

@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from typing import TypeVar
 
 from inferwire.dense_memory import allocate
-from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost
+from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost, anew
 from inferwire.remote_model import RemoteModel
 from inferwire.tensor import Tensor
 from inferwire.transport.descriptions import StateValue
@@ -41,7 +41,7 @@ class RequestStates:
             SessionLost: If the server has lost the states.
         """
         if self._lost is not None:
-            raise self._lost.with_traceback(None)
+            raise anew(self._lost)
         return SequenceMark(self._id, is_start=not self._is_started)
 
     def succeeded(self) -> None:
@@ -56,7 +56,7 @@ class RequestStates:
             self._lost = self._loss(f"the server no longer has them ({error})")
         elif isinstance(error, ServerUnavailable):
             self._lost = self._loss(f"an answer was lost ({error})")
-        return self._lost or error
+        return error if self._lost is None else anew(self._lost)
 
     def read(self, name: str) -> Tensor:
         """Give a copy of a state."""

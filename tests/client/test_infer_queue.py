@@ -358,6 +358,22 @@ def test_a_queue_that_nobody_holds_is_freed_at_once(
         gc.enable()
 
 
+def test_a_queue_that_raised_an_error_is_freed_at_once(transport: FakeTransport, compiled: ov.CompiledModel) -> None:
+    transport.answer = lambda execution: execution.fail(ov.InferenceFailed("no"))
+    gc.disable()
+    try:
+        queue = ov.AsyncInferQueue(compiled, 2)
+        for ask in (queue.wait_all, queue.get_idle_request_id):
+            queue.start_async(ONES)
+            with pytest.raises(ov.InferenceFailed):
+                ask()
+        request = weakref.ref(queue[0])
+        del queue, ask
+        assert request() is None
+    finally:
+        gc.enable()
+
+
 def test_what_a_callback_raises_keeps_its_type(
     transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
 ) -> None:

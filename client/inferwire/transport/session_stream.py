@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from time import perf_counter
 
-from inferwire.errors import Cancelled, InferwireError, ServerUnavailable
+from inferwire.errors import Cancelled, InferwireError, ServerUnavailable, anew
 from inferwire.transport import codec, rpc
 from inferwire.transport.carriers import Carrier, Pieces
 from inferwire.transport.executions import Outcome, WireBytes
@@ -125,7 +125,7 @@ class SessionStream:
             self.close(timeout_s)
             raise rpc.unavailable(self._address, f"no answer within {timeout_s:g} s")
         if self._ended is not None:
-            raise self._ended
+            raise anew(self._ended)
 
     def _messages(self) -> Iterator[Pieces]:
         yield (SessionRequest(hello=self._hello).SerializeToString(),)
