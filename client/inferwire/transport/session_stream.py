@@ -57,15 +57,16 @@ class SessionStream:
         self._set_limits(SessionWelcome())
         self._carrier = carrier
         self._send = carrier.send
-        carrier.start(self._messages(), self._outgoing.call)
         self._reader = threading.Thread(target=self._read, name="inferwire-session", daemon=True)
         try:
+            carrier.start(self._messages(), self._outgoing.call)
             self._reader.start()
+            self._await_welcome(timeout_s)
         except BaseException:
+            # Nobody has it who could close it.
             self.finish()
             carrier.cancel()
             raise
-        self._await_welcome(timeout_s)
 
     def __repr__(self) -> str:
         state = "open" if self.is_open else "ended"
