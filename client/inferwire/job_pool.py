@@ -70,8 +70,12 @@ class JobPool:
         self._changed = threading.Condition(self._lock)
         self._enough = _NOBODY
         self._idle = deque(range(len(requests)))
-        # Several have one request where a callback starts it again: it is idle once the last of them has ended.
-        self._holders: list[list[Run]] = [[] for _ in requests]
+        # Which request each run has. One is taken and given back by a single call each, that nothing comes between: no
+        # other thread, and no signal's handler, after which whoever gives a run up would not know what it had.
+        self._held: dict[Run, int] = {}
+        self._pops = iter(self._idle.popleft, None)
+        # Those that users began themselves. They may share a request with the run in whose callback they were begun.
+        self._direct: set[Run] = set()
         self._error: BaseException | None = None
         self._pid = THIS.pid
         self._turns: dict[Run, Handover[int]] = {}
@@ -114,9 +118,12 @@ class JobPool:
         Raises:
             BaseException: What went wrong since somebody last asked.
         """
-        with self._lock:
-            if self._error is None and self._idle:
+        # Several may take one at once, and the lock is only for those that have to wait for it.
+        if self._error is None and self._idle:
+            try:
                 return self._lend(run)
+            except IndexError:
+                pass
         return self._wait_for_idle(partial(self._lend, run))
 
     def first_idle(self) -> int:
@@ -130,8 +137,9 @@ class JobPool:
     async def take_in_turn(self, run: Run) -> int:
         """Take an idle request for a job once there is one; whoever asked first is first."""
         with self._lock:
-            if self._idle and not self._turns:
-                return self._lend(run)
+            if not self._turns:
+                with suppress(IndexError):
+                    return self._lend(run)
             self._turns[run] = turn = Handover[int]()
             self._hand_out()
         try:
@@ -152,8 +160,8 @@ class JobPool:
             if self.callbacks.done is not None:
                 run.callback = partial(self.call_back, at)
         with self._lock:
-            run.place = at
-            self._holders[at].append(run)
+            self._direct.add(run)
+            self._held[run] = run.place = at
             with suppress(ValueError):
                 self._idle.remove(at)
 
@@ -164,7 +172,7 @@ class JobPool:
             RuntimeError: Inside a callback, whose own request is idle after it.
             BaseException: What went wrong since somebody last asked.
         """
-        if any(map(_calls_back_here, self._holders)):
+        if self._called_back_here():
             raise RuntimeError("wait_all() inside a callback of the queue would never return")
         with CALLBACK_THREADS.blocking(), self._changed:
             self._wait_until_idle(len(self.requests))
@@ -172,28 +180,27 @@ class JobPool:
 
     def give_back(self, run: Run) -> None:
         """Take a job's request back, or its place in the line; nothing where it has neither any more."""
-        at = run.place
-        with self._lock:
-            if at < 0:
-                self._turns.pop(run, None)
-                return
-            holders = self._holders[at]
-            if run not in holders:
-                return
-            # One that was interrupted as it took it, or gave it back, may have left it here.
-            if len(holders) == 1 and at not in self._idle:
-                self._idle.append(at)
-            if self._turns or len(self._idle) >= self._enough:
-                self._hand_out()
-            # At last, so that whoever is interrupted before can do it all again.
-            holders.remove(run)
+        if self._direct:
+            self._leave(run)
+        else:
+            try:
+                self._idle.extend(map(self._held.pop, (run,)))
+            except KeyError:
+                self._leave(run)
+            if self._direct and self._is_shared(run.place, run):
+                # Its user began it again meanwhile.
+                with suppress(ValueError):
+                    self._idle.remove(run.place)
         if self._refused:
             self._go_on(1)
+        if self._turns or len(self._idle) >= self._enough:
+            self._hand_out()
 
     def give_up(self, run: Run, error: BaseException) -> None:
         """Give up a job after an error in a step of it, however far that came."""
-        if run.place >= 0:
-            self.runs[run.place].give_up(run, error)
+        at = self._held.get(run)
+        if at is not None:
+            self.runs[at].give_up(run, error)
         run.give_back()
 
     def call_back(self, at: int) -> None:
@@ -259,23 +266,47 @@ class JobPool:
             raise RuntimeError(BUSY)
 
     def _lend(self, run: Run) -> int:
-        """Give the request that is idle longest to a job; the lock is held."""
-        run.place = at = self._idle[0]
-        self._holders[at].append(run)
-        self._idle.popleft()
+        """Give the request that is idle longest to a job.
+
+        Raises:
+            IndexError: If none is.
+        """
+        self._held.update(zip((run,), self._pops, strict=False))
+        run.place = at = self._held[run]
         return at
 
+    def _called_back_here(self) -> set[int]:
+        """Give the requests of which the calling thread runs the callbacks."""
+        here = threading.get_ident()
+        return {at for run, at in tuple(self._held.items()) if run.callback_thread == here}
+
+    def _leave(self, run: Run) -> None:
+        """Take a run's request back that others may have as well, or its place in the line."""
+        with self._lock:
+            self._turns.pop(run, None)
+            at = self._held.get(run)
+            if at is not None and not self._is_shared(at, run):
+                self._idle.extend(map(self._held.pop, (run,)))
+            self._held.pop(run, None)
+            self._direct.discard(run)
+
+    def _is_shared(self, at: int, run: Run) -> bool:
+        return any(place == at and each is not run for each, place in tuple(self._held.items()))
+
     def _wait_for_idle(self, take: Callable[[], int]) -> int:
-        if all(map(_calls_back_here, self._holders)):
+        if len(self._called_back_here()) == len(self.requests):
             raise RuntimeError("waiting for a request inside the callback of the queue's only one would never return")
         with CALLBACK_THREADS.blocking(), self._changed:
-            self._wait_until_idle(1)
-            self._raise_error()
-            return take()
+            while True:
+                self._wait_until_idle(1)
+                self._raise_error()
+                with suppress(IndexError):
+                    return take()
 
     def _wait_until_idle(self, count: int) -> None:
         """Wait until so many requests are idle, unless nothing in this process would see it."""
         while True:
+            # Whoever gives one back looks at this afterwards, and we look at what is idle: one of us sees the other.
             self._enough = min(self._enough, count)
             if len(self._idle) >= count:
                 return
@@ -291,10 +322,14 @@ class JobPool:
             while self._turns and self._idle:
                 run = next(iter(self._turns))
                 turn = self._turns.pop(run)
-                at = self._lend(run)
+                try:
+                    at = self._lend(run)
+                except IndexError:
+                    # The next one that is given back comes here as well.
+                    self._turns = {run: turn, **self._turns}
+                    break
                 if not turn.give(at):
-                    self._holders[at].remove(run)
-                    self._idle.append(at)
+                    self._idle.extend(map(self._held.pop, (run,)))
             if len(self._idle) >= self._enough:
                 # Those for whom it is not say again for how many they wait.
                 self._enough = _NOBODY
@@ -313,12 +348,6 @@ class JobPool:
         finally:
             # Its traceback leads to this frame.
             del error
-
-
-def _calls_back_here(holders: Sequence[Run]) -> bool:
-    """Whether the calling thread runs the callback of one of these."""
-    here = threading.get_ident()
-    return any(run.callback_thread == here for run in holders)
 
 
 def _hold(weak_pool: Callable[[], JobPool | None], at: int, run: Run, is_started: bool) -> None:

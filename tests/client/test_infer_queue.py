@@ -438,8 +438,12 @@ def test_a_callback_may_not_wait_for_its_own_end(
     queue = ov.AsyncInferQueue(compiled, 1 if is_refused else 2)
     wait: Callable[[], object] = queue.wait_all if is_refused else queue.get_idle_request_id
     queue.set_callback(lambda request, _: wait())
-    queue.set_error_callback(lambda *_: wait())
-    for answer in (finish, lambda execution: execution.fail(ov.InferenceFailed("no"))):
+    queue.set_error_callback(lambda request, userdata, error: wait())
+
+    def fail(execution: FakeExecution) -> None:
+        execution.fail(ov.InferenceFailed("no"))
+
+    for answer in (finish, fail):
         transport.answer = answer
         queue.start_async(ONES)
         with pytest.raises(RuntimeError, match=r"inside a callback .* never") if is_refused else nullcontext():
@@ -451,7 +455,7 @@ def test_the_callback_of_the_only_job_may_not_wait_for_another(
 ) -> None:
     transport.answer = finish
     queue = ov.AsyncInferQueue(compiled, 1)
-    queue.set_callback(lambda *_: queue.start_async(ONES))
+    queue.set_callback(lambda _request, _userdata: queue.start_async(ONES))
     queue.start_async(ONES)
     with pytest.raises(RuntimeError, match="only one would never return"):
         queue.wait_all()

@@ -96,8 +96,16 @@ def test_an_inference_can_be_interrupted_anywhere(
     assert steps > 20
 
 
+def start_next(queue: ov.AsyncInferQueue) -> None:
+    queue.start_async(ONES)
+
+
+def start_first(queue: ov.AsyncInferQueue) -> None:
+    queue[0].start_async(ONES)
+
+
 @pytest.mark.parametrize("is_answered", [False, True])
-@pytest.mark.parametrize("start", [lambda queue: queue.start_async(ONES), lambda queue: queue[0].start_async(ONES)])
+@pytest.mark.parametrize("start", [start_next, start_first])
 def test_a_start_in_a_queue_can_be_interrupted_anywhere(
     transport: FakeTransport,
     compiled: ov.CompiledModel,
