@@ -277,6 +277,8 @@ class JobPool:
 
     def _called_back_here(self) -> set[int]:
         """Give the requests of which the calling thread runs the callbacks."""
+        if not CALLBACK_THREADS.is_here():
+            return set()
         here = threading.get_ident()
         return {at for run, at in tuple(self._held.items()) if run.callback_thread == here}
 
