@@ -6,20 +6,15 @@ Owns that a loop is told from any thread, and that one which has gone is not. Kn
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
 class Handover(Generic[T]):
-    """One value for the task that made this, given by any thread.
+    """One value for the task that made this, given by any thread. One that is cancelled meanwhile misses it."""
 
-    A value that comes too late, as the task was cancelled meanwhile, goes to `unwanted`.
-    """
-
-    def __init__(self, unwanted: Callable[[T], object] = id) -> None:
-        self._unwanted = unwanted
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._future: asyncio.Future[T] = self._loop.create_future()
 
@@ -36,24 +31,17 @@ class Handover(Generic[T]):
 
     async def wait(self) -> T:
         """Wait for the value; no thread does."""
-        try:
-            return await self._future
-        except asyncio.CancelledError:
-            if not self._future.cancelled():
-                self._unwanted(self._future.result())
-            raise
+        return await self._future
 
     def _arrive(self, value: T) -> None:
-        if self._future.cancelled():
-            self._unwanted(value)
-        else:
+        if not self._future.cancelled():
             self._future.set_result(value)
 
 
 class Ending(Handover[None]):
     """The end of one execution."""
 
-    def tell(self, run: object) -> None:
-        """Tell the task that the execution has ended."""
+    def tell(self, run: object) -> bool:
+        """Tell the task that the execution has ended; false where the loop has gone."""
         del run
-        self.give(None)
+        return self.give(None)

@@ -52,6 +52,10 @@ class CallbackThreads:
         if not self._is_one_coming:
             self._call_in()
 
+    def is_here(self) -> bool:
+        """Whether the calling thread is one of these."""
+        return self._here.is_worker
+
     def blocking(self) -> AbstractContextManager[None]:
         """Let another thread take over while the calling one, if it is one of these, waits."""
         return self._giving_way() if self._here.is_worker else _NOBODYS_PLACE

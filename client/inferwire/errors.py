@@ -6,7 +6,12 @@ no business of this module: they raise the builtins openvino raises, with its te
 
 from __future__ import annotations
 
+import copy
+from typing import TypeVar
+
 from inferwire_proto.errors import Code
+
+E = TypeVar("E", bound=BaseException)
 
 
 class InferwireError(RuntimeError):
@@ -156,6 +161,17 @@ _BY_CODE: dict[Code, type[InferwireError]] = {
 
 if _BY_CODE.keys() != set(Code):
     raise ImportError(f"codes without an exception: {set(Code) - _BY_CODE.keys()}; this is a bug")
+
+
+def anew(error: E) -> E:
+    """Make an error as this one that was never raised.
+
+    One that is kept is raised as such: its own traceback would keep the frames of whoever it was raised to, with all
+    that they refer to, and those of others who are told of the same.
+    """
+    made = copy.copy(error)
+    made.__cause__, made.__suppress_context__ = error.__cause__, error.__suppress_context__
+    return made
 
 
 def error_of(code: Code | None, message: str, retry_after_s: float | None = None) -> InferwireError:

@@ -64,8 +64,8 @@ class AsyncInferQueue(Unpicklable):
         self._pool = pool = JobPool([model.create_infer_request() for _ in range(count)])
         # Kept here and not there, since they refer to the pool.
         self._call_backs = [partial(pool.call_back, at) for at in range(count)]
-        self._ends = [partial(pool.ended, at) for at in range(count)]
-        self._refused = pool.wait_for_room if pool.waits_for_room else None
+        self._on_end, self._give_back = pool.ended, pool.give_back
+        self._on_no_room = pool.wait_for_room if pool.waits_for_room else None
 
     def __repr__(self) -> str:
         return f"<AsyncInferQueue: {len(self)} jobs>"
@@ -108,7 +108,7 @@ class AsyncInferQueue(Unpicklable):
         if not callable(callback):
             signature = "(self: AsyncInferQueue, arg0: Callable) -> None"
             raise incompatible("set_callback", signature, invoked=(self, callback))
-        self._pool.set_while_idle("callback", callback)
+        self._pool.call_done(callback)
 
     def set_error_callback(self, callback: ErrorCallback) -> None:
         """Have `callback(request, userdata, error)` called after each inference that failed; not in openvino.
@@ -127,7 +127,7 @@ class AsyncInferQueue(Unpicklable):
         if not callable(callback):
             signature = "(self: AsyncInferQueue, callback: Callable) -> None"
             raise incompatible("set_error_callback", signature, invoked=(self, callback))
-        self._pool.set_while_idle("error_callback", callback)
+        self._pool.call_failed(callback)
 
     def start_async(
         self,
@@ -154,18 +154,18 @@ class AsyncInferQueue(Unpicklable):
         """
         share = share_inputs if shared_memory is None else shares_inputs(share_inputs, shared_memory)
         pool = self._pool
-        at = pool.take()
-        previous = pool.userdata[at]
-        pool.userdata[at] = userdata
-        run = Run(None if pool.callback is None else self._call_backs[at], self._ends[at])
-        run.refused = self._refused
-        runs = pool.runs[at]
+        run = Run(self._on_end, self._give_back)
+        run.on_no_room = self._on_no_room
         try:
-            runs.submit(runs.prepare(inputs, share, run), run)
+            at = pool.take(run)
+            if pool.callbacks.done is not None:
+                run.callback = self._call_backs[at]
+            runs = pool.runs[at]
+            header = runs.prepare(inputs, share, run)
+            pool.userdata[at] = userdata
+            runs.submit(header, run)
         except BaseException as error:
-            if runs.give_up(run, error):
-                pool.userdata[at] = previous
-                pool.give_back(at)
+            pool.give_up(run, error)
             raise
 
     async def infer_async(self, inputs: Any = None, share_inputs: bool = False) -> OVDict:
@@ -185,14 +185,17 @@ class AsyncInferQueue(Unpicklable):
             RuntimeError: As `InferRequest.infer`.
         """
         pool = self._pool
-        at = await pool.take_in_turn()
-        run = Run()
-        run.refused = self._refused
+        run = Run(release=self._give_back)
+        run.on_no_room = self._on_no_room
         try:
-            await pool.runs[at].infer_async(inputs, share_inputs, run)
-            return pool.requests[at].results
-        finally:
-            pool.give_back(at)
+            at = await pool.take_in_turn(run)
+            return await pool.runs[at].infer_async(run, inputs, share_inputs, lambda: pool.requests[at].results)
+        except GeneratorExit:
+            # Its loop has gone. What is under way gives the job back at its end.
+            raise
+        except BaseException:
+            run.give_back()
+            raise
 
     def map_async(self, inputs: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[OVDict]:
         """Run an inference on each of the inputs and yield the results in their order; not in openvino.

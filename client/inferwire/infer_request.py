@@ -133,15 +133,7 @@ class InferRequest(TensorAccess):
             RuntimeError: If inputs do not fit, the request is busy or cancelled, or the inference or
                 the connection fails; `inferwire.InferwireError` where the server or network says so.
         """
-        run = Run(is_awaited=True)
-        runs = self._runs
-        try:
-            runs.submit(runs.prepare(inputs, shares_inputs(share_inputs, shared_memory), run), run)
-            runs.receive(run)
-        except BaseException as error:
-            runs.give_up(run, error)
-            raise
-        run.raise_error()
+        self._runs.infer(Run(is_awaited=True), inputs, shares_inputs(share_inputs, shared_memory))
         return results_of(self._tensors, share=share_outputs, decode_strings=decode_strings)
 
     async def infer_async(
@@ -163,8 +155,8 @@ class InferRequest(TensorAccess):
             TypeError: As `infer`.
             RuntimeError: As `infer`.
         """
-        await self._runs.infer_async(inputs, share_inputs, Run())
-        return results_of(self._tensors, share=share_outputs, decode_strings=decode_strings)
+        results = partial(results_of, self._tensors, share=share_outputs, decode_strings=decode_strings)
+        return await self._runs.infer_async(Run(), inputs, share_inputs, results)
 
     def start_async(
         self,
@@ -187,15 +179,8 @@ class InferRequest(TensorAccess):
             RuntimeError: If inputs do not fit, the request is busy or no server answers.
         """
         run = Run()
-        brought_in = None if userdata is None else partial(self._take_userdata, userdata)
-        runs = self._runs
-        try:
-            header = runs.prepare(inputs, shares_inputs(share_inputs, shared_memory), run, brought_in)
-            run.callback = self._bound_callback()
-            runs.submit(header, run)
-        except BaseException as error:
-            runs.give_up(run, error)
-            raise
+        bind = partial(self._bind_callback, run, userdata)
+        self._runs.start(run, inputs, shares_inputs(share_inputs, shared_memory), bind)
 
     def wait(self) -> None:
         """Wait until the execution that runs has ended and its callback returned.
@@ -339,11 +324,11 @@ class InferRequest(TensorAccess):
         """Its executions; for the SDK's own use, not in openvino."""
         return self._runs
 
-    def _take_userdata(self, userdata: Any) -> None:
-        if self._callback is None:
-            warnings.warn("There is no callback function!", RuntimeWarning, stacklevel=4)
-        else:
-            self._userdata = userdata
-
-    def _bound_callback(self) -> Callable[[], object] | None:
-        return None if self._callback is None else partial(self._callback, self._userdata)
+    def _bind_callback(self, run: Run, userdata: Any) -> None:
+        """Have an execution call back with this userdata, or with what was given before."""
+        if self._callback is not None:
+            if userdata is not None:
+                self._userdata = userdata
+            run.callback = partial(self._callback, self._userdata)
+        elif userdata is not None:
+            warnings.warn("There is no callback function!", RuntimeWarning, stacklevel=5)

@@ -14,11 +14,20 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from inferwire.awaiting import Ending
 from inferwire.callbacks import CALLBACK_THREADS
-from inferwire.errors import Cancelled, InferwireError, QueueFull, TensorLost, tensor_lost
+from inferwire.errors import (
+    Cancelled,
+    InferwireError,
+    QueueFull,
+    SessionExpired,
+    SessionLost,
+    TensorLost,
+    anew,
+    tensor_lost,
+)
 from inferwire.inputs import bring_in
 from inferwire.remote_model import RemoteModel
 from inferwire.request_state import CANCELLED, Phase, RequestState, Run
@@ -26,6 +35,8 @@ from inferwire.request_states import RequestStates
 from inferwire.request_tensors import RequestTensors
 from inferwire.scheduling import NORMAL, Scheduling
 from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, Timings
+
+T = TypeVar("T")
 
 
 class RequestRuns:
@@ -37,7 +48,11 @@ class RequestRuns:
         elapsed_ms: How long the last one took, as the client saw it.
         profile: What each layer took in the last one that was profiled.
         scheduling: How the next ones are scheduled.
+        hold: What keeps the request's place in a queue for an execution that the request's user begins, and, where it
+            is true that nobody waits for it there, sees to its end; None where the request is of no queue.
     """
+
+    hold: Callable[[Run, bool], object] | None = None
 
     def __init__(
         self, model: RemoteModel, state: RequestState, tensors: RequestTensors, states: RequestStates | None
@@ -66,13 +81,66 @@ class RequestRuns:
         self.scheduling = scheduling
         self._tensors.forget_freight()
 
-    def prepare(
-        self, inputs: Any, share_inputs: bool, run: Run, brought_in: Callable[[], object] | None = None
-    ) -> ExecutionHeader:
-        """Make the request busy, bring the inputs in and begin the execution.
+    def start(self, run: Run, inputs: Any, share_inputs: bool, brought_in: Callable[[], object] | None = None) -> None:
+        """Take an execution to the server; nobody waits for it here.
 
         `brought_in` is called once the inputs have been found to fit.
         """
+        try:
+            if self.hold is not None:
+                self.hold(run, True)
+            self.submit(self.prepare(inputs, share_inputs, run, brought_in), run)
+        except BaseException as error:
+            self.give_up(run, error)
+            raise
+
+    def infer(self, run: Run, inputs: Any, share_inputs: bool) -> None:
+        """Take an execution through all its steps; the calling thread waits for its end."""
+        try:
+            if self.hold is not None:
+                self.hold(run, False)
+            self.submit(self.prepare(inputs, share_inputs, run), run)
+            self._receive(run)
+        except BaseException as error:
+            self.give_up(run, error)
+            raise
+        run.raise_error()
+
+    async def infer_async(self, run: Run, inputs: Any, share_inputs: bool, results: Callable[[], T]) -> T:
+        """Take an execution through all its steps and give its results; no thread waits for its end.
+
+        They are read before a queue may give the request to others.
+        """
+        ended = Ending()
+        run.on_end = ended.tell
+        try:
+            if self.hold is not None and run.place < 0:
+                self.hold(run, False)
+            header = self.prepare(inputs, share_inputs, run)
+            if self._model.transport.is_ready(header):
+                self.submit(header, run)
+            else:
+                await asyncio.to_thread(self.submit, header, run)
+            await ended.wait()
+            run.raise_error()
+            found = results()
+        except GeneratorExit:
+            # Its loop has gone, and garbage collection may come upon it anywhere, where the request's lock is held too.
+            # What is under way gives the place back at its end.
+            run.on_end = None
+            if run.done.is_set():
+                run.give_back()
+            raise
+        except BaseException as error:
+            self.give_up(run, error)
+            raise
+        run.give_back()
+        return found
+
+    def prepare(
+        self, inputs: Any, share_inputs: bool, run: Run, brought_in: Callable[[], object] | None = None
+    ) -> ExecutionHeader:
+        """Make the request busy, bring the inputs in and begin the execution."""
         self._state.claim(run)
         tensors = self._tensors
         bring_in(inputs, tensors, share=share_inputs)
@@ -94,44 +162,23 @@ class RequestRuns:
         if freight is None:
             # It was given up before its turn came.
             return
-        self._state.sent(run, self._model.transport.submit(header, freight.buffers, partial(self._deliver, run)))
-
-    def receive(self, run: Run) -> None:
-        """Wait on the calling thread for an answer that is awaited, and finish there."""
-        with CALLBACK_THREADS.blocking():
-            run.await_answer()
-        if run.phase is Phase.ANSWERED:
-            self._state.end(run, self._store(run, run.outcome or Outcome()))
-            _conclude(run)
-
-    async def infer_async(self, inputs: Any, share_inputs: bool, run: Run) -> None:
-        """Take an execution through all its steps; no thread waits for its end."""
-        ended = Ending()
-        run.ended = ended.tell
         try:
-            header = self.prepare(inputs, share_inputs, run)
-            if self._model.transport.is_ready(header):
-                self.submit(header, run)
-            else:
-                await asyncio.to_thread(self.submit, header, run)
-            await ended.wait()
-        except GeneratorExit:
-            # Its loop has gone, and garbage collection may come upon it anywhere, where the request's lock is held too.
-            raise
-        except BaseException as error:
-            self.give_up(run, error)
-            raise
-        run.raise_error()
+            execution = self._model.transport.submit(header, freight.buffers, partial(self._deliver, run))
+        except (SessionLost, SessionExpired) as error:
+            # It was not sent: its session has gone, and with that what the server kept for the request.
+            if self.states is None:
+                raise
+            raise self.states.failed(error) from None
+        self._state.sent(run, execution)
 
-    def give_up(self, run: Run, error: BaseException) -> bool:
+    def give_up(self, run: Run, error: BaseException) -> None:
         """Leave the request idle, and nobody waiting, after an error in a step of an execution, however far that came.
 
-        Whoever is told of its end is not, and hears of the error otherwise. Tells whether somebody was to be told.
+        Whoever is told of its end is not, and hears of the error otherwise.
         """
         self._state.give_up(run, _reason(error))
-        ended, run.ended = run.ended, None
+        run.on_end = None
         run.conclude()
-        return ended is not None
 
     def wait(self, run: Run, timeout_s: float | None) -> bool:
         """Wait until an execution has ended and its callback returned; tell whether it has."""
@@ -147,11 +194,19 @@ class RequestRuns:
         if run is not None:
             run.conclude()
 
+    def _receive(self, run: Run) -> None:
+        """Wait on the calling thread for an answer that is awaited, and finish there."""
+        with CALLBACK_THREADS.blocking():
+            run.await_answer()
+        if run.phase is Phase.ANSWERED:
+            self._state.end(run, self._store(run, run.outcome or Outcome()))
+            _conclude(run)
+
     def _take_answer(self, run: Run, outcome: Outcome) -> None:
         """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
-        if run.answered is not None:
+        if run.answer_latch is not None:
             if self._state.answer(run, outcome):
-                run.answered.set()
+                run.answer_latch.set()
         elif outcome.error is not None and self._is_put_off(run, outcome.error):
             return
         elif self._state.finish(run, outcome, self._store):
@@ -159,11 +214,11 @@ class RequestRuns:
 
     def _is_put_off(self, run: Run, error: InferwireError) -> bool:
         """Have an execution that the server had no room for submitted again, if somebody does that; tell whether."""
-        refused = run.refused
-        if refused is None or not isinstance(error, QueueFull):
+        on_no_room = run.on_no_room
+        if on_no_room is None or not isinstance(error, QueueFull):
             return False
         run.execution = None
-        refused(run, error, partial(self._submit_again, run))
+        on_no_room(run, error, partial(self._submit_again, run))
         return True
 
     def _submit_again(self, run: Run) -> None:
@@ -201,7 +256,7 @@ class RequestRuns:
 def _reason(error: BaseException) -> RuntimeError:
     """Say why an execution has no outputs to those who wait for it later."""
     if isinstance(error, RuntimeError):
-        return error
+        return anew(error)
     if isinstance(error, Exception):
         return InferwireError(f"the inference did not come to its end: {error!r}")
     return Cancelled(CANCELLED)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from enum import Enum, auto
 
-from inferwire.errors import Cancelled, QueueFull
+from inferwire.errors import Cancelled, QueueFull, anew
 from inferwire.latch import Latch
 from inferwire.process import THIS
 from inferwire.request_tensors import Freight
@@ -43,11 +43,13 @@ class Run:
     """One execution of a request.
 
     Attributes:
+        on_end: What is told of its end, however it came; it says whether it gives the place back itself, later.
+        release: What takes the place back that it has in a queue, at its end; any further time it does nothing.
+        place: Which that is; -1 while it has none.
         callback: What is called once it has succeeded.
-        ended: What is told of its end, however it came.
-        refused: What is told that the server had no room for it, why, and what submits it again: it goes on, and its
+        on_no_room: What is told that the server had no room for it, why, and what submits it again: it goes on, and its
             request is busy. Without, that is its end.
-        answered: Set by the answer or a cancel, where a thread waits for it to store it itself.
+        answer_latch: Set by the answer or a cancel, where a thread waits for it to store it itself.
         phase: How far it is.
         error: Why it has no outputs; raised by every wait.
         outcome: The answer, until it is stored.
@@ -59,9 +61,11 @@ class Run:
     """
 
     # What most executions never have is the class's: an execution is made for every inference.
-    answered: Latch | None = None
+    place = -1
+    callback: Callable[[], object] | None = None
+    on_no_room: Callable[[Run, QueueFull, Callable[[], object]], object] | None = None
+    answer_latch: Latch | None = None
     phase = Phase.RUNNING
-    refused: Callable[[Run, QueueFull, Callable[[], object]], object] | None = None
     error: RuntimeError | None = None
     outcome: Outcome | None = None
     execution: Execution | None = None
@@ -70,15 +74,15 @@ class Run:
 
     def __init__(
         self,
-        callback: Callable[[], object] | None = None,
-        ended: Callable[[Run], None] | None = None,
+        on_end: Callable[[Run], bool] | None = None,
+        release: Callable[[Run], object] | None = None,
         *,
         is_awaited: bool = False,
     ) -> None:
-        self.callback = callback
-        self.ended = ended
+        self.on_end = on_end
+        self.release = release
         if is_awaited:
-            self.answered = Latch()
+            self.answer_latch = Latch()
         self.done = Latch()
         self.pid = THIS.pid
 
@@ -87,10 +91,10 @@ class Run:
 
     def await_answer(self) -> None:
         """Block the one thread that waits for the answer itself, until it is there or cancelled."""
-        if self.answered is not None:
+        if self.answer_latch is not None:
             if sys.is_finalizing():
                 raise RuntimeError(FINALIZING)
-            self.answered.wait()
+            self.answer_latch.wait()
 
     def check_awaited(self) -> None:
         """Refuse to wait for an end that nothing in this process will see.
@@ -123,17 +127,25 @@ class Run:
 
         Its request keeps it, and what it calls may keep the request: a cycle that only garbage collection would free.
         """
-        ended, self.ended = self.ended, None
         self.freight = None
         self.done.set()
-        if ended is not None:
-            ended(self)
-        self.callback = self.refused = None
+        # After that: whoever wants to be told no more takes it away first and then looks whether it is done.
+        on_end, self.on_end = self.on_end, None
+        is_kept = on_end is not None and on_end(self)
+        self.callback = self.on_no_room = None
+        if not is_kept and self.release is not None:
+            self.give_back()
+
+    def give_back(self) -> None:
+        """Give back the place that it has in a queue, if it has one still."""
+        if self.release is not None:
+            self.release(self)
+            self.release = None
 
     def raise_error(self) -> None:
         """Raise what went wrong, if anything did."""
         if self.error is not None:
-            raise self.error.with_traceback(None)
+            raise anew(self.error)
 
 
 class RequestState:
@@ -259,7 +271,7 @@ class RequestState:
         with self._lock:
             if self._busy_with is not run:
                 return
-            # Nobody waits for what never began. The error, whose frames lead to the execution, would only keep both.
+            # Nobody waits for what never began.
             self._drop(run, error if self._run is run else None)
         _stop(run)
 
@@ -275,8 +287,8 @@ def _stop(run: Run) -> None:
     execution, run.execution = run.execution, None
     if execution is not None:
         execution.cancel()
-    if run.answered is not None:
-        run.answered.set()
+    if run.answer_latch is not None:
+        run.answer_latch.set()
 
 
 def _described(error: BaseException) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from typing import TypeVar
 
 from inferwire.dense_memory import allocate
-from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost
+from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost, anew
 from inferwire.remote_model import RemoteModel
 from inferwire.tensor import Tensor
 from inferwire.transport.descriptions import StateValue
@@ -40,7 +41,7 @@ class RequestStates:
             SessionLost: If the server has lost the states.
         """
         if self._lost is not None:
-            raise self._lost.with_traceback(None)
+            raise anew(self._lost)
         return SequenceMark(self._id, is_start=not self._is_started)
 
     def succeeded(self) -> None:
@@ -55,7 +56,7 @@ class RequestStates:
             self._lost = self._loss(f"the server no longer has them ({error})")
         elif isinstance(error, ServerUnavailable):
             self._lost = self._loss(f"an answer was lost ({error})")
-        return self._lost or error
+        return error if self._lost is None else anew(self._lost)
 
     def read(self, name: str) -> Tensor:
         """Give a copy of a state."""
@@ -72,14 +73,17 @@ class RequestStates:
 
     def reset(self, *names: str) -> None:
         """Make states fresh: those named, or all, which also ends that they are lost."""
+        if self._is_started:
+            # That all of them are lost is no matter where none is wanted any more.
+            with nullcontext() if names else suppress(SessionLost):
+                self._call(lambda mark: self._model.transport.reset_states(self._model.target, mark, names))
         if self._lost is not None and not names:
             self._lost, self._is_started = None, False
-        elif self._is_started or self._lost is not None:
-            self._call(lambda mark: self._model.transport.reset_states(self._model.target, mark, names))
 
     def _call(self, call: Callable[[SequenceMark], T]) -> T:
+        mark = self.mark()
         try:
-            answer = call(self.mark())
+            answer = call(mark)
         except InferwireError as error:
             raise self.failed(error) from None
         self.succeeded()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -262,6 +263,57 @@ def test_a_job_that_was_promised_to_a_loop_which_has_gone_is_idle_again(
     finish(transport.executions[0])
     assert queue.is_ready()
     queue.wait_all()
+
+
+def test_a_task_that_leaves_the_line_takes_no_job_with_it_where_its_loop_runs_no_more(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    async def leave_the_line() -> None:
+        waiting = asyncio.create_task(queue.infer_async(ONES))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    queue = ov.AsyncInferQueue(compiled, 1)
+    queue.start_async(ONES)
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(leave_the_line())
+    finish(transport.executions[0])
+    assert queue.is_ready()
+    queue.wait_all()
+    loop.close()
+
+
+@pytest.mark.parametrize("is_in_flight", [False, True])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_job_whose_loop_was_closed_comes_back_with_its_end(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish, *, is_in_flight: bool
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    if not is_in_flight:
+        queue.start_async(ONES)
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda loop, context: None)
+    tasks = [loop.create_task(queue.infer_async(ONES)) for _ in range(2)]
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    assert len(transport.executions) == 1
+    if is_in_flight:
+        # The garbage collector ends the tasks before the inference does.
+        tasks.clear()
+        del loop
+        gc.collect()
+        assert not queue.is_ready()
+    finish(transport.executions[0])
+    assert queue.is_ready()
+    queue.wait_all()
+    tasks.clear()
+    gc.collect()
+    transport.answer = finish
+    queue.start_async(ONES)
+    queue.wait_all()
+    assert len(transport.executions) == 2
 
 
 async def test_what_is_cancelled_before_it_could_be_sent_is_not_sent(

@@ -358,6 +358,22 @@ def test_a_queue_that_nobody_holds_is_freed_at_once(
         gc.enable()
 
 
+def test_a_queue_that_raised_an_error_is_freed_at_once(transport: FakeTransport, compiled: ov.CompiledModel) -> None:
+    transport.answer = lambda execution: execution.fail(ov.InferenceFailed("no"))
+    gc.disable()
+    try:
+        queue = ov.AsyncInferQueue(compiled, 2)
+        for ask in (queue.wait_all, queue.get_idle_request_id):
+            queue.start_async(ONES)
+            with pytest.raises(ov.InferenceFailed):
+                ask()
+        request = weakref.ref(queue[0])
+        del queue, ask
+        assert request() is None
+    finally:
+        gc.enable()
+
+
 def test_what_a_callback_raises_keeps_its_type(
     transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
 ) -> None:
@@ -412,6 +428,103 @@ def test_a_callback_may_start_another(transport: FakeTransport, queue: ov.AsyncI
     queue.start_async(ONES, 3)
     queue.wait_all()
     assert seen == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_callback_may_not_wait_for_its_own_end(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish, *, is_refused: bool
+) -> None:
+    """Its queue's other requests are others' business, and one of them is waited for."""
+    queue = ov.AsyncInferQueue(compiled, 1 if is_refused else 2)
+    wait: Callable[[], object] = queue.wait_all if is_refused else queue.get_idle_request_id
+    queue.set_callback(lambda request, _: wait())
+    queue.set_error_callback(lambda request, userdata, error: wait())
+
+    def fail(execution: FakeExecution) -> None:
+        execution.fail(ov.InferenceFailed("no"))
+
+    for answer in (finish, fail):
+        transport.answer = answer
+        queue.start_async(ONES)
+        with pytest.raises(RuntimeError, match=r"inside a callback .* never") if is_refused else nullcontext():
+            queue.wait_all()
+
+
+def test_the_callback_of_the_only_job_may_not_wait_for_another(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    transport.answer = finish
+    queue = ov.AsyncInferQueue(compiled, 1)
+    queue.set_callback(lambda _request, _userdata: queue.start_async(ONES))
+    queue.start_async(ONES)
+    with pytest.raises(RuntimeError, match="only one would never return"):
+        queue.wait_all()
+
+
+def test_requests_that_are_started_directly_are_the_queue_s_as_well(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    seen: list[tuple[bool, Any]] = []
+    queue.set_callback(lambda request, userdata: seen.append((request is queue[0], userdata)))
+    queue[0].start_async(ONES)
+    assert queue.get_idle_request_id() == 1
+    queue.start_async(ONES, "b")
+    assert not queue.is_ready()
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(queue.wait_all)
+        finish(transport.executions[1])
+        assert not waiting.done()
+        finish(transport.executions[0])
+        waiting.result(TIMEOUT_S)
+    assert sorted(seen) == [(False, "b"), (True, None)]
+
+
+def test_a_request_that_is_started_directly_calls_its_own_callback_if_it_has_one(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    seen: list[Any] = []
+    transport.answer = finish
+    queue.set_callback(lambda _, userdata: seen.append(userdata))
+    queue[0].set_callback(seen.append, "own")
+    queue[0].start_async(ONES)
+    queue.wait_all()
+    queue[0].infer(ONES)
+    assert seen == ["own"]
+
+
+def test_what_was_started_directly_and_fails_is_told_by_the_queue(
+    transport: FakeTransport, queue: ov.AsyncInferQueue
+) -> None:
+    queue[0].start_async(ONES)
+    transport.executions[0].fail(ov.InferenceFailed("the plugin said no"))
+    with pytest.raises(ov.InferenceFailed):
+        queue.wait_all()
+    transport.answer = lambda execution: execution.fail(ov.InferenceFailed("the plugin said no"))
+    with pytest.raises(ov.InferenceFailed):
+        queue[0].infer(ONES)
+    queue.wait_all()
+    assert queue.is_ready()
+
+
+def test_a_callback_may_start_its_own_request_again(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    values: list[Any] = []
+
+    def callback(request: ov.InferRequest, userdata: Any) -> None:
+        values.append(request.infer(ONES * 5)["out"][0, 0])
+        if len(values) < 3:
+            request.start_async(ONES)
+
+    transport.answer = finish
+    queue.set_callback(callback)
+    queue.start_async(ONES)
+    queue.wait_all()
+    assert values == [10, 10, 10]
+    transport.answer = None
+    for _ in queue:
+        queue.start_async(ONES)
+    assert not queue.is_ready()
 
 
 def test_a_callback_must_be_callable(queue: ov.AsyncInferQueue) -> None:

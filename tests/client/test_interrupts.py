@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -41,11 +42,14 @@ class Interrupt:
         self._last = None if is_answered else Latch.wait.__code__
 
     def __enter__(self) -> Interrupt:
+        # What is collected within would be interrupted instead, and nobody would hear of it.
+        gc.disable()
         sys.setprofile(self._step)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         sys.setprofile(None)
+        gc.enable()
 
     def _step(self, frame: FrameType, event: str, called: object) -> None:
         del called
@@ -88,6 +92,44 @@ def test_an_inference_can_be_interrupted_anywhere(
             assert request_.wait_for(0)
         if interrupt.is_due:
             break
+        steps += 1
+    assert steps > 20
+
+
+def start_next(queue: ov.AsyncInferQueue) -> None:
+    queue.start_async(ONES)
+
+
+def start_first(queue: ov.AsyncInferQueue) -> None:
+    queue[0].start_async(ONES)
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+@pytest.mark.parametrize("start", [start_next, start_first])
+def test_a_start_in_a_queue_can_be_interrupted_anywhere(
+    transport: FakeTransport,
+    compiled: ov.CompiledModel,
+    finish: Finish,
+    start: Callable[[ov.AsyncInferQueue], object],
+    *,
+    is_answered: bool,
+) -> None:
+    steps = 0
+    while True:
+        transport.answer = finish if is_answered else None
+        queue = ov.AsyncInferQueue(compiled, 2)
+        with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
+            start(queue)
+        if interrupt.is_due:
+            break
+        transport.answer = None
+        for index in range(2):
+            queue.start_async(ONES, index)
+        assert (sorted(queue.userdata), queue.is_ready()) == ([0, 1], False)
+        for execution in transport.executions:
+            finish(execution)
+        queue.wait_all()
+        transport.executions.clear()
         steps += 1
     assert steps > 20
 

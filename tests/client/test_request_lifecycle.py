@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -263,3 +264,81 @@ def test_the_compiled_model_of_a_request_is_an_object_of_its_own(
     assert found is not compiled
     assert found.inputs == compiled.inputs
     assert found._model is compiled._model
+
+
+def fail(execution: FakeExecution) -> None:
+    execution.fail(ov.QueueFull("full", retry_after_s=7.0))
+
+
+def refuse(_: FakeExecution) -> None:
+    raise ov.QueueFull("full", retry_after_s=7.0)
+
+
+def start_and_wait(request: ov.InferRequest) -> None:
+    request.start_async(ONES)
+    request.wait()
+
+
+class Picture:
+    """Something that a program has at hand."""
+
+
+FAILURES: dict[str, tuple[Callable[[FakeExecution], None], Callable[[ov.InferRequest], object]]] = {
+    "infer": (fail, lambda request: request.infer(ONES)),
+    "wait": (fail, start_and_wait),
+    "infer that is not sent": (refuse, lambda request: request.infer(ONES)),
+    "start_async that is not sent": (refuse, start_and_wait),
+    "inputs that do not fit": (fail, lambda request: request.infer(np.ones((2, 3), np.float32))),
+}
+
+
+@pytest.mark.parametrize(("answer", "infer"), FAILURES.values(), ids=FAILURES.keys())
+def test_a_failure_keeps_nothing_of_whoever_was_told(
+    transport: FakeTransport,
+    request_: ov.InferRequest,
+    answer: Callable[[FakeExecution], None],
+    infer: Callable[[ov.InferRequest], object],
+) -> None:
+    def serve() -> weakref.ref[Picture]:
+        picture = Picture()
+        with pytest.raises(RuntimeError):
+            infer(request_)
+        return weakref.ref(picture)
+
+    transport.answer = answer
+    gc.disable()
+    try:
+        assert serve()() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(("answer", "infer"), FAILURES.values(), ids=FAILURES.keys())
+def test_a_request_that_failed_is_freed_with_its_last_reference(
+    transport: FakeTransport,
+    compiled: ov.CompiledModel,
+    answer: Callable[[FakeExecution], None],
+    infer: Callable[[ov.InferRequest], object],
+) -> None:
+    request = compiled.create_infer_request()
+    transport.answer = answer
+    gc.disable()
+    try:
+        with pytest.raises(RuntimeError):
+            infer(request)
+        freed = weakref.ref(request)
+        del request
+        assert freed() is None
+    finally:
+        gc.enable()
+
+
+def test_a_failure_is_raised_anew_by_each_wait(transport: FakeTransport, request_: ov.InferRequest) -> None:
+    transport.answer = fail
+    request_.start_async(ONES)
+    with pytest.raises(ov.QueueFull, match=r"^full$") as first:
+        request_.wait()
+    with pytest.raises(ov.QueueFull, match=r"^full$") as second:
+        request_.wait()
+    assert first.value is not second.value
+    assert (first.value.retry_after_s, second.value.retry_after_s) == (7, 7)

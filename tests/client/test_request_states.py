@@ -152,6 +152,40 @@ def test_states_that_are_lost_as_they_are_asked_for_are_told(
         _ = request_.query_state()[0].state
 
 
+def test_states_that_are_lost_before_an_inference_is_sent_are_told_until_the_request_begins_anew(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    def lose(_: FakeExecution) -> None:
+        raise SessionLost("the session that kept them is gone")
+
+    request_.infer(ONES)
+    transport.answer = lose
+    for _ in range(2):
+        with pytest.raises(SessionLost, match=r"no longer has them \(the session .* is gone\); call reset_state\(\)"):
+            request_.infer(ONES)
+    assert len(transport.executions) == 2
+    transport.answer = answer
+    request_.reset_state()
+    request_.infer(ONES)
+    assert transport.executions[-1].header.sequence == SequenceMark(1, is_start=True)
+    assert transport.state_calls == []
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+def test_resetting_what_turns_out_to_be_lost_begins_anew(
+    loss: InferwireError, transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    request_.infer(ONES)
+    transport.state_error = loss
+    with pytest.raises(SessionLost, match="call reset_state"):
+        request_.query_state()[0].reset()
+    request_.reset_state()
+    request_.infer(ONES)
+    request_.reset_state()
+    request_.infer(ONES)
+    assert [mark and mark.is_start for mark in marks(transport)] == [True, True, True]
+
+
 def test_a_model_without_states_has_none(description: ModelDescription) -> None:
     compiled = ov.Core(transport=FakeTransport(description)).served_model("double")
     assert compiled.query_state() == []

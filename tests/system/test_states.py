@@ -157,3 +157,20 @@ def test_a_server_that_forgot_the_session_has_lost_the_states_and_says_how_to_go
             request.infer([chunk])
         request.reset_state()
         np.testing.assert_allclose(request.infer([chunk])[0], locally(local, [chunk])[0], atol=1e-6)
+
+
+def test_a_compiled_model_s_states_begin_anew_in_a_new_session(local: Any) -> None:
+    with running_server(SILERO, *FLAGS, "--session-grace-s", "0", "--allow-uploads") as server:
+        core = ov.Core(server.grpc_address)
+        compiled = core.compile_model(SILERO / f"1/{NAME}.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        used, unused = compiled.create_infer_request(), compiled.create_infer_request()
+        (chunk,) = speech(9)[:1]
+        for request in (used, unused):
+            request.infer([chunk])
+        core.close()
+        for _ in range(2):
+            with pytest.raises(ov.SessionLost, match=r"call reset_state\(\) to begin anew"):
+                used.infer([chunk])
+        for request in (used, unused):
+            request.reset_state()
+            np.testing.assert_allclose(request.infer([chunk])[0], locally(local, [chunk])[0], atol=1e-6)

@@ -69,10 +69,7 @@ class CompiledModels:
             return target
         is_going_on = sequence is not None and not sequence.is_start
         if is_going_on and entry.session_id != link.session_id:
-            raise SessionLost(
-                f"the session at {self._address} that kept the states of the request is gone;"
-                " reset them with reset_state() and begin the sequence again"
-            )
+            raise SessionLost(f"the session at {self._address} that kept them is gone")
         name = self._id_on(entry, link)
         return target if name == target.name else replace(target, name=name)
 

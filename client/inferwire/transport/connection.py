@@ -191,12 +191,16 @@ class Connection:
         """Open a channel and a stream that resumes a session, or opens a new one."""
         channel = open_channel(self._address, self._patience, self._credentials)
         caller = self._credentials.metadata
+        stream: SessionStream | None = None
         try:
             greeting = SessionHello(client=CLIENT, session_id=session_id)
             carrier = GrpcCarrier(channel, str(self._address), caller)
             stream = SessionStream(carrier, str(self._address), greeting, self._patience.connect_s)
-            return Link(channel, self._beside(stream), THIS.pid, caller)
+            stream = self._beside(stream)
+            return Link(channel, stream, THIS.pid, caller)
         except BaseException:
+            if stream is not None:
+                stream.finish()
             channel.close()
             raise
 
@@ -210,15 +214,20 @@ class Connection:
             return stream
         greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
         patience = self._patience
+        carrier: SocketCarrier | None = None
         try:
             tls = self._credentials.tls_context() if self._address.is_secure else None
             carrier = SocketCarrier(place, patience.socket_s, patience.keepalive_s, patience.answer_s, tls)
             on_socket = SessionStream(carrier, str(self._address), greeting, patience.socket_s)
+            stream.finish()
         except (InferwireError, OSError) as error:
             _LOG.debug("the session at %s stays on gRPC: %s: %s", self._address, place_text(place), error)
             self._without_socket = welcome.server_epoch
             return stream
-        stream.finish()
+        except BaseException:
+            if carrier is not None:
+                carrier.cancel()
+            raise
         return on_socket
 
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from time import perf_counter
 
-from inferwire.errors import Cancelled, InferwireError, ServerUnavailable
+from inferwire.errors import Cancelled, InferwireError, ServerUnavailable, anew
 from inferwire.transport import codec, rpc
 from inferwire.transport.carriers import Carrier, Pieces
 from inferwire.transport.executions import Outcome, WireBytes
@@ -57,15 +57,16 @@ class SessionStream:
         self._set_limits(SessionWelcome())
         self._carrier = carrier
         self._send = carrier.send
-        carrier.start(self._messages(), self._outgoing.call)
         self._reader = threading.Thread(target=self._read, name="inferwire-session", daemon=True)
         try:
+            carrier.start(self._messages(), self._outgoing.call)
             self._reader.start()
+            self._await_welcome(timeout_s)
         except BaseException:
+            # Nobody has it who could close it.
             self.finish()
             carrier.cancel()
             raise
-        self._await_welcome(timeout_s)
 
     def __repr__(self) -> str:
         state = "open" if self.is_open else "ended"
@@ -125,7 +126,7 @@ class SessionStream:
             self.close(timeout_s)
             raise rpc.unavailable(self._address, f"no answer within {timeout_s:g} s")
         if self._ended is not None:
-            raise self._ended
+            raise anew(self._ended)
 
     def _messages(self) -> Iterator[Pieces]:
         yield (SessionRequest(hello=self._hello).SerializeToString(),)

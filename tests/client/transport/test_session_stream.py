@@ -47,6 +47,13 @@ class FakeCarrier:
         self.is_cancelled = True
 
 
+class Interrupted(float):
+    """A time-out of which the wait is interrupted, as by Ctrl-C."""
+
+    def __gt__(self, other: float) -> bool:
+        raise KeyboardInterrupt
+
+
 @pytest.fixture
 def carrier() -> FakeCarrier:
     return FakeCarrier()
@@ -64,6 +71,16 @@ def test_one_that_finds_no_thread_to_read_it_leaves_nothing_open(carrier: FakeCa
             SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
     finally:
         threading.stack_size(usual)
+    assert carrier.is_cancelled
+    assert list(carrier.messages)[1:] == [], "the thread that sends is let go after the hello"
+
+
+def test_one_that_is_interrupted_as_it_is_greeted_leaves_nothing_open() -> None:
+    carrier = FakeCarrier()
+    carrier.incoming.get()
+    with pytest.raises(KeyboardInterrupt):
+        SessionStream(carrier, "fake", SessionHello(), Interrupted(TIMEOUT_S))
+    carrier.incoming.put(OSError("the end"))
     assert carrier.is_cancelled
     assert list(carrier.messages)[1:] == [], "the thread that sends is let go after the hello"
 
