@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from inferwire.nodes import node_of
 from inferwire.partial_shape import PartialShape
-from inferwire.ports import ConstOutput, Port, PortDescription
+from inferwire.ports import ConstOutput, Port, PortDescription, are_alike
 from inferwire.types import element_type_of
 from inferwire_proto.element_types import ElementType
 
@@ -94,11 +94,7 @@ class ModelPorts:
 
     def _like(self, port: Port) -> ModelPort:
         for own in self._by_port.values():
-            if (
-                own.port.names == port.names
-                and own.port.element_type == port.element_type
-                and own.shape == port.partial_shape
-            ):
+            if are_alike(own.port, port):
                 return own
         raise RuntimeError(f"Can not find port: {port.node.friendly_name}")
 

@@ -200,6 +200,15 @@ class Output(Port):
         self._node.follow(description)
 
 
+def are_alike(port: Port, other: Port) -> bool:
+    """Tell whether two ports, which may be of different compilations, have the same names, type and shape."""
+    return (
+        port.names == other.names
+        and port.element_type == other.element_type
+        and port.partial_shape == other.partial_shape
+    )
+
+
 def copy_layouts(ports: Iterable[Port], others: Iterable[Port]) -> None:
     """Give the nodes of other ports, one for one, the layouts of these."""
     for port, other in zip(ports, others, strict=True):
