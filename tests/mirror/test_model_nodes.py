@@ -185,6 +185,20 @@ def test_rt_info_can_be_set(model: Any) -> None:
     assert model.get_rt_info(["new", "deep"]).value == 7
 
 
+def test_what_is_set_in_rt_info_is_any_value(runtime: Any, model: Any) -> None:
+    model.rt_info["x"] = "y"
+    model.rt_info["n"] = 5
+    model.set_rt_info({"a": {"b": 1}, "c": [1, 2]}, "d")
+    kinds = (model.rt_info["x"], model.rt_info["n"], model.rt_info["d"]["a"]["b"], model.get_rt_info()["d"]["c"])
+    assert all(isinstance(each, runtime.ov.OVAny) for each in kinds)
+    assert [each.value for each in kinds] == ["y", 5, 1, [1, 2]]
+    assert repr(model.get_rt_info("d").value) == "{'a': {'b': 1}, 'c': [1, 2]}"
+    assert type(model.get_rt_info(["model_info", "deep"]).value["x"]["y"]) is str
+    assert model.get_rt_info(["d", "a", "b"]).astype(int) == 1
+    model.set_rt_info(runtime.ov.OVAny({"a": 1}), "any")
+    assert model.get_rt_info(["any", "a"]).value == 1
+
+
 @pytest.mark.parametrize("path", ["nothing", ["model_info", "nothing"], ["model_info", "flag", "x", "y"]])
 def test_rt_info_that_is_not_there(model: Any, path: Any) -> None:
     with pytest.raises(RuntimeError, match="Path to runtime attribute is incorrect"):
