@@ -39,12 +39,12 @@ from inferwire.infer_request import InferRequest
 from inferwire.layout import Layout
 from inferwire.model import Model
 from inferwire.model_batch import get_batch, set_batch
+from inferwire.nodes import Node
 from inferwire.not_offered import missing_attribute
 from inferwire.ov_any import OVAny
 from inferwire.partial_shape import PartialShape
-from inferwire.ports import ConstOutput, Input, Node
+from inferwire.ports import ConstOutput, Input, Output
 from inferwire.profiling import ProfilingInfo
-from inferwire.readable_model import Output
 from inferwire.remote_context import RemoteContext
 from inferwire.remote_tensor import RemoteTensor
 from inferwire.scheduling import Scheduling

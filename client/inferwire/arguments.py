@@ -45,7 +45,8 @@ def as_member(value: object, choices: type[E]) -> E | None:
     """Take a member of an enumeration, ours or of openvino's of that name; None for anything else."""
     if isinstance(value, choices):
         return value
-    return choices.__members__.get(cast("Any", value).name) if openvinos(value) == choices.__name__ else None
+    # Two of openvino's classes are named Type, and only one of them is an enumeration.
+    return choices.__members__.get(getattr(value, "name", "")) if openvinos(value) == choices.__name__ else None
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:

@@ -6,9 +6,9 @@ Owns `Dimension`, `Symbol` and the parsing of their text; lists of dimensions ar
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, cast, overload
 
-from inferwire.arguments import INT64_MAX, Unpicklable, as_integer, incompatible, openvinos
+from inferwire.arguments import INT64_MAX, Unpicklable, as_integer, in_order, incompatible, openvinos
 
 _SIGNATURES = (
     "Dimension()",
@@ -16,6 +16,7 @@ _SIGNATURES = (
     "Dimension(min_dimension: int, max_dimension: int)",
     "Dimension(str: str)",
 )
+_FORMS = ((), ("dimension",), ("min_dimension", "max_dimension"), ("str",))
 
 
 class Symbol(Unpicklable):
@@ -34,8 +35,6 @@ class Dimension(Unpicklable):
     `Dimension()` as `Dimension(-1)` may be anything. Strings are read as openvino prints them:
     "3", "?", "1..8", "..8", "1..".
 
-    Differs from OpenVINO: None counts as an argument left out.
-
     Example:
         >>> Dimension(1, 8)
         <Dimension: 1..8>
@@ -49,20 +48,25 @@ class Dimension(Unpicklable):
 
     __slots__ = ("__weakref__", "_max", "_min", "_symbol")
 
-    def __init__(
-        self,
-        dimension: int | str | None = None,
-        max_dimension: int | None = None,
-        *,
-        min_dimension: int | None = None,
-    ) -> None:
-        given = tuple(item for item in (dimension, min_dimension, max_dimension) if item is not None)
-        if not given and dimension is None:
+    @overload
+    def __init__(self) -> None: ...
+    @overload
+    def __init__(self, dimension: int) -> None: ...
+    @overload
+    def __init__(self, min_dimension: int, max_dimension: int) -> None: ...
+    @overload
+    def __init__(self, str: str) -> None: ...
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        given = in_order(args, keywords, *_FORMS)
+        is_text = given is not None and len(given) == 1 and isinstance(given[0], str)
+        if given is None or (keywords and len(given) == 1 and is_text is not ("str" in keywords)):
+            raise incompatible("__init__", *_SIGNATURES, invoked=args, keywords=keywords)
+        if not given:
             low, high = 0, INT64_MAX
-        elif len(given) == 1 and isinstance(given[0], str):
+        elif is_text:
             low, high = _parse(given[0].strip())
         else:
-            low, high = _bounds(given, ranged=max_dimension is not None)
+            low, high = _bounds(given)
         self._min, self._max = _interval(low, high)
         self._symbol: Symbol | None = None
 
@@ -196,11 +200,12 @@ def fields_of(text: str) -> list[str]:
     return fields
 
 
-def _bounds(given: tuple[object, ...], *, ranged: bool) -> tuple[int, int]:
+def _bounds(given: tuple[object, ...]) -> tuple[int, int]:
+    ranged = len(given) == 2
     numbers = [as_integer(item) for item in given]
     low, high = numbers[0], numbers[-1]
     whole = low is not None and high is not None and max(abs(low), abs(high)) <= INT64_MAX
-    if low is None or high is None or not whole or len(given) != 1 + ranged:
+    if low is None or high is None or not whole:
         raise incompatible("__init__", *_SIGNATURES, invoked=given)
     if ranged:
         return low, high

@@ -12,18 +12,19 @@ from typing import Any, TypeAlias, TypeGuard, cast
 import numpy as np
 
 from inferwire.arguments import is_list, is_list_or_tuple, openvinos
+from inferwire.foreign_ports import as_port
 from inferwire.memory import OverMemory
 from inferwire.ov_dict import OVDict
-from inferwire.ports import ConstOutput, as_port
+from inferwire.ports import Port
 from inferwire.request_tensors import RequestTensors
 from inferwire.tensor import Tensor, as_tensor
 from inferwire.types import type_of
 
-Key: TypeAlias = int | str | ConstOutput | None
+Key: TypeAlias = int | str | Port | None
 _Array: TypeAlias = np.ndarray[Any, Any]
 _SCALARS = (np.number, int, float, str)
 _PLAIN_KEYS = (int, str)
-_KEYS = (int, str, ConstOutput)
+_KEYS = (int, str, Port)
 
 
 def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from inferwire.arguments import incompatible
+from inferwire.foreign_ports import as_port
 from inferwire.layout import Layout, as_layout
-from inferwire.ports import ConstOutput, as_port
+from inferwire.ports import Output, Port
 
 
-def get_layout(port: ConstOutput) -> Layout:
-    """Give the layout that was set for a port or is in its model's file; else one that says nothing."""
-    return _port("get_layout", port).node.layout
-
-
-def set_layout(port: ConstOutput, layout: Layout) -> None:
-    """Set a port's layout, which `PrePostProcessor` takes for the model's.
+def get_layout(port: Port) -> Layout:
+    """Give the layout that was set for a port or is in its model's file; else one that says nothing.
 
     Raises:
-        TypeError: For what is no port or no layout.
+        TypeError: For what is no port.
+    """
+    known = as_port(port)
+    if known is None:
+        raise incompatible("get_layout", "(port: Output)", "(port: ConstOutput)", invoked=(port,))
+    return known.node.layout
+
+
+def set_layout(port: Output, layout: Layout) -> None:
+    """Set the layout of a port of a model, which `PrePostProcessor` takes for the model's.
+
+    Raises:
+        TypeError: For what is no port of a model that is not compiled, or no layout.
     """
     known = as_layout(layout)
-    if known is None:
+    if known is None or not isinstance(port, Output):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise incompatible("set_layout", "(port: Output, layout: Layout) -> None", invoked=(port, layout))
-    _port("set_layout", port, layout).node.layout = known
+    port.node.layout = known
 
 
 def has_batch(layout: Layout) -> bool:
@@ -78,11 +86,4 @@ def _layout(function: str, gives: str, layout: object) -> Layout:
     known = as_layout(layout)
     if known is None:
         raise incompatible(function, f"(layout: Layout) -> {gives}", invoked=(layout,))
-    return known
-
-
-def _port(function: str, port: object, *rest: object) -> ConstOutput:
-    known = as_port(port)
-    if known is None:
-        raise incompatible(function, "(port: Output)", "(port: ConstOutput)", invoked=(port, *rest))
     return known

@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import Any, cast
 
 from inferwire.arguments import as_integer, incompatible, openvinos
+from inferwire.foreign_ports import as_port
 from inferwire.model_files import ModelFiles
+from inferwire.nodes import node_of
 from inferwire.not_offered import refuse
 from inferwire.partial_shape import PartialShape
-from inferwire.ports import ConstOutput, PortDescription, as_port, copy_layouts
-from inferwire.readable_model import Output, ReadableModel
+from inferwire.ports import Output, PortDescription, copy_layouts
+from inferwire.readable_model import ReadableModel
 from inferwire.runtime_info import RuntimeInfo
 from inferwire.transport.descriptions import Blobs, ModelDescription, ModelSource, Preprocessing
 from inferwire.transport.protocol import Transport
@@ -118,7 +120,7 @@ class Model(RuntimeInfo, ReadableModel):
     def build_in(self, calls: Sequence[Call]) -> None:
         """Have the server build recorded calls in, which gives new inputs; for `PrePostProcessor`, not in openvino."""
         description = self._describe(self._reshape, (*self._preprocessing, Preprocessing(tuple(calls))), are_new=True)
-        copy_layouts(map(Output, description.outputs), self._outputs)
+        copy_layouts(map(_output, description.outputs), self._outputs)
 
     def source(self, transport: Transport) -> ModelSource:
         """Upload what a session has not, which need not be the one that read the model; for the SDK's own use."""
@@ -153,9 +155,11 @@ class Model(RuntimeInfo, ReadableModel):
         )
 
     def _input_of(self, key: object) -> Output:
-        if isinstance(key, ConstOutput):
-            return self._inputs[self._inputs.index(cast("Output", key))]
-        theirs = as_port(key)
+        if isinstance(key, Output):
+            if key not in self._inputs:
+                raise RuntimeError(f"PartialShape for port {key!r} is not used in Model::reshape")
+            return self._inputs[self._inputs.index(key)]
+        theirs = as_port(key) if openvinos(key) else None
         if theirs is not None:
             return self.input(theirs.any_name)
         if not isinstance(key, str) and as_integer(key) is None:
@@ -170,10 +174,14 @@ class Model(RuntimeInfo, ReadableModel):
         return self._inputs[0]
 
 
+def _output(description: PortDescription) -> Output:
+    return Output(description, node_of(description))
+
+
 def _following(ports: list[Output], descriptions: Sequence[PortDescription]) -> list[Output]:
     """Keep the ports that users may hold, with what is said of them now."""
     if not ports:
-        return [Output(description) for description in descriptions]
+        return [_output(description) for description in descriptions]
     for port, description in zip(ports, descriptions, strict=True):
         port.follow(description)
     return ports

@@ -9,7 +9,7 @@ from inferwire.arguments import as_integer, in_order, incompatible
 from inferwire.dimensions import Dimension, as_dimension
 from inferwire.model import Model
 from inferwire.partial_shape import PartialShape
-from inferwire.readable_model import Output
+from inferwire.ports import Output
 
 _SET_SIGNATURES = ("(model: object, dimension: Dimension) -> None", "(model: object, batch_size: int = -1) -> None")
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from inferwire.nodes import node_of
 from inferwire.partial_shape import PartialShape
-from inferwire.ports import ConstOutput, PortDescription
+from inferwire.ports import ConstOutput, Port, PortDescription, are_alike
 from inferwire.types import element_type_of
 from inferwire_proto.element_types import ElementType
 
@@ -64,7 +65,7 @@ class ModelPorts:
         self.input_ports = [each.port for each in self.inputs]
         self.output_ports = [each.port for each in self.outputs]
         everything = (*self.inputs, *self.outputs)
-        self._by_port = {each.port: each for each in everything}
+        self._by_port: dict[Port, ModelPort] = {each.port: each for each in everything}
         self._by_name = {name: each for each in reversed(everything) for name in each.port.names}
 
     def __repr__(self) -> str:
@@ -82,7 +83,7 @@ class ModelPorts:
             raise RuntimeError(f"Port for tensor name {name} was not found.")
         return self._by_name[name]
 
-    def of(self, port: ConstOutput) -> ModelPort:
+    def of(self, port: Port) -> ModelPort:
         """Find a port: this model's own, or one that another compilation describes alike.
 
         Raises:
@@ -91,13 +92,9 @@ class ModelPorts:
         own = self._by_port.get(port)
         return own if own is not None else self._like(port)
 
-    def _like(self, port: ConstOutput) -> ModelPort:
+    def _like(self, port: Port) -> ModelPort:
         for own in self._by_port.values():
-            if (
-                own.port.names == port.names
-                and own.port.element_type == port.element_type
-                and own.shape == port.partial_shape
-            ):
+            if are_alike(own.port, port):
                 return own
         raise RuntimeError(f"Can not find port: {port.node.friendly_name}")
 
@@ -106,4 +103,4 @@ def _model_port(description: PortDescription, index: int, *, is_input: bool) -> 
     shape = description.partial_shape
     bounds = tuple((each.min_length, each.max_length) for each in shape) if shape.rank.is_static else None
     row = element_type_of(description.element_type)
-    return ModelPort(ConstOutput(description), index, is_input, row, shape, bounds)
+    return ModelPort(ConstOutput(description, node_of(description)), index, is_input, row, shape, bounds)

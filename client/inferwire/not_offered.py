@@ -65,6 +65,8 @@ def missing_attribute(module: str, name: str) -> AttributeError:
     return AttributeError(f"module '{module}' has no attribute '{name}'")
 
 
+_OF_PORTS = frozenset({"get_rt_info", "get_target_inputs", "get_tensor", "rt_info", "target_inputs", "tensor"})
+
 MEMBERS: Mapping[str, frozenset[str]] = {
     "Core": frozenset({"register_plugin", "register_plugins", "unload_plugin"}),
     "Model": frozenset(
@@ -120,19 +122,23 @@ MEMBERS: Mapping[str, frozenset[str]] = {
             "visit_attributes",
         }
     ),
-    "ConstOutput": frozenset({"get_rt_info", "get_target_inputs", "get_tensor", "rt_info", "target_inputs", "tensor"}),
-    "Output": frozenset({"add_names", "remove_target_input", "replace", "set_names", "set_rt_info"}),
+    "Parameter": frozenset({"set_element_type", "set_partial_shape"}),
+    "ConstOutput": _OF_PORTS,
+    "Output": _OF_PORTS | {"add_names", "remove_target_input", "replace", "set_names", "set_rt_info"},
 }
 """Members of openvino's classes that lead into the graph or the runtime, which are the server's."""
 
 
 class PartlyMirrored:
-    """A mirror of a class of openvino without some of its members, each of which says so when it is looked for."""
+    """A mirror of a class of openvino without some of its members, each of which says so when it is looked for.
+
+    Where its name is not that of openvino's class, `_mirrors` says which that is.
+    """
 
     __slots__ = ()
 
     if not TYPE_CHECKING:  # a type checker is to complain of unknown attributes
 
         def __getattr__(self, name: str) -> NoReturn:
-            kinds = [each.__name__ for each in type(self).__mro__ if name in MEMBERS.get(each.__name__, ())]
-            raise missing_member(kinds[0] if kinds else type(self).__name__, name)
+            kinds = [vars(each).get("_mirrors", each.__name__) for each in type(self).__mro__]
+            raise missing_member(next((kind for kind in kinds if name in MEMBERS.get(kind, ())), kinds[0]), name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from inferwire.arguments import Unpicklable, is_list
+from inferwire.arguments import Unpicklable, is_list, openvinos
 
 _WORDS = {"YES": True, "TRUE": True, "NO": False, "FALSE": False}
 
@@ -30,13 +30,13 @@ class OVAny(Unpicklable):
     def __init__(self, value: object) -> None:
         if is_list(value) and any(type(item) is not type(value[0]) for item in value):
             raise RuntimeError("Incorrect attribute. Mixed types in the container are not allowed.")
-        self._value: Any = value.value if isinstance(value, OVAny) else value
+        self._value: Any = _opened(value)
 
     def __repr__(self) -> str:
         return "<OVAny class>"
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._value == (other.value if isinstance(other, OVAny) else other))
+        return bool(self._value == _opened(other))
 
     def __hash__(self) -> int:
         return hash(self._value)
@@ -61,7 +61,7 @@ class OVAny(Unpicklable):
 
     def set(self, value: object) -> None:
         """Take another value."""
-        self._value = value
+        self._value = _opened(value)
 
     def astype(self, dtype: type) -> Any:
         """Convert to bool, int, float, str or dict.
@@ -106,3 +106,8 @@ class OVAny(Unpicklable):
             return dtype(item)
         except (TypeError, ValueError) as error:
             raise RuntimeError(f"Bad cast of {item!r} to {dtype.__name__}") from error
+
+
+def _opened(value: object) -> Any:
+    """Give the value that stands in another `OVAny`, ours or openvino's."""
+    return cast("OVAny", value).value if isinstance(value, OVAny) or openvinos(value) == "OVAny" else value

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 
+from inferwire.arguments import openvinos
 from inferwire.element_arrays import Array
-from inferwire.ports import ConstOutput
+from inferwire.foreign_ports import as_port
+from inferwire.ports import ConstOutput, Port, are_alike
 
 
 class OVDict(Mapping["ConstOutput | str | int", Array]):
     """Results of an inference. Mirrors `openvino.utils.data_helpers.OVDict`.
 
     Reads by the output's port, one of its names, or its position, from the end where negative. It
-    is a mapping, not a dict, and cannot be written to.
+    is a mapping, not a dict, and cannot be written to. A port of an openvino that is installed beside finds the output
+    that is like it.
 
     Example:
         >>> results = request.infer({"data": array})
@@ -87,7 +90,16 @@ class OVDict(Mapping["ConstOutput | str | int", Array]):
             return self._named(key)
         if isinstance(key, int):
             return self._at(key)
+        theirs = as_port(key) if openvinos(key) == "ConstOutput" else None
+        if theirs is not None:
+            return self._like(theirs)
         raise TypeError(f"Unknown key type: {type(key)}")
+
+    def _like(self, theirs: Port) -> ConstOutput:
+        for port in self._dict:
+            if are_alike(port, theirs):
+                return port
+        raise KeyError(theirs)
 
     def _named(self, name: str) -> ConstOutput:
         if self._by_name is None:

@@ -1,21 +1,21 @@
 """The inputs and outputs of models, as a client knows them.
 
-Owns `ConstOutput` and the little of `Node` that a port leads to. Both are made from descriptions
-that a server sent, never by users.
+Owns `ConstOutput` and `Output`, which are made from descriptions that a server sent, never by users.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from inferwire.arguments import Unpicklable, as_size, incompatible, openvinos
-from inferwire.layout import Layout, as_layout
 from inferwire.not_offered import PartlyMirrored
 from inferwire.partial_shape import PartialShape
 from inferwire.shapes import Shape
-from inferwire.types import Type, as_type
+from inferwire.types import Type
+
+if TYPE_CHECKING:
+    from inferwire.nodes import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,154 +41,6 @@ class PortDescription:
     layout: str = ""
 
 
-_IN_NODES = {"float32": "float", "double64": "double"}
-"""Element types whose name in the text of a node is another than in their own."""
-
-
-class Node(Unpicklable, PartlyMirrored):
-    """The node behind a port. Mirrors the part of `openvino.Node` that needs no graph.
-
-    Differs from OpenVINO: only names, type, layout and the output's type and shape are here; friendly name and layout
-    can be set and stay on the client, but for the layouts that `PrePostProcessor` builds in.
-    """
-
-    __slots__ = ("__weakref__", "_description", "_friendly_name", "_layout")
-
-    def __init__(self, description: PortDescription) -> None:
-        self._description = description
-        self._friendly_name = description.node_name
-        self._layout = Layout(description.layout)
-
-    def __repr__(self) -> str:
-        spoken = repr(self._description.element_type).removeprefix("<Type: '").removesuffix("'>")
-        # Only of a result openvino does not say the type.
-        of_type = "" if self.get_type_name() == "Result" else f", {_IN_NODES.get(spoken, spoken)}"
-        return f"<{self.get_type_name()}: '{self._friendly_name}' ({self._description.partial_shape}{of_type})>"
-
-    def follow(self, description: PortDescription) -> None:
-        """Become what the server now says of the port; for the SDK's own use, not in openvino."""
-        self._description = description
-
-    @property
-    def friendly_name(self) -> str:
-        """The name for people; setting it changes nothing on the server."""
-        return self._friendly_name
-
-    @friendly_name.setter
-    def friendly_name(self, name: str) -> None:
-        self._rename("", name)
-
-    @property
-    def layout(self) -> Layout:
-        """Which dimension of the port is what."""
-        return self._layout
-
-    @layout.setter
-    def layout(self, layout: Layout) -> None:
-        self._lay_out("", layout)
-
-    @property
-    def name(self) -> str:
-        """The name the node came with."""
-        return self._description.node_name
-
-    def get_friendly_name(self) -> str:
-        """Give `friendly_name`."""
-        return self._friendly_name
-
-    def set_friendly_name(self, name: str) -> None:
-        """Set `friendly_name`.
-
-        Raises:
-            TypeError: For what is no text.
-        """
-        self._rename("set_friendly_name", name)
-
-    def get_name(self) -> str:
-        """Give `name`."""
-        return self.name
-
-    def get_type_name(self) -> str:
-        """Give the type of the node, as "Parameter"."""
-        return self._description.node_type
-
-    def get_element_type(self) -> Type:
-        """Give the type of the port's elements."""
-        return self._description.element_type
-
-    def get_layout(self) -> Layout:
-        """Give `layout`."""
-        return self._layout
-
-    def set_layout(self, layout: Layout) -> None:
-        """Set `layout`.
-
-        Raises:
-            TypeError: For what is no layout.
-        """
-        self._lay_out("set_layout", layout)
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of the port, where it is known in full.
-
-        Raises:
-            RuntimeError: Where it is not.
-        """
-        return self._description.partial_shape.to_shape()
-
-    def get_output_size(self) -> int:
-        """Give the number of the node's outputs."""
-        return 1
-
-    def get_output_element_type(self, i: int) -> Type:
-        """Give the type of the port's elements; `i` can only be 0."""
-        self._check_only(i)
-        return self._description.element_type
-
-    def get_output_partial_shape(self, i: int) -> PartialShape:
-        """Give what shapes the port takes or gives; `i` can only be 0."""
-        self._check_only(i)
-        return PartialShape(self._description.partial_shape)
-
-    def get_output_shape(self, i: int) -> Shape:
-        """Give the shape of the port, where it is known in full; `i` can only be 0."""
-        self._check_only(i)
-        return self.shape
-
-    def get_attributes(self) -> dict[str, Any]:
-        """Give what the node was made with: type and shape of an input, with -1 where a length is not known."""
-        if self._description.node_type != "Parameter":
-            return {}
-        shape = self._description.partial_shape
-        lengths = [each.min_length if each.is_static else -1 for each in shape] if shape.rank.is_static else None
-        return {"shape": lengths, "element_type": self._description.element_type.type_name}
-
-    def output(self, index: int) -> ConstOutput:
-        """Give the port; `index` can only be 0."""
-        self._check_only(index)
-        return ConstOutput(self._description, self)
-
-    def outputs(self) -> list[ConstOutput]:
-        """Give the port in a list."""
-        return [self.output(0)]
-
-    def _rename(self, function: str, name: object) -> None:
-        if not isinstance(name, str):
-            raise incompatible(function, "(self: Node, name: str) -> None", invoked=(self, name))
-        self._friendly_name = name
-
-    def _lay_out(self, function: str, layout: object) -> None:
-        known = as_layout(layout)
-        if known is None:
-            raise incompatible(function, "(self: Node, layout: Layout) -> None", invoked=(self, layout))
-        self._layout = known
-
-    def _check_only(self, index: int) -> None:
-        if as_size(index) != 0:
-            raise RuntimeError(f"node '{self._friendly_name}' has one output, so that {index!r} is out of range")
-
-
 class Input:
     """An input of a node, of which a client sees none: a name for annotations. Mirrors that of `openvino.Input`.
 
@@ -201,50 +53,46 @@ class Input:
         raise TypeError("inferwire.Input: No constructor defined!")
 
 
-class ConstOutput(PartlyMirrored):
-    """One input or output of a compiled model. Mirrors `openvino.ConstOutput`.
+class Port(PartlyMirrored):
+    """What `ConstOutput` and `Output` have in common, which are two classes without a common one in openvino.
 
-    Two ports are equal where they are ports of the same node: those of another compilation of the
-    same model are not.
-
-    Differs from OpenVINO: `rt_info`, `tensor`, `target_inputs` and what else leads into the graph
-    are not here; there is a constructor, for the SDK's own use.
-
-    Example:
-        >>> compiled.input("data")
-        <ConstOutput: names[data] shape[1,3] type: f32>
-        >>> compiled.input("data").shape
-        <Shape: [1,3]>
+    Two ports are equal where they are of the same class and node: those of another compilation of the same model are
+    not, and neither are those of the model that was compiled.
     """
 
-    def __init__(self, description: PortDescription, node: Node | None = None) -> None:
+    def __init__(self, description: PortDescription, node: Node, index: int = 0) -> None:
         self._description = description
-        self._node = node or Node(description)
+        self._node = node
+        self._index = index
 
     def __repr__(self) -> str:
-        names = ", ".join(sorted(self._description.names))
-        return f"<ConstOutput: names[{names}] shape{self.partial_shape} type: {self.element_type.type_name}>"
+        return f"<{type(self).__name__}: {self.facts()}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ConstOutput) and self._node is other._node
+        return isinstance(other, type(self)) and self._node is other._node and self._index == other._index
 
     def __hash__(self) -> int:
         return id(self._node)
 
     def __lt__(self, other: object) -> bool:
-        return hash(self) < hash(other) if isinstance(other, ConstOutput) else NotImplemented
+        return hash(self) < hash(other) if isinstance(other, type(self)) else NotImplemented
 
     def __le__(self, other: object) -> bool:
-        return hash(self) <= hash(other) if isinstance(other, ConstOutput) else NotImplemented
+        return hash(self) <= hash(other) if isinstance(other, type(self)) else NotImplemented
 
-    def __copy__(self) -> ConstOutput:
-        return ConstOutput(self._description, self._node)
+    def __copy__(self) -> Self:
+        return type(self)(self._description, self._node, self._index)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        raise TypeError("Cannot deepcopy 'openvino.ConstOutput' object.")
+        raise TypeError(f"Cannot deepcopy 'openvino.{type(self).__name__}' object.")
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("cannot pickle 'inferwire.ConstOutput' object")
+        raise TypeError(f"cannot pickle 'inferwire.{type(self).__name__}' object")
+
+    def facts(self) -> str:
+        """Give names, shape and type as text; for the SDK's own use, not in openvino."""
+        names = ", ".join(sorted(self._description.names))
+        return f"names[{names}] shape{self.partial_shape} type: {self.element_type.type_name}"
 
     @property
     def description(self) -> PortDescription:
@@ -288,8 +136,8 @@ class ConstOutput(PartlyMirrored):
 
     @property
     def index(self) -> int:
-        """The port's place among the outputs of its node: always 0."""
-        return 0
+        """The port's place among the outputs of its node: 0 but for nodes of runtime models."""
+        return self._index
 
     @property
     def node(self) -> Node:
@@ -318,28 +166,50 @@ class ConstOutput(PartlyMirrored):
 
     def get_index(self) -> int:
         """Give `index`."""
-        return 0
+        return self._index
 
     def get_node(self) -> Node:
         """Give `node`."""
         return self._node
 
 
-def copy_layouts(ports: Iterable[ConstOutput], others: Iterable[ConstOutput]) -> None:
+class ConstOutput(Port):
+    """One input or output of a compiled model. Mirrors `openvino.ConstOutput`.
+
+    Differs from OpenVINO: `rt_info`, `tensor`, `target_inputs` and what else leads into the graph
+    are not here; there is a constructor, for the SDK's own use.
+
+    Example:
+        >>> compiled.input("data")
+        <ConstOutput: names[data] shape[1,3] type: f32>
+        >>> compiled.input("data").shape
+        <Shape: [1,3]>
+    """
+
+
+class Output(Port):
+    """One input or output of a model that is not compiled, or an output of a node. Mirrors `openvino.Output`.
+
+    Differs from OpenVINO: what leads into the graph or changes it is not here; there is a constructor, for the SDK's
+    own use.
+    """
+
+    def follow(self, description: PortDescription) -> None:
+        """Become what the server now says of the port; for the SDK's own use, not in openvino."""
+        self._description = description
+        self._node.follow(description)
+
+
+def are_alike(port: Port, other: Port) -> bool:
+    """Tell whether two ports, which may be of different compilations, have the same names, type and shape."""
+    return (
+        port.names == other.names
+        and port.element_type == other.element_type
+        and port.partial_shape == other.partial_shape
+    )
+
+
+def copy_layouts(ports: Iterable[Port], others: Iterable[Port]) -> None:
     """Give the nodes of other ports, one for one, the layouts of these."""
     for port, other in zip(ports, others, strict=True):
         other.node.layout = port.node.layout
-
-
-def as_port(value: object) -> ConstOutput | None:
-    """Take a port, ours or one of a model of openvino's, which is then described alike; None for anything else."""
-    if isinstance(value, ConstOutput):
-        return value
-    if openvinos(value) not in ("ConstOutput", "Output"):
-        return None
-    theirs = cast("Any", value)
-    element_type = as_type(theirs.get_element_type()) or Type.dynamic
-    shape = PartialShape(str(theirs.get_partial_shape()))
-    node = theirs.get_node()
-    names = frozenset[str](theirs.get_names())
-    return ConstOutput(PortDescription(names, element_type, shape, node.get_friendly_name(), node.get_type_name(), ""))

@@ -11,29 +11,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from inferwire.arguments import as_size, in_order, incompatible
-from inferwire.not_offered import missing_member
+from inferwire.nodes import Node
+from inferwire.not_offered import PartlyMirrored
 from inferwire.partial_shape import PartialShape
-from inferwire.ports import ConstOutput, Node, PortDescription
+from inferwire.ports import Output, Port
 from inferwire.shapes import Shape
 from inferwire.types import Type
 
 _NUMBERS = itertools.count(1)
 
 
-class Output(ConstOutput):
-    """One input or output of a model that is not compiled. Mirrors the readable part of `openvino.Output`."""
-
-    def __repr__(self) -> str:
-        return super().__repr__().replace("ConstOutput", "Output", 1)
-
-    def follow(self, description: PortDescription) -> None:
-        """Become what the server now says of the port; for the SDK's own use, not in openvino."""
-        self._description = description
-        self._node.follow(description)
-
-
-class ReadableModel:
+class ReadableModel(PartlyMirrored):
     """A model's ports, by position and name. Mirrors the part of `openvino.Model` that reads them."""
+
+    _mirrors = "Model"
 
     def __init__(self, friendly_name: str, inputs: Sequence[Output], outputs: Sequence[Output]) -> None:
         self._friendly_name = friendly_name
@@ -42,13 +33,10 @@ class ReadableModel:
         self._name = f"Model{next(_NUMBERS)}"
 
     def __repr__(self) -> str:
-        inputs = ",\n".join(repr(port).replace("Output", "ConstOutput", 1) for port in self._inputs)
-        outputs = ",\n".join(repr(port).replace("Output", "ConstOutput", 1) for port in self._outputs)
+        # OpenVINO calls them by the other class here.
+        inputs = ",\n".join(f"<ConstOutput: {port.facts()}>" for port in self._inputs)
+        outputs = ",\n".join(f"<ConstOutput: {port.facts()}>" for port in self._outputs)
         return f"<Model: '{self.friendly_name}'\ninputs[\n{inputs}\n]\noutputs[\n{outputs}\n]>"
-
-    def __getattr__(self, name: str) -> NoReturn:
-        """Say of what openvino's models have and these do not that it is not offered."""
-        raise missing_member("Model", name)
 
     def __copy__(self) -> NoReturn:
         raise TypeError("Cannot copy 'inferwire.Model'. Please, use deepcopy instead.")
@@ -181,9 +169,9 @@ class ReadableModel:
         """Give the position of the input that a node is behind; -1 where it is behind none."""
         return _index_of(parameter, self.parameters)
 
-    def get_result_index(self, value: Node | ConstOutput) -> int:
+    def get_result_index(self, value: Node | Port) -> int:
         """Give the position of an output, or of the one that a node is behind; -1 where there is none."""
-        return _index_of(value.node if isinstance(value, ConstOutput) else value, self.results)
+        return _index_of(value.node if isinstance(value, Port) else value, self.results)
 
     def get_output_size(self) -> int:
         """Give the number of outputs."""

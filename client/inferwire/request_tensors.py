@@ -20,7 +20,7 @@ from inferwire.lendable_memory import Lendable
 from inferwire.memory import Memory
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.port_fit import as_row_of_one, check_input, check_output, refuse_to_send
-from inferwire.ports import ConstOutput
+from inferwire.ports import Port
 from inferwire.remote_memory import RemoteMemory
 from inferwire.tensor import Tensor
 from inferwire.transport.executions import ExecutionHeader, OutputForm, WireBytes
@@ -80,7 +80,7 @@ class RequestTensors:
         """The tensors of the outputs in order."""
         return self._outputs
 
-    def memory_at(self, key: int | str | ConstOutput | None) -> Memory:
+    def memory_at(self, key: int | str | Port | None) -> Memory:
         """Give the memory of the tensor that `tensor_at` gives."""
         sources = self._sources
         at = 0 if key is None and len(sources) == 1 else key
@@ -143,21 +143,21 @@ class RequestTensors:
             self._sources[port.index] = Batch(port, tensors)
             self.forget_freight()
 
-    def tensor_at(self, key: int | str | ConstOutput | None) -> Tensor:
+    def tensor_at(self, key: int | str | Port | None) -> Tensor:
         """Give the tensor that the inputs of a call name by `key`; without one, the only input's."""
         if key is None:
             return self.get(_only("get_input_tensor()", self.ports.inputs))
         if isinstance(key, str):
             return self.get(self.ports.named(key))
-        if isinstance(key, ConstOutput):
+        if isinstance(key, Port):
             return self.get(self.ports.of(key))
         return self.get(self.input_port(key))
 
-    def place(self, key: int | str | ConstOutput | None, tensor: Tensor) -> None:
+    def place(self, key: int | str | Port | None, tensor: Tensor) -> None:
         """Make a tensor that of the port the inputs of a call name by `key`; see `tensor_at`."""
         if isinstance(key, str):
             self.set(self.ports.named(key), tensor)
-        elif isinstance(key, ConstOutput):
+        elif isinstance(key, Port):
             self.set(self.ports.of(key), tensor)
         else:
             self.set(_to_write("input", self.ports.inputs, key), tensor)

@@ -8,18 +8,18 @@ from typing import Any
 from inferwire.arguments import incompatible, is_list
 from inferwire.model_files import ModelFiles
 from inferwire.ov_any import OVAny
-from inferwire.rt_info import found_at, read_rt_info, set_at
+from inferwire.rt_info import RuntimeMap, found_at, read_rt_info, set_at
 
 
 class RuntimeInfo:
     """The part of a model that gives its runtime information. Mirrors that of `openvino.Model`."""
 
     _files: ModelFiles
-    _rt_info: dict[str, Any] | None = None
+    _rt_info: RuntimeMap | None = None
 
     @property
-    def rt_info(self) -> dict[str, Any]:
-        """What the model's file says of itself, by name: an `OVAny` each, or a dict of what is below."""
+    def rt_info(self) -> RuntimeMap:
+        """What the model's file says of itself, by name: an `OVAny` each, or a map of what is below."""
         if self._rt_info is None:
             self._rt_info = read_rt_info(self._files)
         return self._rt_info
@@ -38,7 +38,9 @@ class RuntimeInfo:
         found = found_at(self.rt_info, _path("get_rt_info", self, path))
         if found is None:
             raise RuntimeError("Cannot get runtime attribute. Path to runtime attribute is incorrect.")
-        return found if isinstance(found, OVAny) else OVAny(found)
+        if isinstance(found, OVAny):
+            return found
+        return OVAny(found.plain() if isinstance(found, RuntimeMap) else found)
 
     def has_rt_info(self, path: str | Sequence[str]) -> bool:
         """Tell whether a name or a path of names leads somewhere. Mirrors `openvino.Model.has_rt_info`."""

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from inferwire.nodes import Node, Parameter, node_of
 from inferwire.ov_any import OVAny
-from inferwire.partial_shape import PartialShape
-from inferwire.ports import Node, PortDescription
-from inferwire.readable_model import Output, ReadableModel
-from inferwire.shapes import Shape
+from inferwire.ports import Output, PortDescription
+from inferwire.readable_model import ReadableModel
 from inferwire.transport.descriptions import RuntimeModelDescription, RuntimeNode
-from inferwire.types import Type
 
 
 class ExecutionNode(Node):
@@ -41,25 +39,14 @@ class ExecutionNode(Node):
         """Give the number of the node's inputs."""
         return self._node.input_count
 
-    def get_output_size(self) -> int:
-        """Give the number of the node's outputs."""
-        return len(self._node.outputs)
+    def _outputs(self) -> Sequence[PortDescription]:
+        return self._node.outputs
 
-    def get_output_element_type(self, i: int) -> Type:
-        """Give the type of an output's elements."""
-        return self._node.outputs[i].element_type
 
-    def get_output_partial_shape(self, i: int) -> PartialShape:
-        """Give what shapes an output has."""
-        return PartialShape(self._node.outputs[i].partial_shape)
+class ExecutionParameter(ExecutionNode, Parameter):
+    """The node behind an input of a runtime model. Mirrors what of `openvino.op.Parameter` tells how it runs."""
 
-    def get_output_shape(self, i: int) -> Shape:
-        """Give the shape of an output.
-
-        Raises:
-            RuntimeError: If the shape is not known in full.
-        """
-        return self.get_output_partial_shape(i).to_shape()
+    __slots__ = ()
 
 
 class RuntimeModel(ReadableModel):
@@ -71,7 +58,7 @@ class RuntimeModel(ReadableModel):
     """
 
     def __init__(self, description: RuntimeModelDescription) -> None:
-        self._nodes = [ExecutionNode(node) for node in description.nodes]
+        self._nodes = [_execution_node(node) for node in description.nodes]
         model = description.model
         super().__init__(model.name, self._ports(model.inputs), self._ports(model.outputs))
 
@@ -85,4 +72,11 @@ class RuntimeModel(ReadableModel):
 
     def _ports(self, descriptions: Sequence[PortDescription]) -> list[Output]:
         by_name = {node.friendly_name: node for node in self._nodes}
-        return [Output(description, by_name.get(description.node_name)) for description in descriptions]
+        return [
+            Output(description, by_name.get(description.node_name) or node_of(description))
+            for description in descriptions
+        ]
+
+
+def _execution_node(node: RuntimeNode) -> ExecutionNode:
+    return (ExecutionParameter if node.description.node_type == "Parameter" else ExecutionNode)(node)

@@ -12,8 +12,9 @@ from numpy.typing import DTypeLike
 from inferwire.arguments import Unpicklable, as_sizes, in_order, incompatible, is_array, is_list, openvinos
 from inferwire.dense_memory import allocate
 from inferwire.element_arrays import Array
+from inferwire.foreign_ports import as_port
 from inferwire.memory import Memory, OverMemory, refuse_packed
-from inferwire.ports import ConstOutput, as_port
+from inferwire.ports import Port
 from inferwire.shapes import Coordinate, Shape, Strides
 from inferwire.tensor_sources import memory_from, string_objects
 from inferwire.types import Type, as_type, type_of
@@ -60,7 +61,7 @@ class Tensor(OverMemory, Unpicklable):
     @overload
     def __init__(self, type: Type | DTypeLike, shape: Shape | Sequence[int]) -> None: ...
     @overload
-    def __init__(self, port: ConstOutput, array: Array = ...) -> None: ...
+    def __init__(self, port: Port, array: Array = ...) -> None: ...
     @overload
     def __init__(self, other: Tensor, begin: Coordinate | Sequence[int], end: Coordinate | Sequence[int]) -> None: ...
     @overload

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible, is_list, openvinos
+from inferwire.foreign_ports import as_port
 from inferwire.model_ports import ModelPort, ModelPorts
 from inferwire.names_of_2023 import warn_of
-from inferwire.ports import ConstOutput, as_port
+from inferwire.ports import Port
 from inferwire.remote_tensor import RemoteTensor
 from inferwire.request_state import RequestState
 from inferwire.request_tensors import RequestTensors
@@ -69,7 +70,7 @@ class TensorAccess(Unpicklable):
     @overload
     def get_tensor(self, name: str) -> Tensor: ...
     @overload
-    def get_tensor(self, port: ConstOutput) -> Tensor: ...
+    def get_tensor(self, port: Port) -> Tensor: ...
     def get_tensor(self, *args: Any, **kwargs: Any) -> Tensor:
         """Give the tensor of an input or output. Mirrors `openvino.InferRequest.get_tensor`.
 
@@ -114,7 +115,7 @@ class TensorAccess(Unpicklable):
     @overload
     def set_tensor(self, name: str, tensor: Tensor | RemoteTensor) -> None: ...
     @overload
-    def set_tensor(self, port: ConstOutput, tensor: Tensor | RemoteTensor) -> None: ...
+    def set_tensor(self, port: Port, tensor: Tensor | RemoteTensor) -> None: ...
     def set_tensor(self, *args: Any, **kwargs: Any) -> None:
         """Make a tensor that of an input or output: its memory is read and written from now on.
 
@@ -174,9 +175,9 @@ class TensorAccess(Unpicklable):
             self._tensors.place_output(index, tensor)
 
     @overload
-    def set_tensors(self, inputs: Mapping[str | int | ConstOutput, Tensor | RemoteTensor]) -> None: ...
+    def set_tensors(self, inputs: Mapping[str | int | Port, Tensor | RemoteTensor]) -> None: ...
     @overload
-    def set_tensors(self, port: str | ConstOutput, tensors: list[Tensor] | TensorVector) -> None: ...
+    def set_tensors(self, port: str | Port, tensors: list[Tensor] | TensorVector) -> None: ...
     def set_tensors(self, *args: Any, **kwargs: Any) -> None:
         """Set several tensors, by name, input position or port; or those of one input that make its batch.
 
@@ -191,7 +192,7 @@ class TensorAccess(Unpicklable):
         """
         given = in_order(args, kwargs, ("inputs",), ("tensor_name", "tensors"), ("port", "tensors"))
         if given is not None and len(given) == 1:
-            self._place_all("set_tensors", given[0], str | int | ConstOutput)
+            self._place_all("set_tensors", given[0], str | int | Port)
             return
         key, tensors = self._batch("set_tensors", given, (self, *args), kwargs)
         with self._state.idle():
@@ -267,7 +268,7 @@ class TensorAccess(Unpicklable):
             raise RuntimeError(f"Unable to cast the items of {tensors!r} to ov::Tensor")
         return (given[0] if len(given) == 2 else None), cast("list[Tensor]", known)
 
-    def _input_of_batch(self, key: str | ConstOutput) -> ModelPort:
+    def _input_of_batch(self, key: str | Port) -> ModelPort:
         ports = self._tensors.ports
         named = (each for each in ports.inputs if key in each.port.names)
         found = next(named, None) if isinstance(key, str) else ports.of(key)
@@ -288,9 +289,7 @@ class TensorAccess(Unpicklable):
             )
         return ports[index or 0]
 
-    def _key(
-        self, function: str, key: object, args: tuple[object, ...], keywords: Mapping[str, object]
-    ) -> str | ConstOutput:
+    def _key(self, function: str, key: object, args: tuple[object, ...], keywords: Mapping[str, object]) -> str | Port:
         known = key if isinstance(key, str) else as_port(key)
         if known is None:
             signatures = (f"(self: InferRequest, {name}...)" for name in ("name: str", "port: ConstOutput"))

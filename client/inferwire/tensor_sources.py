@@ -17,7 +17,7 @@ from inferwire.arguments import as_sizes, incompatible, is_array, is_list
 from inferwire.dense_memory import Dense, allocate
 from inferwire.element_arrays import Array, objects
 from inferwire.memory import Memory, region
-from inferwire.ports import ConstOutput
+from inferwire.ports import Port
 from inferwire.types import Type, element_type_of
 from inferwire_proto.element_types import ElementType
 
@@ -100,7 +100,7 @@ def _of_type(element_type: Any, shape: object) -> Memory | None:
 
 
 def _of_port(port: object, array: object = None) -> Memory | None:
-    if not isinstance(port, ConstOutput):
+    if not isinstance(port, Port):
         return None
     sizes = tuple(port.shape) if port.partial_shape.is_static else (0,)
     row = element_type_of(port.element_type)

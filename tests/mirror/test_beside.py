@@ -64,6 +64,9 @@ EQUAL: dict[str, tuple[object, object, object]] = {
 def test_another_enumeration_of_that_name_is_no_element_type() -> None:
     kind = openvino.properties.device.Type.DISCRETE
     assert (openvino.Type.f32 == kind) is (ov.Type.f32 == kind) is False
+    ours = ov.properties.device.Type.DISCRETE
+    assert ours == kind
+    assert ours != openvino.Type.f32
 
 
 @pytest.mark.parametrize(("ours", "theirs", "other"), EQUAL.values(), ids=EQUAL.keys())
@@ -171,6 +174,54 @@ def test_an_output_is_written_into_their_tensor(request_: ov.InferRequest) -> No
     request_.set_output_tensor(theirs)  # pyright: ignore[reportArgumentType, reportCallIssue]
     request_.infer(X)
     assert theirs.data.tolist() == RELU_X
+
+
+def test_results_are_read_by_their_ports(request_: ov.InferRequest, local: openvino.Model) -> None:
+    theirs: Any = openvino.Core().compile_model(local, "CPU")
+    results = request_.infer(X)
+    assert results[theirs.output()] is results[0]
+    assert theirs.output() in results
+    assert theirs.input() not in results
+    with pytest.raises(KeyError, match="data"):
+        results[theirs.input()]
+
+
+def test_a_layout_is_read_of_their_ports(local: openvino.Model) -> None:
+    port: Any = local.clone().input()
+    assert ov.layout_helpers.get_layout(port).empty
+    openvino.layout_helpers.set_layout(port, openvino.Layout("NC"))
+    assert ov.layout_helpers.get_layout(port) == "NC"
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        ov.layout_helpers.set_layout(port, ov.Layout("CN"))
+
+
+@pytest.mark.parametrize("value", [5, "x", [1, 2], {"a": 1}])
+def test_what_is_in_their_values_of_any_type_is_in_ours(core: ov.Core, models: Any, value: Any) -> None:
+    theirs, model = openvino.OVAny(value), core.read_model(models["relu"])
+    model.set_rt_info(theirs, "z")
+    given = ov.OVAny("")
+    given.set(theirs)
+    for ours in (ov.OVAny(theirs), given, model.get_rt_info("z")):
+        assert ours.value == value
+        assert type(ours.value) is type(value)
+        assert ours == theirs
+    assert ov.OVAny(openvino.OVAny("5")).astype(int) == 5
+
+
+ENUMERATIONS = [
+    *((ov.properties.hint, openvino.properties.hint, name) for name in ("PerformanceMode", "Priority")),
+    (ov.properties.log, openvino.properties.log, "Level"),
+    *((ov.preprocess, openvino.preprocess, name) for name in ("ColorFormat", "PaddingMode", "ResizeAlgorithm")),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "name"), ENUMERATIONS, ids=[name for *_, name in ENUMERATIONS])
+def test_members_of_enumerations_equal_theirs(ours: Any, theirs: Any, name: str) -> None:
+    members = getattr(ours, name).__members__
+    for each, member in members.items():
+        known = getattr(getattr(theirs, name), each)
+        assert hash(member) == hash(known)
+        assert all((other == known) is (other is member) for other in members.values())
 
 
 def test_a_model_is_reshaped_by_their_values(core: ov.Core, models: Any) -> None:

@@ -48,9 +48,21 @@ def test_dimension_text(ov: Any, arguments: tuple[Any, ...], text: str) -> None:
 def test_dimension_keywords(ov: Any) -> None:
     assert str(ov.Dimension(dimension=3)) == "3"
     assert str(ov.Dimension(min_dimension=1, max_dimension=2)) == "1..2"
+    assert str(ov.Dimension(1, max_dimension=2)) == "1..2"
+    assert str(ov.Dimension(str="1..2")) == "1..2"
 
 
-@pytest.mark.parametrize("arguments", [(1.5,), (2**63,), (1, "a"), (1, 2, 3), ([],)], ids=repr)
+@pytest.mark.parametrize(
+    "keywords",
+    [{"dimension": "1"}, {"str": 5}, {"min_dimension": 1}, {"max_dimension": 2}, {"dimension": 1, "max_dimension": 2}],
+    ids=repr,
+)
+def test_dimension_refuses_keywords(ov: Any, keywords: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="incompatible constructor arguments"):
+        ov.Dimension(**keywords)
+
+
+@pytest.mark.parametrize("arguments", [(1.5,), (2**63,), (1, "a"), (1, 2, 3), ([],), (None,)], ids=repr)
 def test_dimension_refuses(ov: Any, arguments: tuple[Any, ...]) -> None:
     with pytest.raises(TypeError):
         ov.Dimension(*arguments)

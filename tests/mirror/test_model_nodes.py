@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -52,6 +53,21 @@ ASKED: dict[str, Callable[[Any, Any], object]] = {
     "output type": lambda ov, model: model.get_output_element_type(0).type_name,
     "output shape": lambda ov, model: str(model.get_output_partial_shape(0)),
     "nodes as text": lambda ov, model: [str(each).partition("(")[2] for each in model.parameters + model.results],
+    "parameter": lambda ov, model: [
+        str(model.parameters[0].partial_shape),
+        str(model.parameters[0].get_partial_shape()),
+        model.parameters[0].element_type.type_name,
+        model.parameters[0].get_shape(),
+    ],
+    "a result has no members of a parameter": lambda ov, model: [
+        hasattr(model.result, name) for name in ("get_partial_shape", "partial_shape", "element_type", "get_shape")
+    ],
+    "outputs of nodes": lambda ov, model: [
+        (str(each).partition(":")[0], isinstance(each, ov.Output), isinstance(each, ov.ConstOutput))
+        for node in (model.input().node, model.result)
+        for each in (node.output(0), *node.outputs())
+    ],
+    "an output of a node is the port": lambda ov, model: model.parameters[0].output(0) == model.input(),
     "node": lambda ov, model: [
         str(model.input().node.get_output_partial_shape(0)),
         model.input().node.get_output_element_type(0).type_name,
@@ -89,6 +105,65 @@ def test_a_model_answers_as_openvinos(described: Path, runtime: Any, model: Any,
     assert ask(runtime.ov, model) == ask(openvino, local)
 
 
+NO_OUTPUT: dict[str, tuple[Callable[[Any, int], object], str]] = {
+    "shape": (lambda node, index: node.get_output_shape(index), "index '1' out of range"),
+    "partial shape": (lambda node, index: node.get_output_partial_shape(index), "index '1' out of range"),
+    "type": (lambda node, index: node.get_output_element_type(index=index), "index '1' out of range"),
+    "port": (lambda node, index: node.output(index), "node index is out of range"),
+}
+
+
+@pytest.mark.parametrize(("ask", "said"), NO_OUTPUT.values(), ids=NO_OUTPUT.keys())
+def test_an_output_that_a_node_has_not(runtime: Any, model: Any, ask: Callable[..., object], said: str) -> None:
+    run = runtime.compile("relu").get_runtime_model().get_ordered_ops()
+    for node in (model.parameters[0], model.result, *run):
+        with pytest.raises(RuntimeError, match=said):
+            ask(node, 1)
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            ask(node, -1)
+
+
+def test_ports_of_a_model_and_of_its_compilation_are_of_two_classes(runtime: Any, model: Any) -> None:
+    ov, compiled = runtime.ov, runtime.core.compile_model(model, "CPU")
+    for given, computed in ((model.input(), compiled.input()), (model.output(), compiled.output())):
+        assert [isinstance(port, ov.Output) for port in (given, computed)] == [True, False]
+        assert [isinstance(port, ov.ConstOutput) for port in (given, computed)] == [False, True]
+        assert isinstance(computed.node.output(0), ov.Output)
+        assert computed.node.output(0) != computed
+        with pytest.raises(TypeError, match="'<' not supported between"):
+            assert given < computed
+
+
+def test_a_port_of_a_model_is_copied_but_not_deep(model: Any) -> None:
+    assert copy.copy(model.input()) == model.input()
+    assert repr(copy.copy(model.input())) == repr(model.input())
+    with pytest.raises(TypeError, match=r"Cannot deepcopy 'openvino\.Output' object\."):
+        copy.deepcopy(model.input())
+    with pytest.raises(TypeError, match=r"cannot pickle '[\w.]+\.Output' object"):
+        pickle.dumps(model.input())
+
+
+def test_ports_of_a_compilation_are_none_of_the_model(runtime: Any, model: Any) -> None:
+    compiled = runtime.core.compile_model(model, "CPU")
+    with pytest.raises(TypeError, match=r"expected keys as openvino\.Output, int or str"):
+        model.reshape({compiled.input(): [2, 3]})
+    with pytest.raises(RuntimeError, match="is not used in "):
+        model.reshape({model.clone().input(): [2, 3]})
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        runtime.ov.layout_helpers.set_layout(compiled.input(), runtime.ov.Layout("NC"))
+    with pytest.raises(TypeError, match="Unknown key type"):
+        compiled(np.zeros((1, 3), np.float32))[model.output()]
+
+
+@pytest.mark.parametrize("shape", [[1, 3], [-1, 3], "?,1..3", openvino.PartialShape.dynamic()])
+def test_a_parameter_says_its_lengths_as_far_as_they_are_known(runtime: Any, tmp_path: Path, shape: Any) -> None:
+    data = op.parameter(openvino.PartialShape(shape), np.float32, name="data")
+    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
+    openvino.save_model(made := make([op.result(op.relu(data))], [data]), path := tmp_path / "shaped.xml")
+    read = runtime.core.read_model(path).get_parameters()[0]
+    assert read.get_shape() == read.get_attributes()["shape"] == made.get_parameters()[0].get_shape()
+
+
 def test_programs_that_look_for_the_ends_of_the_graph_find_them(described: Path, model: Any) -> None:
     """As Intel's model_api does to know its inputs; what is between the ends is a server's."""
     local = openvino.Core().read_model(described)
@@ -108,6 +183,20 @@ def test_rt_info_can_be_set(model: Any) -> None:
     model.set_rt_info(7, ["new", "deep"])
     assert model.get_rt_info(["model_info", "model_type"]).value == "yolo"
     assert model.get_rt_info(["new", "deep"]).value == 7
+
+
+def test_what_is_set_in_rt_info_is_any_value(runtime: Any, model: Any) -> None:
+    model.rt_info["x"] = "y"
+    model.rt_info["n"] = 5
+    model.set_rt_info({"a": {"b": 1}, "c": [1, 2]}, "d")
+    kinds = (model.rt_info["x"], model.rt_info["n"], model.rt_info["d"]["a"]["b"], model.get_rt_info()["d"]["c"])
+    assert all(isinstance(each, runtime.ov.OVAny) for each in kinds)
+    assert [each.value for each in kinds] == ["y", 5, 1, [1, 2]]
+    assert repr(model.get_rt_info("d").value) == "{'a': {'b': 1}, 'c': [1, 2]}"
+    assert type(model.get_rt_info(["model_info", "deep"]).value["x"]["y"]) is str
+    assert model.get_rt_info(["d", "a", "b"]).astype(int) == 1
+    model.set_rt_info(runtime.ov.OVAny({"a": 1}), "any")
+    assert model.get_rt_info(["any", "a"]).value == 1
 
 
 @pytest.mark.parametrize("path", ["nothing", ["model_info", "nothing"], ["model_info", "flag", "x", "y"]])

@@ -14,6 +14,7 @@ import pytest
 from openvino.utils.data_helpers import OVDict
 
 import inferwire
+from inferwire.nodes import node_of
 from inferwire.ov_dict import OVDict as OurResults
 from inferwire.ports import ConstOutput, PortDescription
 
@@ -47,7 +48,7 @@ def _openvino() -> Ports:
 def _port(names: set[str], shape: list[int], node_name: str, node_type: str = "Parameter") -> ConstOutput:
     partial_shape = inferwire.PartialShape(shape)
     described = PortDescription(frozenset(names), inferwire.Type.f32, partial_shape, node_name, node_type, min(names))
-    return ConstOutput(described)
+    return ConstOutput(described, node_of(described))
 
 
 def _inferwire() -> Ports:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import openvino
 import pytest
+from openvino import opset13 as op
 
 
 @pytest.fixture
@@ -27,6 +31,50 @@ def test_its_nodes_say_how_they_run(graph: Any) -> None:
     assert str(run.get_output_partial_shape(0)) == "[1,3]"
     assert list(run.get_output_shape(0)) == [1, 3]
     assert run.get_output_element_type(0).get_type_name() == "f32"
+
+
+@pytest.mark.parametrize("name", ["two", "dynamic", "integers"])
+def test_its_nodes_as_text(runtime: Any, models: Any, name: str) -> None:
+    """Only parameters say their type."""
+    local = openvino.Core().compile_model(models[name], "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+
+    def texts(compiled: Any) -> list[str]:
+        nodes = compiled.get_runtime_model().get_ordered_ops()
+        return sorted(f"{str(each).partition(':')[0]} {str(each).partition('(')[2]}" for each in nodes)
+
+    assert texts(runtime.compile(name)) == texts(local)
+
+
+def test_its_outputs(runtime: Any, graph: Any) -> None:
+    for node in graph.get_ordered_ops():
+        for port in (node.output(0), *node.outputs()):
+            assert isinstance(port, runtime.ov.Output)
+            assert repr(port) == "<Output: names[] shape[1,3] type: f32>"
+            assert port.index == 0
+            assert port.node.friendly_name == node.friendly_name
+    parameter = graph.get_parameters()[0]
+    assert (str(parameter.partial_shape), parameter.get_shape(), parameter.element_type.type_name) == (
+        "[1,3]",
+        [1, 3],
+        "f32",
+    )
+
+
+def test_a_node_of_several_outputs(runtime: Any, tmp_path: Path) -> None:
+    data = op.parameter([2, 4], np.float32, name="data")
+    split = op.split(data, op.constant(np.int64(1)), 2)
+    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
+    model = make([op.result(op.tanh(split.output(0))), op.result(op.exp(split.output(1)))], [data])
+    openvino.save_model(model, tmp_path / "split.xml")
+    nodes = runtime.core.compile_model(tmp_path / "split.xml", "CPU").get_runtime_model().get_ordered_ops()
+    (node,) = (each for each in nodes if each.get_output_size() == 2)
+    assert str(node).partition("(")[2] == "[2,2], [2,2])>"
+    assert [port.index for port in node.outputs()] == [0, 1]
+    assert node.output(0) != node.output(1) == node.outputs()[1]
+    with pytest.raises(RuntimeError, match=r"get_shape\(\) must be called on a"):
+        _ = node.shape
+    with pytest.raises(RuntimeError, match=r"get_element_type\(\) must be called on a"):
+        node.get_element_type()
 
 
 def test_its_ports(graph: Any) -> None:

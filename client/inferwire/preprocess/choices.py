@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from inferwire.enumerations import Choice
 
 
-class _Choice(Enum):
-    """Members convert to int, as openvino's."""
-
-    def __int__(self) -> int:
-        return int(self.value)
-
-
-class ColorFormat(_Choice):
+class ColorFormat(Choice):
     """What the channels or planes of a picture are. Mirrors `openvino.preprocess.ColorFormat`."""
 
     UNDEFINED = 0
@@ -32,7 +25,7 @@ class ColorFormat(_Choice):
         return {ColorFormat.NV12_TWO_PLANES: 2, ColorFormat.I420_THREE_PLANES: 3}.get(self, 1)
 
 
-class ResizeAlgorithm(_Choice):
+class ResizeAlgorithm(Choice):
     """How a picture is resized. Mirrors `openvino.preprocess.ResizeAlgorithm`."""
 
     RESIZE_LINEAR = 0
@@ -42,7 +35,7 @@ class ResizeAlgorithm(_Choice):
     RESIZE_BICUBIC_PILLOW = 4
 
 
-class PaddingMode(_Choice):
+class PaddingMode(Choice):
     """What a border is filled with. Mirrors `openvino.preprocess.PaddingMode`."""
 
     CONSTANT = 0

@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
 from inferwire.model import Model
-from inferwire.ports import ConstOutput
+from inferwire.ports import Port
 from inferwire.preprocess.inputs import InputInfo
 from inferwire.preprocess.outputs import OutputInfo
 from inferwire_proto.preprocessing import Call
@@ -96,7 +96,7 @@ class PrePostProcessor(Unpicklable):
         self,
         kind: str,
         infos: Sequence[Info],
-        ports: Sequence[ConstOutput],
+        ports: Sequence[Port],
         args: tuple[object, ...],
         keywords: Mapping[str, object],
     ) -> Info:
@@ -120,7 +120,7 @@ class PrePostProcessor(Unpicklable):
         return infos[index]
 
 
-def _named(kind: str, ports: Sequence[ConstOutput], name: str) -> int:
+def _named(kind: str, ports: Sequence[Port], name: str) -> int:
     for index, port in enumerate(ports):
         if name in port.names:
             return index

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from enum import Enum
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from inferwire import enumerations
 from inferwire.arguments import as_integer, as_member, incompatible
 from inferwire.ov_any import OVAny
 from inferwire.types import Type, as_type
@@ -62,11 +62,8 @@ class Property(str):
         return str, (str(self),)
 
 
-class Choice(Enum):
-    """A property's enumeration; members convert to int and are ordered by it, as openvino's."""
-
-    def __int__(self) -> int:
-        return int(self.value)
+class Choice(enumerations.Choice):
+    """A property's enumeration, whose members are ordered by their numbers too, as openvino's."""
 
     def __lt__(self, other: object) -> bool:
         return int(self) < int(other) if isinstance(other, type(self)) else NotImplemented
