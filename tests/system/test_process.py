@@ -11,6 +11,7 @@ import sys
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -118,15 +119,26 @@ def test_callers_are_told_why_for_as_long_as_work_runs_after_sigterm(tmp_path: P
         assert server.process.wait(END_S) == 128 + signal.SIGTERM
 
 
+def connection_after_answer(connection: HTTPConnection) -> str | None:
+    """Ask for an answer on a connection, and give what it says becomes of that."""
+    connection.request("GET", "/v2")
+    with connection.getresponse() as answer:
+        assert (answer.status, bool(answer.read())) == (200, True)
+        return answer.getheader("connection")
+
+
 def test_work_is_taken_while_load_balancers_have_time_to_notice(tmp_path: Path) -> None:
     with started("--model-repository", str(DIGITS), "--drain-delay-s", "600") as (server, log):
         wait_until_ready(server, log)
         request = ov.Core(server.grpc_address).served_model("digits_mlp").create_infer_request()
+        kept = HTTPConnection(server.host, server.http_port)
+        assert connection_after_answer(kept) is None
         server.process.terminate()
         wait_for_line(server, log, "not ready any more")
         assert log_line(log, "not ready any more")["takes_work_for_s"] == 600
         assert status_of(server, "/v2/health/ready") == 503
         assert request.infer(ROW)[0].shape == (1, 10)
+        assert connection_after_answer(kept) == "close"
         server.process.terminate()
         assert server.process.wait(END_S) == 128 + signal.SIGTERM
 
