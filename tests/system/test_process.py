@@ -151,6 +151,24 @@ def test_it_ends_once_load_balancers_had_their_time() -> None:
         assert log_line(log, "stopped")["cancelled"] == 0
 
 
+@pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two"])
+def test_a_terminal_that_is_closed_lets_running_work_finish(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    save_slow_model(tmp_path, products=100)
+    with started("--model-repository", str(tmp_path), *flags) as (server, log):
+        wait_until_ready(server, log)
+        request = ov.Core(server.grpc_address).served_model("slow").create_infer_request()
+        request.start_async(np.ones(1, np.float32))
+        wait_for_running(server, 1)
+        # It comes from the shell, and from the system when the shell has gone.
+        server.process.send_signal(signal.SIGHUP)
+        wait_for_line(server, log, "stopping")
+        server.process.send_signal(signal.SIGHUP)
+        request.wait()
+        assert request.results[0] > 0
+        assert server.process.wait(END_S) == 0
+        assert log_line(log, "stopping")["signal"] == "SIGHUP"
+
+
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     save_slow_model(tmp_path, products=2000)
     with started("--model-repository", str(tmp_path), "--grace-s", "600") as (server, log):
