@@ -1,6 +1,7 @@
 """A folder of compiled models that several processes may share: one at a time compiles into it.
 
 OpenVINO reads and writes there as if it were alone: of two processes that compile one model at once, either fails.
+What threads of one process compile takes turns as well, of which nobody is told: it is no sign of another server.
 """
 
 from __future__ import annotations
