@@ -50,6 +50,7 @@ WORKDIR /tmp
 EXPOSE 8000 8001
 USER 10001:10001
 STOPSIGNAL SIGTERM
+# It asks where INFERWIRE_HOST and INFERWIRE_HTTP_PORT say: of flags, which say the same to the server, it knows nothing.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python3", "-m", "inferwire_cli.health"]
 ENTRYPOINT ["inferwire", "serve"]

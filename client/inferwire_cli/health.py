@@ -1,7 +1,8 @@
 """Asks a server whether it is ready. Needs the standard library alone, so that a container can run it often.
 
 `python -m inferwire_cli.health [HOST:PORT | https://HOST:PORT]` exits with 0 where it is. Where it
-is not, it exits with 1 and says on stderr why.
+is not, it exits with 1 and says on stderr why. Without an address it asks the server that the environment's
+INFERWIRE_HOST and INFERWIRE_HTTP_PORT place.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from collections.abc import Mapping, Sequence
 from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPSConnection
 
 READY_PATH = "/v2/health/ready"
+DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = "8000"
+_AT_EVERY_ADDRESS = {"0.0.0.0": DEFAULT_HOST, "::": "::1"}  # noqa: S104 - a server's, which is asked here
+"""Where a server is found that listens at all addresses of a family."""
+
 TLS_SCHEME = "https://"
 READY = 200
 
@@ -24,20 +29,20 @@ _AS_OF_TLS = (ConnectionResetError, BadStatusLine)
 def is_ready(host: str, port: int, timeout_s: float = 3.0, *, is_secure: bool = False) -> bool:
     """Ask once; a server that cannot be reached is not ready."""
     try:
-        return ask(host, port, timeout_s, is_secure=is_secure) == READY
+        return ask(host, port, timeout_s, is_secure=is_secure, is_own=_is_local(host)) == READY
     except (OSError, HTTPException):
         return False
 
 
-def ask(host: str, port: int, timeout_s: float = 3.0, *, is_secure: bool) -> int:
-    """Ask once, and give the status of the answer.
+def ask(host: str, port: int, timeout_s: float = 3.0, *, is_secure: bool, is_own: bool) -> int:
+    """Ask once, and give the status of the answer. A server of this machine need not show a certificate for its name.
 
     Raises:
         OSError: If the server cannot be reached.
         HTTPException: If what it says is no HTTP.
     """
     connection = (
-        HTTPSConnection(host, port, timeout=timeout_s, context=_context(host))
+        HTTPSConnection(host, port, timeout=timeout_s, context=_context(is_own=is_own))
         if is_secure
         else HTTPConnection(host, port, timeout=timeout_s)
     )
@@ -50,21 +55,34 @@ def ask(host: str, port: int, timeout_s: float = 3.0, *, is_secure: bool) -> int
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Ask the server at the given address, or the one on this machine, and return the exit code."""
-    own = f"127.0.0.1:{environment.get('INFERWIRE_HTTP_PORT', DEFAULT_PORT)}"
-    given = arguments[0] if arguments else own
+    given = arguments[0] if arguments else _own(environment)
     host, _, port = given.removeprefix(TLS_SCHEME).rpartition(":")
+    host = host.strip("[]")
     if not (host and port.isascii() and port.isdigit() and int(port) < 65536):
         return _not_ready(f"the address is '{given}', expected HOST:PORT or https://HOST:PORT")
     # The environment is that of the server on this machine, and says nothing of another.
-    is_secure = given.startswith(TLS_SCHEME) or (_is_local(host) and bool(environment.get("INFERWIRE_TLS_CERTIFICATE")))
+    is_own = not arguments or _is_local(host)
+    is_secure = given.startswith(TLS_SCHEME) or (is_own and bool(environment.get("INFERWIRE_TLS_CERTIFICATE")))
     try:
-        status = ask(host, int(port), is_secure=True) if is_secure else _ask_either(host, int(port))
+        status = (
+            ask(host, int(port), is_secure=True, is_own=is_own)
+            if is_secure
+            else _ask_either(host, int(port), is_own=is_own)
+        )
     except (OSError, HTTPException) as error:
         return _not_ready(f"the server at {given} is not reached: {error or type(error).__name__}")
     return 0 if status == READY else _not_ready(f"the server at {given} is not ready: it answered {status}")
 
 
-def _ask_either(host: str, port: int) -> int:
+def _own(environment: Mapping[str, str]) -> str:
+    """Say where the server of this environment listens. A variable that is empty is as one that is not set."""
+    host = environment.get("INFERWIRE_HOST") or DEFAULT_HOST
+    host = _AT_EVERY_ADDRESS.get(host, host)
+    port = environment.get("INFERWIRE_HTTP_PORT") or DEFAULT_PORT
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _ask_either(host: str, port: int, *, is_own: bool) -> int:
     """Ask without TLS, and on this machine with it where that is refused: flags may have told the server to speak it.
 
     Raises:
@@ -72,12 +90,12 @@ def _ask_either(host: str, port: int) -> int:
         HTTPException: If what it says is no HTTP.
     """
     try:
-        return ask(host, port, is_secure=False)
+        return ask(host, port, is_secure=False, is_own=is_own)
     except _AS_OF_TLS:
-        if not _is_local(host):
+        if not is_own:
             raise
         try:
-            return ask(host, port, is_secure=True)
+            return ask(host, port, is_secure=True, is_own=is_own)
         except ssl.SSLError:
             pass
         raise  # it has no TLS either
@@ -89,12 +107,12 @@ def _not_ready(why: str) -> int:
 
 
 def _is_local(host: str) -> bool:
-    return host in ("localhost", "[::1]") or host.startswith("127.")
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def _context(host: str) -> ssl.SSLContext:
+def _context(*, is_own: bool) -> ssl.SSLContext:
     context = ssl.create_default_context()
-    if _is_local(host):
+    if is_own:
         # A machine that asks itself goes by no name that a certificate has, which is made for those who come from
         # elsewhere. Nobody is in between, and all that is sent is the question.
         context.check_hostname = False

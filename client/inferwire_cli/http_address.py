@@ -20,13 +20,16 @@ class HttpAddress:
     is_secure: bool = False
 
     def __str__(self) -> str:
-        return f"{_TLS_SCHEME if self.is_secure else ''}{self.host}:{self.port}"
+        return f"{_TLS_SCHEME if self.is_secure else ''}{self._place}"
 
     @property
     def other(self) -> str:
         """The same place with TLS, or without, as an option takes it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{_PLAIN_SCHEME if self.is_secure else _TLS_SCHEME}{host}:{self.port}"
+        return f"{_PLAIN_SCHEME if self.is_secure else _TLS_SCHEME}{self._place}"
+
+    @property
+    def _place(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def http_address(given: str | None, grpc: Address) -> HttpAddress:

@@ -15,7 +15,8 @@ def serve(*, settings: Settings = DEFAULTS) -> int:
     --watch, INFERWIRE_PROPERTY='A=1 B=2' is --property A=1 --property B=2; paths have colons between. The flag wins; an
     empty variable is as one that is not set.
 
-    SIGTERM or Ctrl-C lets running work finish within the grace period; a second one ends at once.
+    SIGTERM or Ctrl-C lets running work finish within the grace period, and so does closing the terminal; a second
+    signal ends at once.
 
     For example:
 

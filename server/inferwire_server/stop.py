@@ -12,12 +12,18 @@ import structlog
 
 log = structlog.stdlib.get_logger()
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+
+_MAY_BE_IGNORED = (signal.SIGHUP, signal.SIGQUIT)
+"""Those that somebody who started the process may have it ignore, as nohup does."""
 
 
 @contextmanager
 def stop_on_signals() -> Generator[asyncio.Event, None, None]:
-    """Give an event that the first SIGTERM or SIGINT sets; a second one ends the process at once."""
+    """Give an event that the first signal sets that asks the process to end; a second one ends it at once.
+
+    SIGHUP insists on nothing: of a terminal that is closed it comes from the shell, and again when that has gone.
+    """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     asked = False
@@ -25,16 +31,19 @@ def stop_on_signals() -> Generator[asyncio.Event, None, None]:
     def received(number: signal.Signals) -> None:
         nonlocal asked
         # A worker that the first one has told to stop may be sent the same signal as that one, and has to finish, too.
+        if asked and number == signal.SIGHUP:
+            return
         if asked:
             os._exit(128 + number)
         asked = True
         log.info("stopping", signal=number.name)
         stop.set()
 
-    for number in _SIGNALS:
+    heeded = [each for each in _SIGNALS if not (each in _MAY_BE_IGNORED and signal.getsignal(each) == signal.SIG_IGN)]
+    for number in heeded:
         loop.add_signal_handler(number, received, number)
     try:
         yield stop
     finally:
-        for number in _SIGNALS:
+        for number in heeded:
             loop.remove_signal_handler(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from socket import create_server
+from socket import AF_INET, AF_INET6, create_server
 from socketserver import BaseRequestHandler, TCPServer
 from ssl import CERT_NONE, CERT_REQUIRED
 from threading import Thread
@@ -20,7 +20,7 @@ HOST = "127.0.0.1"
 
 
 @contextmanager
-def server_answering(status: int) -> Generator[tuple[int, list[str]]]:
+def server_answering(status: int, host: str = HOST) -> Generator[tuple[int, list[str]]]:
     """Answer every GET with one status; give the port and the paths that were asked."""
     asked: list[str] = []
 
@@ -33,7 +33,10 @@ def server_answering(status: int) -> Generator[tuple[int, list[str]]]:
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             """Stay silent."""
 
-    with HTTPServer((HOST, 0), Answering) as server:
+    class Listening(HTTPServer):
+        address_family = AF_INET6 if ":" in host else AF_INET
+
+    with Listening((host, 0), Answering) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         yield server.server_port, asked
@@ -69,6 +72,23 @@ def test_without_an_address_it_asks_the_port_that_the_server_reads_too(closed_po
     with server_answering(200) as (port, _):
         assert main([], {"INFERWIRE_HTTP_PORT": str(port)}) == 0
     assert main([], {"INFERWIRE_HTTP_PORT": str(closed_port)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("listens_at", "variable"),
+    [("127.0.0.2", "127.0.0.2"), ("::1", "::1"), ("::1", "::"), (HOST, "0.0.0.0"), (HOST, "localhost"), (HOST, "")],
+)
+def test_without_an_address_it_asks_at_the_host_that_the_server_reads_too(listens_at: str, variable: str) -> None:
+    with server_answering(200, listens_at) as (port, asked):
+        assert main([], {"INFERWIRE_HOST": variable, "INFERWIRE_HTTP_PORT": str(port)}) == 0
+    assert asked == [READY_PATH]
+
+
+def test_where_a_server_with_an_address_of_ipv6_is_asked_is_said_as_urls_have_it(
+    closed_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([], {"INFERWIRE_HOST": "::1", "INFERWIRE_HTTP_PORT": str(closed_port)}) == 1
+    assert capsys.readouterr().err.startswith(f"the server at [::1]:{closed_port} is not reached: ")
 
 
 def with_tls(port: int) -> AbstractContextManager[TlsFront]:
@@ -151,5 +171,6 @@ def test_a_server_without_tls_is_not_ready_where_its_settings_say_tls() -> None:
 
 
 def test_another_machine_is_verified() -> None:
-    assert (_context("127.0.0.1").check_hostname, _context("127.0.0.1").verify_mode) == (False, CERT_NONE)
-    assert (_context("elsewhere").check_hostname, _context("elsewhere").verify_mode) == (True, CERT_REQUIRED)
+    own, other = _context(is_own=True), _context(is_own=False)
+    assert (own.check_hostname, own.verify_mode) == (False, CERT_NONE)
+    assert (other.check_hostname, other.verify_mode) == (True, CERT_REQUIRED)

@@ -195,6 +195,12 @@ def test_bars_are_as_long_as_they_are_high() -> None:
     assert lines == ["    0.50  ████████  80", "    1.50  █         10", " ≥ 10.50            0"]
 
 
+def test_an_address_is_said_as_it_is_given() -> None:
+    assert str(HttpAddress("::1", 8000)) == "[::1]:8000"
+    assert str(HttpAddress("::1", 8000, is_secure=True)) == "https://[::1]:8000"
+    assert str(HttpAddress("box", 8000)) == "box:8000"
+
+
 @pytest.mark.parametrize(
     ("given", "grpc", "expected"),
     [

@@ -104,6 +104,10 @@ def test_probes_speak_tls_where_the_server_does(container: Any) -> None:
         assert container[probe]["httpGet"].get("scheme", "HTTP") == ("HTTPS" if speaks_tls else "HTTP"), probe
 
 
+def test_a_pod_that_has_not_loaded_its_models_does_not_replace_one_that_has(container: Any) -> None:
+    assert settings_of(container["args"], {}).strict_readiness
+
+
 def test_a_pod_has_the_time_that_the_server_takes_to_end(pod: Any, container: Any) -> None:
     settings = settings_of(container["args"], {})
     probe = container["readinessProbe"]

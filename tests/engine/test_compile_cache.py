@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.compile_cache import LOCK, alone_in
@@ -43,6 +44,33 @@ def test_the_folder_is_one_compilers_alone_until_it_has_done(tmp_path: Path) -> 
     with pytest.raises(ZeroDivisionError), alone_in(cache):
         raise ZeroDivisionError
     assert not is_held(cache)
+
+
+def test_a_process_that_waits_for_itself_says_nothing(tmp_path: Path) -> None:
+    def compile_something() -> None:
+        with alone_in(tmp_path):
+            pass
+
+    with capture_logs() as logs, ThreadPoolExecutor(1) as threads:
+        with alone_in(tmp_path):
+            compiling = threads.submit(compile_something)
+            wait_until(lambda: is_waited_for(tmp_path))
+        compiling.result(60)
+    assert logs == []
+
+
+def test_a_process_that_waits_for_another_says_so(tmp_path: Path) -> None:
+    def compile_something() -> None:
+        with alone_in(tmp_path):
+            pass
+
+    with capture_logs() as logs, ThreadPoolExecutor(1) as threads:
+        with (tmp_path / LOCK).open("ab") as held_by_another:
+            fcntl.flock(held_by_another, fcntl.LOCK_EX)
+            compiling = threads.submit(compile_something)
+            wait_until(lambda: is_waited_for(tmp_path))
+        compiling.result(60)
+    assert [entry["event"] for entry in logs] == ["waiting for another that compiles into the cache"]
 
 
 def test_a_folder_that_cannot_be_made_is_openvinos_to_complain_of(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -118,15 +119,26 @@ def test_callers_are_told_why_for_as_long_as_work_runs_after_sigterm(tmp_path: P
         assert server.process.wait(END_S) == 128 + signal.SIGTERM
 
 
+def connection_after_answer(connection: HTTPConnection) -> str | None:
+    """Ask for an answer on a connection, and give what it says becomes of that."""
+    connection.request("GET", "/v2")
+    with connection.getresponse() as answer:
+        assert (answer.status, bool(answer.read())) == (200, True)
+        return answer.getheader("connection")
+
+
 def test_work_is_taken_while_load_balancers_have_time_to_notice(tmp_path: Path) -> None:
     with started("--model-repository", str(DIGITS), "--drain-delay-s", "600") as (server, log):
         wait_until_ready(server, log)
         request = ov.Core(server.grpc_address).served_model("digits_mlp").create_infer_request()
+        kept = HTTPConnection(server.host, server.http_port)
+        assert connection_after_answer(kept) is None
         server.process.terminate()
         wait_for_line(server, log, "not ready any more")
         assert log_line(log, "not ready any more")["takes_work_for_s"] == 600
         assert status_of(server, "/v2/health/ready") == 503
         assert request.infer(ROW)[0].shape == (1, 10)
+        assert connection_after_answer(kept) == "close"
         server.process.terminate()
         assert server.process.wait(END_S) == 128 + signal.SIGTERM
 
@@ -137,6 +149,24 @@ def test_it_ends_once_load_balancers_had_their_time() -> None:
         server.process.terminate()
         assert server.process.wait(END_S) == 0
         assert log_line(log, "stopped")["cancelled"] == 0
+
+
+@pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two"])
+def test_a_terminal_that_is_closed_lets_running_work_finish(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    save_slow_model(tmp_path, products=100)
+    with started("--model-repository", str(tmp_path), *flags) as (server, log):
+        wait_until_ready(server, log)
+        request = ov.Core(server.grpc_address).served_model("slow").create_infer_request()
+        request.start_async(np.ones(1, np.float32))
+        wait_for_running(server, 1)
+        # It comes from the shell, and from the system when the shell has gone.
+        server.process.send_signal(signal.SIGHUP)
+        wait_for_line(server, log, "stopping")
+        server.process.send_signal(signal.SIGHUP)
+        request.wait()
+        assert request.results[0] > 0
+        assert server.process.wait(END_S) == 0
+        assert log_line(log, "stopping")["signal"] == "SIGHUP"
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:

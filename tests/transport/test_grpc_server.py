@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
+from tests.deploy.manifests import DEPLOY
 
 from inferwire_proto.errors import CODE_METADATA
+from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.fake_backend import FakeModel
-from inferwire_server.service import Services
+from inferwire_server.service import HealthService, Services
 from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
@@ -153,6 +157,40 @@ async def test_a_drain_whose_time_is_up_counts_what_it_cuts_off(
     with pytest.raises(grpc.aio.AioRpcError):
         await call
     await asyncio.to_thread(gate.wait_held, 0)
+
+
+async def test_clients_that_look_at_the_health_lose_no_call_to_a_server_that_goes(services: Services) -> None:
+    (config,) = re.findall(r"{.*healthCheckConfig.*}", (DEPLOY / "kubernetes.yaml").read_text())
+    going, staying = named(services, "going"), named(services, "staying")
+    async with (
+        GrpcServer(going, GrpcOptions(port=0)) as left,
+        GrpcServer(staying, GrpcOptions(port=0)) as right,
+        grpc.aio.insecure_channel(
+            f"ipv4:127.0.0.1:{left.port},127.0.0.1:{right.port}", options=(("grpc.service_config", config),)
+        ) as channel,
+        asyncio.timeout(20),
+    ):
+        call: Any = channel.unary_unary("/inference.GRPCInferenceService/ServerMetadata")
+
+        async def answering() -> list[str]:
+            """Say who takes two calls in a row: each takes one, where both are called."""
+            return sorted([pb.ServerMetadataResponse.FromString(await call(b"")).name for _ in range(2)])
+
+        while await answering() != ["going", "staying"]:
+            pass
+        going.health.end()
+        left.publish_readiness()
+        while await answering() != ["staying", "staying"]:
+            pass
+        await left.drain(0)
+        assert await answering() == ["staying", "staying"]
+
+
+def named(services: Services, name: str) -> Services:
+    """Give the services of another server, which has its own health."""
+    health = HealthService(replace(services.health.identity, name=name), Catalogue(), is_strict=False)
+    health.begin()
+    return replace(services, health=health)
 
 
 async def unary(channel: grpc.aio.Channel, message: bytes) -> None:

@@ -1,14 +1,17 @@
 """A folder of compiled models that several processes may share: one at a time compiles into it.
 
 OpenVINO reads and writes there as if it were alone: of two processes that compile one model at once, either fails.
+What threads of one process compile takes turns as well, of which nobody is told: it is no sign of another server.
 """
 
 from __future__ import annotations
 
 import fcntl
+from collections import Counter
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO
 
 import structlog
@@ -19,21 +22,40 @@ LOCK = "inferwire.lock"
 """The file in it that says that somebody does."""
 
 
+_ASKING: Counter[Path] = Counter()
+_COUNTING = Lock()
+
+
 @contextmanager
 def alone_in(folder: Path) -> Generator[None]:
     """Compile while nobody else does. A folder that cannot be written to changes for nobody."""
     with ExitStack() as held:
+        is_first = held.enter_context(_asking(folder))
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _lock(held.enter_context((folder / LOCK).open("ab")), folder)
+            _lock(held.enter_context((folder / LOCK).open("ab")), folder, says_so=is_first)
         except OSError as error:
             log.warning("compiling without the cache's lock", folder=str(folder), reason=str(error))
         yield
 
 
-def _lock(file: BinaryIO, folder: Path) -> None:
+@contextmanager
+def _asking(folder: Path) -> Generator[bool]:
+    """Count a thread that is, or wants to be, alone in a folder; give whether no other of this process is counted."""
+    with _COUNTING:
+        _ASKING[folder] += 1
+        is_first = _ASKING[folder] == 1
+    try:
+        yield is_first
+    finally:
+        with _COUNTING:
+            _ASKING[folder] -= 1
+
+
+def _lock(file: BinaryIO, folder: Path, *, says_so: bool) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        log.info("waiting for another that compiles into the cache", folder=str(folder))
+        if says_so:
+            log.info("waiting for another that compiles into the cache", folder=str(folder))
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -16,7 +16,7 @@ from inferwire_proto.errors import Code
 async def test_every_code_has_its_status_its_name_and_its_sentence(rest: Rest, code: Code) -> None:
     response = await rest.infer("fail", tensor("code", "UINT8", [1], [code.wire]))
     assert sentence(response, code) == f"{code.name} was asked for"
-    assert response.headers.get("retry-after") == ("2" if code is Code.QUEUE_FULL else None)
+    assert response.headers.get("retry-after") == {Code.QUEUE_FULL: "2", Code.SHUTTING_DOWN: "1"}.get(code)
 
 
 async def test_a_bug_is_an_id_that_the_log_explains(rest: Rest) -> None:
@@ -48,7 +48,9 @@ async def test_a_full_queue_says_when_to_come_back(rest: Rest) -> None:
 async def test_a_server_that_drains_admits_nothing(rest: Rest) -> None:
     rest.services.health.end()
     await rest.services.inference.drain(0)
-    assert sentence(await rest.infer("echo", X), Code.SHUTTING_DOWN) == "the server is shutting down"
+    refused = await rest.infer("echo", X)
+    assert sentence(refused, Code.SHUTTING_DOWN) == "the server is shutting down"
+    assert refused.headers["retry-after"] == "1"
     assert (await rest.client.get("/v2/health/ready")).status_code == 503
 
 

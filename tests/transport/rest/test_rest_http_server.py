@@ -100,6 +100,75 @@ async def test_a_body_comes_in_few_parts(size: int, most_messages: int) -> None:
     assert len(received) <= most_messages
 
 
+async def test_callers_that_are_sent_elsewhere_have_a_last_answer_on_each_connection(rest: Rest) -> None:
+    assert "connection" not in (await rest.client.get("/v2")).headers
+    running = asyncio.ensure_future(rest.infer("gated", X))
+    await held(rest)
+    rest.server.part()
+    answers = [await rest.infer("echo", X), await rest.infer("none", X), await rest.client.get("/metrics")]
+    assert [(answer.status_code, answer.headers["connection"]) for answer in answers] == [
+        (200, "close"),
+        (404, "close"),
+        (200, "close"),
+    ]
+    rest.models["gated"].gate.open()
+    assert (await running).headers["connection"] == "close"
+
+
+async def test_a_connection_on_which_nothing_is_due_is_open_for_what_is_on_its_way(rest: Rest) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", rest.server.port)
+    writer.write(b"GET /v2 HTTP/1.1\r\nhost: x\r\n\r\n")
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert b"connection: close" not in head
+    await reader.readexactly(int(head.partition(b"content-length: ")[2].split()[0]))
+    rest.server.part()
+    writer.write(b"GET /v2 HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert b"\r\nconnection: close\r\n" in await reader.read()
+    writer.close()
+
+
+async def test_requests_that_came_in_a_row_are_all_answered_before_callers_go_elsewhere() -> None:
+    may_answer = asyncio.Event()
+    has_begun = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun.set()
+        await may_answer.wait()
+        await PlainTextResponse("hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * 2)
+        await has_begun.wait()
+        server.part()
+        may_answer.set()
+        answer = await reader.read()
+        writer.close()
+    assert (answer.count(b"hello"), answer.count(b"connection: close")) == (2, 1)
+
+
+async def test_an_answer_under_way_is_not_the_last_that_its_caller_has() -> None:
+    has_begun = asyncio.Event()
+    may_end = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+        has_begun.set()
+        await may_end.wait()
+        await send({"type": "http.response.body", "body": b"hello"})
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        await has_begun.wait()
+        server.part()
+        may_end.set()
+        assert b"connection: close" not in await reader.readuntil(b"hello")
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert b"\r\nconnection: close\r\n" in await reader.read()
+        writer.close()
+
+
 async def test_a_drain_lets_calls_in_flight_finish_and_turns_new_ones_away(rest: Rest) -> None:
     await rest.client.get("/v2")
     running = asyncio.ensure_future(rest.infer("gated", X))

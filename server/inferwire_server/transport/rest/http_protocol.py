@@ -50,6 +50,16 @@ GATHERED_BODY = 1024 * 1024
 """How much of a body is gathered before the application is woken for it, and the peer told to wait."""
 
 
+class Parting:
+    """Whether the callers of a port are sent elsewhere: an answer is then the last on its connection."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def __repr__(self) -> str:
+        return f"<Parting: {'begun' if self.has_begun else 'not yet'}>"
+
+
 class HttpProtocol(HttpToolsProtocol):
     """One connection.
 
@@ -59,9 +69,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     _opening = b""
 
-    def __init__(self, ids: RequestIds, take_over: TakeOver | None, **settings: Any) -> None:
+    def __init__(self, ids: RequestIds, parting: Parting, take_over: TakeOver | None, **settings: Any) -> None:
         super().__init__(**settings)
         self._ids = ids
+        self._parting = parting
         self._take_over = take_over
         self._requests = RequestParser(self)
         self.pieces = 0
@@ -120,11 +131,23 @@ class HttpProtocol(HttpToolsProtocol):
             may_answer = self.pieces > 0 and self._take_over is None and (self._requests.is_in_head or not is_answered)
             self._refuse(_TOO_SLOW if may_answer else b"")
 
+    def part(self) -> None:
+        """Have the answer that is due be the last on this connection, as later ones are once parting has begun.
+
+        Of several that are, the last: what came before it has been sent for an answer, too. One whose head has gone
+        cannot say any more that it is the last.
+        """
+        cycle: RequestResponseCycle | None = cast("Any", self.cycle)
+        if cycle is not None and not cycle.response_started:
+            cycle.keep_alive = False
+
     def on_headers_complete(self) -> None:
         """Begin a request."""
         super().on_headers_complete()
         cycle = self.cycle
         cycle.default_headers = [*cycle.default_headers, self._ids.name(self.headers)]
+        if self._parting.has_begun:
+            cycle.keep_alive = False
         extensions: dict[str, Any] = {EXTENSION: Exchange(cycle, self._connection)}
         cycle.scope["extensions"] = extensions
 

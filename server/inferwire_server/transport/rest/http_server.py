@@ -16,7 +16,7 @@ from uvicorn import Config, Server
 
 from inferwire_server.transport.listening import NO_SUCH_NAME, CannotListen, authority
 from inferwire_server.transport.rest.awaited import Patience
-from inferwire_server.transport.rest.http_protocol import HttpProtocol
+from inferwire_server.transport.rest.http_protocol import HttpProtocol, Parting
 from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.session.session_file import TakeOver
 from inferwire_server.transport.tls import Tls
@@ -46,6 +46,13 @@ class HttpServer:
     def connections(self) -> tuple[HttpProtocol, ...]:
         """The connections that are open."""
         return self._server.connections
+
+    def part(self) -> None:
+        """Have every answer close its connection, so that callers come back by new ones, which lead to other servers.
+
+        Connections on which nothing is due stay open: a request may be on its way.
+        """
+        self._server.part()
 
     async def drain(self, grace_s: float, others: Awaitable[object] | None = None) -> None:
         """Accept nothing more, let calls in flight finish, and cancel what is left after the grace.
@@ -83,7 +90,8 @@ async def http_server(
         CannotListen: If the address cannot be bound.
     """
     listener = _listen(host, port, shares_port=shares_port)
-    server = LoopServer(_config(app, take_over, tls), patience or Patience())
+    parting = Parting()
+    server = LoopServer(_config(app, parting, take_over, tls), parting, patience or Patience())
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(server.serve([listener]))
         await server.has_started.wait()
@@ -97,8 +105,9 @@ async def http_server(
 class LoopServer(Server):
     """A uvicorn server that somebody else starts and ends."""
 
-    def __init__(self, config: Config, patience: Patience) -> None:
+    def __init__(self, config: Config, parting: Parting, patience: Patience) -> None:
         super().__init__(config)
+        self._parting = parting
         self._patience = patience
         self.has_started = asyncio.Event()
         self._is_leaving = asyncio.Event()
@@ -107,6 +116,12 @@ class LoopServer(Server):
     def connections(self) -> tuple[HttpProtocol, ...]:
         """The connections that are open."""
         return tuple(c for c in self.server_state.connections if isinstance(c, HttpProtocol))
+
+    def part(self) -> None:
+        """Send callers elsewhere, those whose answer is due among them."""
+        self._parting.has_begun = True
+        for connection in self.connections:
+            connection.part()
 
     def leave(self, grace_s: float) -> None:
         """Begin to shut down."""
@@ -161,9 +176,9 @@ class LoopServer(Server):
             await asyncio.sleep(_LOOK_S)
 
 
-def _config(app: ASGIApp, take_over: TakeOver | None, tls: Tls | None) -> Config:
+def _config(app: ASGIApp, parting: Parting, take_over: TakeOver | None, tls: Tls | None) -> Config:
     application: Any = app
-    protocol: Any = partial(HttpProtocol, RequestIds(), take_over)
+    protocol: Any = partial(HttpProtocol, RequestIds(), parting, take_over)
     return Config(
         application,
         http=protocol,

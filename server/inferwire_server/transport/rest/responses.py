@@ -19,6 +19,9 @@ from inferwire_server.transport.rest.exchange import Headers, exchange_of
 _LONGEST_SENTENCE = 6000
 """What a caller is told of what it sent has an end, though what it sent may be long."""
 
+_ELSEWHERE_AFTER_S = "1"
+"""When a caller whom this server sends away may come again: by then something else answers at its address."""
+
 JSON = b"application/json"
 
 
@@ -50,6 +53,8 @@ def error_response(error: ServingError) -> Response:
     headers: dict[str, str] = {}
     if error.retry_after_s is not None:
         headers["retry-after"] = str(max(1, ceil(error.retry_after_s)))
+    elif error.code is Code.SHUTTING_DOWN:
+        headers["retry-after"] = _ELSEWHERE_AFTER_S
     if error.code is Code.UNAUTHENTICATED:
         headers["www-authenticate"] = "Bearer"
     return problem(error.code.http, error.code, error.message, headers)

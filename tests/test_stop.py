@@ -1,0 +1,59 @@
+"""Which signals ask a server to end, and which insist."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Generator
+
+import pytest
+import uvloop
+from structlog.testing import capture_logs
+
+from inferwire_server.stop import stop_on_signals
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run on the loop that servers run on."""
+    return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture
+def ignored_hang_up() -> Generator[None, None, None]:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+async def test_a_signal_asks_for_the_end_and_the_log_names_it(number: signal.Signals) -> None:
+    with capture_logs() as logs, stop_on_signals() as stop:
+        os.kill(os.getpid(), number)
+        async with asyncio.timeout(10):
+            await stop.wait()
+    assert [(entry["event"], entry["signal"]) for entry in logs] == [("stopping", number.name)]
+
+
+async def test_a_terminal_that_hangs_up_more_than_once_does_not_insist() -> None:
+    with capture_logs() as logs, stop_on_signals() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(10):
+            await stop.wait()
+        has_come = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, has_come.set)
+        # Of signals that wait the system delivers the lowest number first, and SIGHUP has the lowest of all.
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        async with asyncio.timeout(10):
+            await has_come.wait()
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
+    assert len(logs) == 1
+
+
+@pytest.mark.usefixtures("ignored_hang_up")
+async def test_a_server_that_nohup_has_started_does_not_hear_of_the_terminal() -> None:
+    with stop_on_signals() as stop:
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        assert not stop.is_set()
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
