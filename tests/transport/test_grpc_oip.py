@@ -242,6 +242,7 @@ BAD: list[tuple[pb.ModelInferRequest, str, str]] = [
     (typed("f16", "FP16", fp32_contents=[1, 1]), "INVALID_INPUT", "has no field in contents; send it in raw"),
     (typed("string", "BYTES", bytes_contents=[b"a"]), "INVALID_INPUT", "has 1 elements, expected 2 for BYTES[2]"),
     (typed("echo", "FLOAT", fp32_contents=[1]), "INVALID_INPUT", "has datatype 'FLOAT', expected one of BOOL"),
+    (typed("string", "STRING", bytes_contents=[b"a"] * 2), "INVALID_INPUT", "UINT64 BYTES; did you mean BYTES?"),
     (typed("u4", "U4", uint_contents=[1]), "INVALID_INPUT", "cannot carry; use inferwire.v1"),
     (typed("echo", "INT32", (1, 4), int_contents=[1] * 4), "INVALID_INPUT", "has element type i32, expected f32"),
     (
