@@ -10,6 +10,12 @@ import ssl
 
 from inferwire.transport.address import TLS_SCHEME
 
+WHERE_ADDRESSES = "in INFERWIRE_ADDRESS or to Core()"
+"""Where a program says which server it means."""
+
+WHERE_CERTIFICATES = "in INFERWIRE_ROOT_CERTIFICATES, or to Core() as root_certificates"
+"""Where a program says by which certificates it trusts a server."""
+
 _OTHER_PROTOCOL = ("http1.x", "missing selected ALPN property")
 """What gRPC says of a server that speaks HTTP/1.1, without TLS and with it."""
 
@@ -51,7 +57,7 @@ def why_unreachable(address: str, details: str) -> str:
 def _nobody_at(address: str) -> str:
     return (
         f"no inferwire server answers at {address}; start one with `inferwire serve` "
-        "or give its address in INFERWIRE_ADDRESS or to Core()"
+        f"or give its address {WHERE_ADDRESSES}"
     )
 
 
@@ -80,9 +86,9 @@ def _why_no_tls(address: str, details: str) -> str | None:
         )
     if "CERTIFICATE_VERIFY_FAILED" in details:
         return (
-            f"the certificate of the server at {address} is not trusted; give in INFERWIRE_ROOT_CERTIFICATES, "
-            "or to Core() as root_certificates, a file with that of the authority which has signed it, or with the "
-            "server's own where it has signed that itself"
+            f"the certificate of the server at {address} is not trusted; give {WHERE_CERTIFICATES}, "
+            "a file with that of the authority which has signed it, or with the server's own where it has signed that "
+            "itself"
         )
     if any(words in details for words in _OTHER_NAMES):
         return (
