@@ -13,6 +13,9 @@ from inferwire_proto.errors import Code
 
 E = TypeVar("E", bound=BaseException)
 
+WHERE_KEYS = "in INFERWIRE_API_KEY, or as api_key to Core()"
+"""Where a program says by which key it calls a server."""
+
 
 class InferwireError(RuntimeError):
     """What a server or the network says went wrong. A `RuntimeError`, as all of openvino's are.
@@ -183,11 +186,7 @@ def error_of(code: Code | None, message: str, retry_after_s: float | None = None
 def unauthenticated(message: str) -> Unauthenticated:
     """Say how a key is given, where the server has not."""
     is_said = "INFERWIRE_API_KEY" in message or "api_key" in message
-    return Unauthenticated(
-        message
-        if is_said
-        else f"{message}; give one of the server's keys in INFERWIRE_API_KEY, or as api_key to Core()"
-    )
+    return Unauthenticated(message if is_said else f"{message}; give one of the server's keys {WHERE_KEYS}")
 
 
 def lost_under_way(error: ServerUnavailable) -> ServerUnavailable:

@@ -9,12 +9,20 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from inferwire.errors import InferwireError
+from inferwire.errors import WHERE_KEYS, InferwireError
+from inferwire.transport.unreachable import WHERE_ADDRESSES, WHERE_CERTIFICATES
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
 
 _PLACES = re.compile(r"Exception from \S+:\d+:\s*")
 
 _LINE_ENDS = re.compile(r"\s*\n\s*")
+
+_PLACES_OF_COMMANDS = {
+    WHERE_ADDRESSES: "as --address or in INFERWIRE_ADDRESS",
+    WHERE_CERTIFICATES: "as --root-certificates, or in INFERWIRE_ROOT_CERTIFICATES",
+    WHERE_KEYS: "in INFERWIRE_API_KEY",
+}
+"""Where a command line has what a program gives to `Core()`."""
 
 PIPE_WIDTH = 200
 """Where nobody looks, tables are wide: a program reads them line by line."""
@@ -71,8 +79,15 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
     else:
         return code
     _flush_or_forget()
-    sys.stderr.write(f"inferwire: {in_short(sentence)}\n")
+    sys.stderr.write(f"inferwire: {in_short(_advice_of_commands(sentence))}\n")
     return code
+
+
+def _advice_of_commands(sentence: str) -> str:
+    """Name the flags where the client, which is made for programs, names arguments."""
+    for of_programs, of_commands in _PLACES_OF_COMMANDS.items():
+        sentence = sentence.replace(of_programs, of_commands)
+    return sentence
 
 
 def _flush_or_forget() -> None:

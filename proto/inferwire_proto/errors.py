@@ -80,3 +80,6 @@ BY_WIRE: dict[int, Code] = {code.wire: code for code in Code}
 
 CODE_METADATA = "inferwire-code"
 """The trailing metadata entry that carries a code's name, since one gRPC status serves several codes."""
+
+RETRY_AFTER_METADATA = "retry-after"
+"""The trailing metadata entry that says when a retry makes sense, in seconds, where that is known."""

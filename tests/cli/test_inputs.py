@@ -273,12 +273,12 @@ def test_bf16_travels_as_its_bits() -> None:
     assert numbers_of(single, ov.Type.bf16).tolist() == -2.5
 
 
-def test_json_has_null_for_what_is_no_number() -> None:
+def test_json_tells_apart_what_it_has_no_number_for() -> None:
     output = port("y", ov.Type.f32, [3])
-    document = as_document(Answer(output, np.array([1.0, np.nan, -np.inf], np.float32)), (), 1)
-    assert document == {"name": "y", "type": "f32", "shape": [3], "data": [1.0, None, None]}
+    document = as_document(Answer(output, np.array([np.inf, np.nan, -np.inf], np.float32)), (), 1)
+    assert document == {"name": "y", "type": "f32", "shape": [3], "data": ["Infinity", "NaN", "-Infinity"]}
     document = as_document(Answer(output, np.array([1.0, np.inf, -np.inf], np.float32)), ("a", "b", "c"), 1)
-    assert document["classes"] == [[{"label": "a", "index": 0, "probability": None}]]
+    assert document["classes"] == [[{"label": "a", "index": 0, "probability": "NaN"}]]
 
 
 def test_labels_may_come_from_windows(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.cli.tls_front import TlsFront, tls_front
 from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer
 
 from inferwire_cli.__main__ import main
-from inferwire_cli.server_process import NOT_INHERITED, ServerProcess, running_server
+from inferwire_cli.server_process import NOT_INHERITED, ServerProcess, free_ports, running_server
 
 Run = Callable[..., Any]
 ZEROS = str([0.0] * 64)
@@ -176,6 +176,25 @@ def test_what_keeps_https_from_being_spoken_is_said(
         said = why(run, *top, f"https://127.0.0.1:{other.port}", "--root-certificates", roots)
     assert "certificate is not valid for '127.0.0.1'" in said
     assert "--root-certificates" not in said
+
+
+@pytest.mark.parametrize("words", [COMMANDS[name] for name in COMMANDS if name != "top"], ids=lambda words: words[0])
+def test_a_command_advises_its_flag_where_a_certificate_is_not_trusted(
+    run: Run, grpc_front: TlsFront, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
+    address = f"grpcs://127.0.0.1:{grpc_front.port}"
+    for_http = ("--http-address", f"https://127.0.0.1:{grpc_front.port}") if "rest" in words else ()
+    said = why(run, *words, "--address", address, *for_http, "--root-certificates", tmp_path / "other.pem")
+    assert "is not trusted" in said
+    assert "--root-certificates" in said
+    assert "Core()" not in said
+
+
+def test_a_command_advises_its_flag_where_nobody_answers(run: Run) -> None:
+    (port,) = free_ports(1)
+    said = why(run, "models", "--address", f"127.0.0.1:{port}")
+    assert "or give its address as --address or in INFERWIRE_ADDRESS (" in said
 
 
 def test_certificates_without_tls_are_refused_where_a_flag_names_them(run: Run, roots: Path) -> None:

@@ -17,11 +17,19 @@ from inferwire.version import MIRRORED_VERSION
 LIMIT_S = 60
 
 
-def run(*command: str | Path, options: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *command: str | Path, options: tuple[str, ...] = (), by_stdin: str | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run `python OPTIONS COMMAND`."""
     words = [sys.executable, *options, *map(str, command)]
     return subprocess.run(
-        words, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
+        words,
+        env=os.environ | environment,
+        input=by_stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
     )
 
 
@@ -36,6 +44,8 @@ def drop_in(*command: str | Path, options: tuple[str, ...] = (), **environment: 
 def program(tmp_path: Path) -> Path:
     return tmp_path / "program.py"
 
+
+SHOWS = "import sys; print(sys.argv, __name__, sys.path[0], __spec__)"
 
 WAYS: dict[str, str] = {
     "arguments and names": "import sys; print(sys.argv, __name__, __file__, sys.path[0], __spec__)",
@@ -74,6 +84,18 @@ def test_a_module_runs_by_its_name(program: Path) -> None:
     program.write_text("import sys, openvino; print(__name__, sys.argv[1:], openvino.Core)")
     out = drop_in("-m", "program", "-m", "--address", "x", PYTHONPATH=path_with(program.parent))
     assert out == "__main__ ['-m', '--address', 'x'] <class 'inferwire.core.Core'>\n"
+
+
+@pytest.mark.parametrize("words", [("-c", SHOWS, "-m", "--address", "x"), (f"-c{SHOWS}", "x")], ids=["apart", "glued"])
+def test_a_text_runs_as_python_runs_it(words: tuple[str, ...]) -> None:
+    done = run(*words)
+    assert drop_in(*words) == done.stdout != ""
+    assert drop_in("-c", "import openvino; print(openvino.Core)") == "<class 'inferwire.core.Core'>\n"
+
+
+def test_what_comes_by_stdin_runs_as_python_runs_it() -> None:
+    expected = run("-", "--address", "x", by_stdin=SHOWS).stdout
+    assert drop_in("-", "--address", "x", by_stdin=SHOWS) == expected != ""
 
 
 def path_with(folder: Path) -> str:
@@ -262,6 +284,7 @@ def test_pythons_options_are_cut_out_of_its_command_line(before: list[str], opti
 
 MISUSE: dict[str, tuple[tuple[str, ...], str]] = {
     "no program": ((), "there is no PROGRAM to run; --help shows examples"),
+    "no text": (("-c",), "there is no PROGRAM to run; --help shows examples"),
     "no module": (("-m",), "there is no PROGRAM to run; --help shows examples"),
     "an unknown option": (("--adress", "x", "program.py"), "unrecognized arguments: --adress"),
     "a bad address": (("--address", "a:b:c", "program.py"), "address 'a:b:c' is not host:port"),

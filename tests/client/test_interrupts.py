@@ -40,11 +40,14 @@ class Interrupt:
         self._error = error
         self._left = after
         self._last = None if is_answered else Latch.wait.__code__
+        # The interpreter does not keep a profile function alive through the call in which it is taken away.
+        self._profile = self._step
 
     def __enter__(self) -> Interrupt:
         # What is collected within would be interrupted instead, and nobody would hear of it.
+        gc.collect()
         gc.disable()
-        sys.setprofile(self._step)
+        sys.setprofile(self._profile)
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -147,6 +147,15 @@ def test_what_openvino_refuses_names_the_setting(
     assert len(refused.value.message) > len(reason)
 
 
+def test_a_layout_that_nobody_says_is_named(backend: OpenVinoBackend, path: Path) -> None:
+    for table in ("encoded = true\nmean = 127", 'color = "BGR"\nmodel_color = "RGB"', "mean = [1, 2, 3]"):
+        with pytest.raises(ServingError, match=r'setting model_layout, as "NCHW", is not given$'):
+            backend.read(source_of(path, table))
+    with pytest.raises(ServingError) as refused:
+        backend.read(source_of(path, 'model_layout = "NHWC"\nmean = [1, 2, 3]'))
+    assert "is not given" not in refused.value.message
+
+
 def test_an_input_that_is_not_there_names_the_setting(backend: OpenVinoBackend, path: Path) -> None:
     source = source_of(path, "")
     (recorded,) = source.preprocessing

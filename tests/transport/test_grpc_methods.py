@@ -10,14 +10,13 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from inferwire_proto.errors import CODE_METADATA, Code
+from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA, Code
 from inferwire_proto.inferwire.v1 import devices_pb2 as pb
 from inferwire_server.errors import ServingError
 from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.methods import Guard, Service, generic_handler
-from inferwire_server.transport.rpc.status import RETRY_AFTER_METADATA
 
 DESCRIPTOR: Any = pb.DESCRIPTOR.services_by_name["DeviceService"]
 UNIMPLEMENTED = {

@@ -42,7 +42,8 @@ def two_of(type_name: str) -> FakeModel:
 def models() -> Models:
     pair = ModelSpec("pair", (port("a", "f32"), port("b", "i64")), (port("c", "f32"), port("d", "i64")), ())
     slow = FakeModel(echo_spec("slow"), gate=Gate(is_open=False), optimal_slots=1)
-    served = {"echo": FakeModel(echo_spec("echo")), "slow": slow, "pair": FakeModel(pair)}
+    mixed = ModelSpec("mixed", (port("x", "f32"),), (port("y", "u4", "Result"), port("z", "f32", "Result")))
+    served = {"echo": FakeModel(echo_spec("echo")), "slow": slow, "pair": FakeModel(pair), "mixed": FakeModel(mixed)}
     return {**served, **{row.name: two_of(row.name) for row in BY_OIP.values()}, "u4": two_of("u4")}
 
 
@@ -242,6 +243,7 @@ BAD: list[tuple[pb.ModelInferRequest, str, str]] = [
     (typed("f16", "FP16", fp32_contents=[1, 1]), "INVALID_INPUT", "has no field in contents; send it in raw"),
     (typed("string", "BYTES", bytes_contents=[b"a"]), "INVALID_INPUT", "has 1 elements, expected 2 for BYTES[2]"),
     (typed("echo", "FLOAT", fp32_contents=[1]), "INVALID_INPUT", "has datatype 'FLOAT', expected one of BOOL"),
+    (typed("string", "STRING", bytes_contents=[b"a"] * 2), "INVALID_INPUT", "UINT64 BYTES; did you mean BYTES?"),
     (typed("u4", "U4", uint_contents=[1]), "INVALID_INPUT", "cannot carry; use inferwire.v1"),
     (typed("echo", "INT32", (1, 4), int_contents=[1] * 4), "INVALID_INPUT", "has element type i32, expected f32"),
     (
@@ -359,13 +361,11 @@ async def test_an_output_without_a_datatype_is_refused_before_anything_runs(
         return Tensor(BY_NAME["u4"], (2,), b"\x12"), inputs[0]
 
     runs: list[None] = []
-    outputs = port("y", "u4", "Result"), port("z", "f32", "Result")
-    models["f32"].spec = ModelSpec("f32", (port("x", "f32"),), outputs)
-    models["f32"].compute = run
-    message = typed("f32", "FP32", fp32_contents=[1, 2])
+    models["mixed"].compute = run
+    message = typed("mixed", "FP32", fp32_contents=[1, 2])
     code, details = await failure(infer(channel, message))
     assert code == "INVALID_INPUT"
-    assert "output 'y' of model 'f32' has element type u4, which the Open Inference Protocol cannot carry" in details
+    assert "output 'y' of model 'mixed' has element type u4, which the Open Inference Protocol cannot carry" in details
     assert runs == []
     message.outputs.add(name="z")
     assert [output.name for output in (await infer(channel, message)).outputs] == ["z"]

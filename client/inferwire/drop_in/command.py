@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import REMAINDER, ArgumentParser, RawDescriptionHelpFormatter
+from argparse import REMAINDER, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -30,6 +30,7 @@ examples:
   python -m inferwire classify.py cat.png                       a program, on {DEFAULT_ADDRESS}
   python -m inferwire --address gpu-box:8001 classify.py cat.png
   python -m inferwire --address gpu-box:8001 -m package.tool    a module, as `python -m` runs it
+  python -m inferwire -c 'import openvino; print(openvino.Core().available_devices)'
 
 A server that asks for a key is shown the one in {API_KEY_VARIABLE}; one with TLS is trusted by the
 certificates in the file that {ROOT_CERTIFICATES_VARIABLE} names, else by those of this machine.
@@ -49,8 +50,8 @@ def main(arguments: Sequence[str], command: Sequence[str]) -> NoReturn:
     """
     parser = _parser()
     options = parser.parse_args(arguments)
-    program: list[str] = ["-m", *options.module] if options.module else options.program
-    if not program or program == ["-m"]:
+    program = _program(options)
+    if not program:
         parser.error("there is no PROGRAM to run; --help shows examples")
     if sys.flags.ignore_environment or sys.flags.no_site:
         parser.error("Python's options -E, -I and -S keep the mirror out; run it without them")
@@ -72,10 +73,19 @@ def python_options(command: Sequence[str], own: int) -> list[str]:
     return head if options == "-" else [*head, options]
 
 
+def _program(options: Namespace) -> list[str]:
+    """Give what Python is to run, with its arguments; nothing where there is nothing to run."""
+    for flag, given in (("-c", options.code), ("-m", options.module)):
+        if given is not None:
+            # What was glued to its flag, as in -mtool, has its arguments where a PROGRAM would have stood.
+            return [flag, *given, *options.program] if given else []
+    return options.program
+
+
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="python -m inferwire",
-        usage="%(prog)s [--address ADDRESS] (PROGRAM | -m MODULE) [ARGS...]",
+        usage="%(prog)s [--address ADDRESS] (PROGRAM | -c CODE | -m MODULE | -) [ARGS...]",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=RawDescriptionHelpFormatter,
@@ -88,8 +98,9 @@ def _parser() -> ArgumentParser:
         f"or unix:path; "
         f"without, that in {ENVIRONMENT_VARIABLE}, else {DEFAULT_ADDRESS}",
     )
+    parser.add_argument("-c", dest="code", metavar="CODE", nargs=REMAINDER, help="run a text, and its ARGS")
     parser.add_argument("-m", dest="module", metavar="MODULE", nargs=REMAINDER, help="run a module, and its ARGS")
-    parser.add_argument("program", metavar="PROGRAM", nargs=REMAINDER, help="a Python file, and its ARGS")
+    parser.add_argument("program", metavar="PROGRAM", nargs=REMAINDER, help="a Python file, or -, and its ARGS")
     return parser
 
 

@@ -6,8 +6,9 @@ stubs: everything they would say is in the descriptors.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import isfinite
 from typing import Any, Protocol, TypeVar, cast
 
 import grpc
@@ -15,7 +16,7 @@ from google.protobuf.message import Message
 
 from inferwire.errors import DeadlineExceeded, InferwireError, ServerUnavailable, TooLarge, error_of, unauthenticated
 from inferwire.transport.unreachable import is_of_names, why_unreachable
-from inferwire_proto.errors import CODE_METADATA, Code
+from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA, Code
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
 
 _SERVICES = {
@@ -125,7 +126,8 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
     """Translate what gRPC raised; the code in the trailing metadata says most."""
     status = cast("grpc.StatusCode", cast("Any", error).code())
     details = str(cast("Any", error).details() or status.name)
-    code = _code_in(cast("Any", error).trailing_metadata() or ())
+    trailers: dict[str, str | bytes] = dict(cast("Any", error).trailing_metadata() or ())
+    code = _code_in(trailers)
     # Nothing in a status says whether it came from the server or was made here: gRPC's own have no metadata, but a
     # proxy's may have none either. Ours always have a code, and of the others gRPC's words tell which are its own.
     if code is None and is_of_names(address, details):
@@ -133,7 +135,7 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
     if status is grpc.StatusCode.UNAUTHENTICATED:
         return unauthenticated(f"the server at {address} refuses the call: {details}")
     if code is not None:
-        return error_of(code, details)
+        return error_of(code, details, _retry_after_in(trailers))
     match status:
         case grpc.StatusCode.UNAVAILABLE:
             return unavailable(address, details)
@@ -172,8 +174,15 @@ def _serialize(message: Message) -> bytes:
     return message.SerializeToString()
 
 
-def _code_in(metadata: Iterable[tuple[str, str | bytes]]) -> Code | None:
-    for key, value in metadata:
-        if key == CODE_METADATA and isinstance(value, str) and value in Code.__members__:
-            return Code[value]
-    return None
+def _code_in(trailers: Mapping[str, str | bytes]) -> Code | None:
+    name = trailers.get(CODE_METADATA)
+    return Code.__members__.get(name) if isinstance(name, str) else None
+
+
+def _retry_after_in(trailers: Mapping[str, str | bytes]) -> float | None:
+    try:
+        seconds = float(trailers.get(RETRY_AFTER_METADATA, 0))
+    except ValueError:
+        # What stands between may have put a date there, as HTTP may.
+        return None
+    return seconds if isfinite(seconds) and seconds > 0 else None

@@ -1,8 +1,20 @@
-"""Why a server cannot be reached, and what to do about it, told by the words that gRPC has for it."""
+"""Why a server cannot be reached, and what to do about it, told by the words that gRPC has for it.
+
+A connection that was closed at once may have any reason: what listens there is asked whether TLS is.
+"""
 
 from __future__ import annotations
 
+import socket
+import ssl
+
 from inferwire.transport.address import TLS_SCHEME
+
+WHERE_ADDRESSES = "in INFERWIRE_ADDRESS or to Core()"
+"""Where a program says which server it means."""
+
+WHERE_CERTIFICATES = "in INFERWIRE_ROOT_CERTIFICATES, or to Core() as root_certificates"
+"""Where a program says by which certificates it trusts a server."""
 
 _OTHER_PROTOCOL = ("http1.x", "missing selected ALPN property")
 """What gRPC says of a server that speaks HTTP/1.1, without TLS and with it."""
@@ -12,6 +24,9 @@ _CLOSED = ("Socket closed", "Connection reset by peer")
 
 _OTHER_NAMES = ("Hostname Verification Check failed", "call host does not match SSL server name")
 """What gRPC says of a certificate for others: as it connects, and at a call where that has a common name alone."""
+
+_TLS_ANSWER_S = 1.0
+"""How long what closed a connection has to agree on TLS, which a server that is there does within a few round trips."""
 
 _OUT_OF_TIME = ("certificate has expired", "certificate is not yet valid")
 
@@ -31,10 +46,10 @@ def why_unreachable(address: str, details: str) -> str:
     if address.startswith(TLS_SCHEME):
         return _why_no_tls(address, details) or _nobody_at(address)
     is_closed = "failed to connect" in details and any(words in details for words in _CLOSED)
-    if is_closed and not address.startswith("unix:"):
+    if is_closed and not address.startswith("unix:") and _speaks_tls(address):
         return (
-            f"what listens at {address} closed the connection at once, as a server with TLS does to a client without; "
-            f"if it is one, its address is {TLS_SCHEME}{address}"
+            f"what listens at {address} speaks TLS, and closed the connection of a client without; if it is an "
+            f"inferwire server, its address is {TLS_SCHEME}{address}"
         )
     return _nobody_at(address)
 
@@ -42,8 +57,24 @@ def why_unreachable(address: str, details: str) -> str:
 def _nobody_at(address: str) -> str:
     return (
         f"no inferwire server answers at {address}; start one with `inferwire serve` "
-        "or give its address in INFERWIRE_ADDRESS or to Core()"
+        f"or give its address {WHERE_ADDRESSES}"
     )
+
+
+def _speaks_tls(address: str) -> bool:
+    """Ask what listens at "host:port", whoever that is: nothing but the greeting is said to it."""
+    host, _, port = address.rpartition(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    try:
+        with (
+            socket.create_connection((host.removeprefix("[").removesuffix("]"), int(port)), _TLS_ANSWER_S) as peer,
+            context.wrap_socket(peer),
+        ):
+            return True
+    except OSError:
+        return False
 
 
 def _why_no_tls(address: str, details: str) -> str | None:
@@ -55,9 +86,9 @@ def _why_no_tls(address: str, details: str) -> str | None:
         )
     if "CERTIFICATE_VERIFY_FAILED" in details:
         return (
-            f"the certificate of the server at {address} is not trusted; give in INFERWIRE_ROOT_CERTIFICATES, "
-            "or to Core() as root_certificates, a file with that of the authority which has signed it, or with the "
-            "server's own where it has signed that itself"
+            f"the certificate of the server at {address} is not trusted; give {WHERE_CERTIFICATES}, "
+            "a file with that of the authority which has signed it, or with the server's own where it has signed that "
+            "itself"
         )
     if any(words in details for words in _OTHER_NAMES):
         return (

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter, validators
 
 from inferwire_cli.extras import needs_extra
-from inferwire_cli.options import AddressOption, JsonOption, RootCertificatesOption, VersionOption
+from inferwire_cli.options import AddressOption, RootCertificatesOption, VersionOption
 from inferwire_server.flags import WHOLE
 
 PICTURES = Group("Pictures", sort_key=1)
@@ -36,6 +36,14 @@ MeanOption = Annotated[
 ScaleOption = Annotated[
     str, Parameter(group=PICTURES, show_default=False, help="Divides what is left of them: a number, or R,G,B.")
 ]
+AnswerJsonOption = Annotated[
+    bool,
+    Parameter(
+        name="--json",
+        show_default=False,
+        help='Print JSON, for programs. What JSON has no number for is the text "NaN", "Infinity" or "-Infinity".',
+    ),
+]
 BgrOption = Annotated[bool, Parameter(group=PICTURES, show_default=False, help="Send channels as blue, green, red.")]
 
 
@@ -50,7 +58,7 @@ def infer(
         Parameter(help="A file with the classes' names, one a line; else those the server has."),
     ] = None,
     save: Annotated[Path | None, Parameter(help="Write the outputs to this .npz file too.")] = None,
-    json: JsonOption = False,
+    json: AnswerJsonOption = False,
     mean: MeanOption = "",
     scale: ScaleOption = "",
     bgr: BgrOption = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
@@ -111,8 +111,12 @@ def as_document(answer: Answer, labels: Sequence[str], count: int) -> dict[str, 
 
 
 def _in_json(value: Any) -> Any:
-    """Give null for what JSON has no number for: infinities, and what is no number."""
-    return None if isinstance(value, float) and not isfinite(value) else value
+    """Give a text for what JSON has no number for, as protobuf writes it in JSON."""
+    if not isinstance(value, float) or isfinite(value):
+        return value
+    if isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
 
 
 def _best(row: Array, labels: Sequence[str], count: int) -> list[Guess]:

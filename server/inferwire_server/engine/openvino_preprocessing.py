@@ -23,6 +23,8 @@ _ENUMERATIONS: dict[str, Any] = {
     PADDING_MODE: preprocess.PaddingMode,
 }
 
+_MODEL_LAYOUT = ("model", "set_layout")
+
 
 def build_in(model: ov.Model, preprocessing: Preprocessing) -> ov.Model:
     """Build what was recorded into a model, and give the model with its new ports.
@@ -30,15 +32,29 @@ def build_in(model: ov.Model, preprocessing: Preprocessing) -> ov.Model:
     Raises:
         ServingError: MODEL_FAILED with OpenVINO's reason, after the name of the setting that it comes from.
     """
+    hint = ""
     try:
         processor = preprocess.PrePostProcessor(model)
         for call in preprocessing.calls:
             _replay(processor, call)
+        hint = _hint(model, preprocessing)
         return processor.build()
     except (RuntimeError, ValueError, TypeError, LookupError) as error:
-        reason = str(error).strip()
+        reason = str(error).strip() + hint
         name = preprocessing.setting
         raise ServingError(Code.MODEL_FAILED, f"{name}: {reason}" if name else reason) from error
+
+
+def _hint(model: ov.Model, preprocessing: Preprocessing) -> str:
+    """Name the setting that says what an input's dimensions are, where neither the model nor the operator does."""
+    calls = preprocessing.calls
+    if not (preprocessing.setting and calls) or any((call.part, call.method) == _MODEL_LAYOUT for call in calls):
+        return ""
+    name = calls[0].port
+    port = model.input() if name is None else model.input(name)
+    if not ov.layout_helpers.get_layout(port).empty:
+        return ""
+    return '; the model itself says no layout, and the setting model_layout, as "NCHW", is not given'
 
 
 def _replay(processor: preprocess.PrePostProcessor, call: Call) -> None:

@@ -56,6 +56,20 @@ EXTENSIONS = (
 FINAL_RESPONSE = "triton_final_response"
 """The parameter that says whether an answer on a stream is its request's last."""
 
+_NAMES_ELSEWHERE: Mapping[str, str] = MappingProxyType(
+    {
+        "bfloat16": "BF16",
+        "float16": "FP16",
+        "half": "FP16",
+        "float32": "FP32",
+        "float": "FP32",
+        "float64": "FP64",
+        "double": "FP64",
+        "str": "BYTES",
+    }
+)
+"""What numpy and others call a datatype, which neither the protocol nor OpenVINO calls so."""
+
 _NO_FORMS: Mapping[int, OutputForm] = MappingProxyType({})
 
 
@@ -196,9 +210,12 @@ def input_type(datatype: str, input_name: str, model_name: str) -> ElementType:
     if element_type is not None:
         return element_type
     prefix = f"input '{input_name}' of model '{model_name}' has datatype '{datatype}'"
-    if datatype.lower() in BY_NAME:
+    row = BY_NAME.get(datatype.lower())
+    if row is not None and row.oip is None:
         raise invalid_input(f"{prefix}, which the Open Inference Protocol cannot carry; use inferwire.v1 for it")
-    raise invalid_input(f"{prefix}, expected one of {' '.join(BY_OIP)}")
+    meant = _meant(datatype) if row is None else row.oip
+    hint = "" if meant is None else f"; did you mean {meant}?"
+    raise invalid_input(f"{prefix}, expected one of {' '.join(BY_OIP)}{hint}")
 
 
 def check_count(count: int, shape: tuple[int, ...], datatype: str, input_name: str, model_name: str) -> None:
@@ -241,6 +258,12 @@ def _classes(parameters: Parameters, what: str) -> TopClasses | None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise invalid_input(f"parameter 'classification' of {what} is {count!r}, expected a whole number from 0 on")
     return TopClasses(count) if count else None
+
+
+def _meant(datatype: str) -> str | None:
+    """Guess the protocol's name of what others write otherwise, as TensorFlow or a model configuration do."""
+    name = datatype.upper().removeprefix("TYPE_")
+    return name if name in BY_OIP else _NAMES_ELSEWHERE.get(name.lower())
 
 
 def datatype_of(element_type: ElementType) -> str:

@@ -21,6 +21,7 @@ import inferwire as ov
 from inferwire.transport.executions import Outcome
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.session_stream import LARGE_BYTES
+from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 
 
@@ -58,6 +59,21 @@ def test_a_large_execution_that_fails_says_why(server: ScriptedServer, transport
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.put)
     assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.Cancelled)
+
+
+def test_a_large_execution_that_finds_no_room_says_when_to_try_again(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
+        context.set_trailing_metadata(((CODE_METADATA, "QUEUE_FULL"), (RETRY_AFTER_METADATA, "1")))
+        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "CPU queue is full")
+
+    server.unary["Infer"] = refuse
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.put)
+    error = outcomes.get(timeout=TIMEOUT_S).error
+    assert isinstance(error, ov.QueueFull)
+    assert error.retry_after_s == 1.0
 
 
 def test_a_large_execution_that_is_cancelled_is_cancelled_on_the_server(

@@ -16,7 +16,7 @@ import inferwire as ov
 from inferwire.transport import rpc
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.large_execution import LargeExecution
-from inferwire_proto.errors import CODE_METADATA
+from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA
 from inferwire_proto.inferwire.v1 import models_pb2
 
 
@@ -28,6 +28,22 @@ def test_the_code_in_the_metadata_makes_the_exception(server: ScriptedServer, tr
     server.unary["GetModel"] = refuse
     with pytest.raises(ov.ModelNotFound, match="model 'm' is not served"):
         transport.served_model("m", "")
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"), [("1", 1.0), ("0.5", 0.5), ("0", None), ("inf", None), ("Fri, 31 Dec 1999 23:59:59 GMT", None)]
+)
+def test_the_metadata_say_when_to_try_again(
+    server: ScriptedServer, transport: GrpcTransport, sent: str, read: float | None
+) -> None:
+    def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
+        context.set_trailing_metadata(((CODE_METADATA, "QUEUE_FULL"), (RETRY_AFTER_METADATA, sent)))
+        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+
+    server.unary["GetModel"] = refuse
+    with pytest.raises(ov.QueueFull, match="full") as caught:
+        transport.served_model("m", "")
+    assert caught.value.retry_after_s == read
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_a_server_without_tls() -> None:
 @pytest.mark.parametrize("scheme", ["", "grpc://"])
 def test_a_client_without_tls(server: ScriptedServer, scheme: str) -> None:
     said = why(f"{scheme}127.0.0.1:{server.port}")
-    assert said.startswith(f"what listens at 127.0.0.1:{server.port} closed the connection at once, as a server with T")
+    assert said.startswith(f"what listens at 127.0.0.1:{server.port} speaks TLS, and closed the connection of a client")
     assert f"its address is grpcs://127.0.0.1:{server.port} (" in said
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import struct
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -34,6 +36,28 @@ def test_an_http_port_is_told_from_a_server_that_is_not_there() -> None:
         pool.submit(answer_as_http, listener)
         with pytest.raises(ov.ServerUnavailable, match=r"speaks HTTP/1\.1 and not gRPC.*8001"):
             ov.Core(f"127.0.0.1:{listener.getsockname()[1]}").served_model("m")
+
+
+def test_one_that_closes_every_connection_is_not_taken_for_one_with_tls() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        ended = pool.submit(close_at_once, listener)
+        try:
+            with pytest.raises(ov.ServerUnavailable, match=r"Connection reset by peer|Socket closed") as caught:
+                ov.Core(address).served_model("m")
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+        ended.result()
+    assert str(caught.value).startswith(f"no inferwire server answers at {address};")
+
+
+def close_at_once(listener: socket.socket) -> None:
+    """Reset every connection, as the system of a process that was killed does, until the listener is shut down."""
+    with suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def answer_as_http(listener: socket.socket) -> None:

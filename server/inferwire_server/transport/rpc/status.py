@@ -7,13 +7,10 @@ from typing import Any, NoReturn, TypeAlias
 
 import grpc
 
-from inferwire_proto.errors import CODE_METADATA, Code
+from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA, Code
 from inferwire_server.errors import ServingError
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
-
-RETRY_AFTER_METADATA = "retry-after"
-"""The trailing metadata entry that says when a retry makes sense, in seconds."""
 
 _MOST_DETAILS_BYTES = 6000
 """What a sentence may take in a header, where bytes beyond ASCII take three each; peers begin to refuse
