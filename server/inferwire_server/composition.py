@@ -103,9 +103,7 @@ async def compose(
     catalogue.expect(await asyncio.to_thread(scan, {}))
     tallies = Tallies(catalogue.statuses, clock)
     metrics = Metrics(tallies)
-    # What these give back is room for what comes.
-    await asyncio.to_thread(remove_left_behind)
-    blobs = BlobStore(blob_limits(settings)) if settings.allow_uploads else None
+    blobs = await asyncio.to_thread(_blob_store, settings) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
     try:
         async with (
@@ -162,6 +160,18 @@ def _services(settings: Settings, parts: _Parts, clock: Callable[[], float], new
         logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
         refusals=refusals,
     )
+
+
+def _blob_store(settings: Settings) -> BlobStore:
+    """Make a place for what clients upload, in which what killed servers have left takes no room."""
+    try:
+        remove_left_behind()
+        return BlobStore(blob_limits(settings))
+    except OSError as error:
+        raise invalid_input(
+            "--allow-uploads needs a folder for temporary files, which TMPDIR names, and there is none to write to: "
+            f"{error}"
+        ) from error
 
 
 def _make_cache(folder: Path) -> None:

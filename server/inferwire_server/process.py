@@ -25,6 +25,7 @@ from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.tokenizers import tokenizers_library
 from inferwire_server.errors import ServingError
 from inferwire_server.malloc import keep_big_blocks
+from inferwire_server.open_files import take_all_that_are_allowed
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings
 from inferwire_server.stop import stop_on_signals
@@ -51,6 +52,7 @@ def run_worker(
     logs.configure(settings)
     workers.name_in_logs()
     keep_big_blocks()
+    take_all_that_are_allowed()
     workers.keep_to_share()
     # What was imported stays: to look through it for garbage, under load every second or two, stops everyone for 50 ms.
     gc.freeze()

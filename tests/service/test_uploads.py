@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,15 +15,17 @@ import pytest
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
+from inferwire_server.composition import compose
 from inferwire_server.core.job import JobState
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.service.uploads import Compilation, UploadedSource
 from inferwire_server.service.values import Inference, UploadedModel
+from inferwire_server.settings import Settings
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 Leap = Callable[[float], None]
@@ -259,3 +263,14 @@ async def test_what_arrives_after_a_sessions_end_is_not_kept(serving: Serving) -
         assert (await refused(upload(server, session))).code is Code.SESSION_EXPIRED
         assert repr(uploads) == "<UploadService: 0 compiled models>"
         assert session.compiled == set()
+
+
+async def test_where_temporary_files_have_no_place_a_server_starts_without_uploads_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(ServingError, match="--allow-uploads needs a folder for temporary files, which TMPDIR names"):
+        async with compose(Settings(allow_uploads=True), FakeBackend({})):
+            raise AssertionError
+    async with compose(Settings(), FakeBackend({})) as server:
+        assert not server.engine.models
