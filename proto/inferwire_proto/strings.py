@@ -13,6 +13,9 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 """What can be read as bytes."""
 
 _LENGTH = struct.Struct("<I")
+LENGTH_BYTES = _LENGTH.size
+"""What each string takes beside its own bytes."""
+
 _LONGEST = 2**32 - 1
 
 

@@ -67,7 +67,7 @@ def test_work_without_rows_of_its_own_runs_alone(alone: Work) -> None:
 
 @pytest.mark.parametrize(("count", "is_alone"), [(MOST_STRINGS, False), (MOST_STRINGS + 1, True)])
 def test_strings_that_nobody_has_looked_at_run_alone(count: int, is_alone: bool) -> None:
-    many = Work((Tensor(BY_NAME["string"], (1, count), b""),), (0,))
+    many = Work((Tensor(BY_NAME["string"], (1, count), bytes(4 * count)),), (0,))
     assert (Batching(8).group(many) is None) == is_alone
 
 

@@ -201,7 +201,7 @@ def test_a_boolean_is_checked_to_its_values_whenever_it_comes() -> None:
 def test_strings_that_are_very_many_are_seen_by_the_slot_that_reads_them(count: int) -> None:
     model = a_model(port("x", element_type="string"))
     whole = Tensor(BY_NAME["string"], (count,), bytes(4 * count))
-    malformed = whole._replace(data=memoryview(whole.data)[:-1])
+    malformed = whole._replace(data=b"\1" + bytes(4 * count - 1))
     assert model.bind([("x", whole)]) == (whole,)
     reason = f"input 'x' of model 'm' is no string[{count}]: string {count - 1} of {count} has 3 bytes of its length"
     if is_left_to_slot(malformed):
@@ -212,6 +212,19 @@ def test_strings_that_are_very_many_are_seen_by_the_slot_that_reads_them(count: 
         assert caught.value.code is Code.INVALID_INPUT
     else:
         assert refusal(model, ("x", malformed)).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("byte_size", "reason"),
+    [
+        (0, "string 0 of 1099511627776 has 0 bytes of its length, expected 4"),
+        (4 * MOST_STRINGS + 4, "32772 bytes are too few for 1099511627776 strings"),
+    ],
+)
+def test_strings_for_which_the_bytes_are_too_few_are_refused_at_once(byte_size: int, reason: str) -> None:
+    model = a_model(port("x", element_type="string"))
+    tensor = Tensor(BY_NAME["string"], (2**40,), bytes(byte_size))
+    assert refusal(model, ("x", tensor)) == f"input 'x' of model 'm' is no string[1099511627776]: {reason}"
 
 
 def test_a_name_that_two_ports_share_names_neither() -> None:

@@ -242,8 +242,13 @@ class ModelSpec:
 
 
 def is_left_to_slot(tensor: Tensor) -> bool:
-    """Whether it has so many strings that what they are is seen where a slot reads them, and not on the loop."""
-    return tensor.element_type.is_string and prod(tensor.shape) > MOST_STRINGS
+    """Whether it has so many strings that what they are is seen where a slot reads them, and not on the loop.
+
+    One whose bytes are too few for them is none that a slot should see.
+    """
+    if not tensor.element_type.is_string:
+        return False
+    return MOST_STRINGS < prod(tensor.shape) <= tensor.byte_size // strings.LENGTH_BYTES
 
 
 def strings_of(prefix: str, tensor: Tensor) -> Iterator[bytes]:
@@ -285,8 +290,12 @@ def check_content(prefix: str, tensor: Tensor) -> None:
         ServingError: INVALID_INPUT with a sentence that starts with `prefix`.
     """
     if tensor.element_type.is_string:
+        count, most = prod(tensor.shape), tensor.byte_size // strings.LENGTH_BYTES
+        if count > most > MOST_STRINGS:
+            too_few = ValueError(f"{tensor.byte_size} bytes are too few for {count} strings")
+            raise _no_tensor(prefix, tensor, too_few)
         try:
-            strings.check(tensor.data, prod(tensor.shape))
+            strings.check(tensor.data, count)
         except ValueError as error:
             raise _no_tensor(prefix, tensor, error) from error
         return
