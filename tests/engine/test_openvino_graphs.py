@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Slot, Source
 from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.engine.openvino_sources import renewal
 from inferwire_server.errors import ServingError
 
 GOOD, BAD = 8, 7
@@ -104,6 +106,17 @@ def test_a_model_whose_files_are_others_by_now_stays_what_it_was(path: Path) -> 
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
     fail(slot)
     assert infer(slot, GOOD) == 2
+
+
+def test_a_model_whose_folder_is_gone_is_made_of_what_is_in_memory(path: Path, tmp_path: Path) -> None:
+    core = ov.Core()
+    compiled = core.compile_model(path, "CPU")
+    source = Source(tmp_path / "brought" / "model.onnx")
+    source.path.parent.mkdir()
+    source.path.touch()
+    renew = renewal(core, source, "CPU", {})
+    rmtree(source.path.parent)
+    assert renew(compiled).create_infer_request().infer([np.ones(GOOD, np.float32)])[0].shape == (2, 4)
 
 
 def test_what_cannot_be_made_anew_fails_as_it_did(path: Path) -> None:

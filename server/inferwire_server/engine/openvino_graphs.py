@@ -46,7 +46,7 @@ class Graphs:
         with self._renewing:
             try:
                 renewed = self._renew(self.compiled)
-            except (*OPENVINO_ERRORS, MemoryError) as error:
+            except (*OPENVINO_ERRORS, OSError, MemoryError) as error:
                 log.warning("a failed inference may fail others until a reload", reason=str(error).strip())
                 raise failure from None
             try:

@@ -92,4 +92,4 @@ def _files(source: Source) -> Iterator[Path]:
     if source.path.is_dir():
         yield from source.path.rglob("*")
     elif source.path.suffix == ".onnx":
-        yield from source.path.parent.iterdir()  # any of which may hold its weights
+        yield from source.path.parent.glob("*")  # any of which may hold its weights
