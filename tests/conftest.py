@@ -4,8 +4,10 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+import trustme
 from tests.busy_threads import BusyThreads
 
 # A shell that starts something in the background may have it ignore interrupts, and all that it starts would too.
@@ -20,3 +22,16 @@ async def threads() -> AsyncGenerator[BusyThreads, None]:
         busy = BusyThreads(executor)
         yield busy
         busy.leave()
+
+
+@pytest.fixture(scope="session")
+def private_ca() -> trustme.CA:
+    """One that no public authority knows."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def roots(tmp_path: Path, private_ca: trustme.CA) -> Path:
+    """The certificate by which those are trusted that it has signed."""
+    private_ca.cert_pem.write_to_path(tmp_path / "roots.pem")
+    return tmp_path / "roots.pem"

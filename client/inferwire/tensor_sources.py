@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from inferwire.arguments import as_sizes, incompatible, is_array, is_list
+from inferwire.arguments import as_sizes, in_order, incompatible, is_array, is_list
 from inferwire.dense_memory import Dense, allocate
 from inferwire.element_arrays import Array, objects
 from inferwire.memory import Memory, region
@@ -61,13 +61,10 @@ class _Form:
     required: int
     build: Callable[..., Memory | None]
 
-    def bind(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> list[Any] | None:
+    def bind(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """Put the arguments in order, None where there are too many, too few or unknown ones."""
-        rest = self.parameters[len(args) :]
-        named = [keywords[name] for name in rest if name in keywords]
-        bound = [*args, *named]
-        fits = len(named) == len(keywords) and self.required <= len(bound) <= len(self.parameters)
-        return bound if fits else None
+        counts = range(self.required, len(self.parameters) + 1)
+        return in_order(args, keywords, *(self.parameters[:count] for count in counts))
 
 
 def _of_array(array: object, shared_memory: object = False) -> Memory | None:

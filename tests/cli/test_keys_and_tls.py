@@ -23,26 +23,15 @@ Run = Callable[..., Any]
 ZEROS = str([0.0] * 64)
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
 @pytest.fixture
-def roots(tmp_path: Path, authority: trustme.CA) -> Path:
-    authority.cert_pem.write_to_path(tmp_path / "roots.pem")
-    return tmp_path / "roots.pem"
-
-
-@pytest.fixture
-def grpc_front(server: ServerProcess, authority: trustme.CA) -> Iterator[TlsFront]:
-    with tls_front(server.grpc_port, authority.issue_cert("127.0.0.1"), "h2") as front:
+def grpc_front(server: ServerProcess, private_ca: trustme.CA) -> Iterator[TlsFront]:
+    with tls_front(server.grpc_port, private_ca.issue_cert("127.0.0.1"), "h2") as front:
         yield front
 
 
 @pytest.fixture
-def http_front(server: ServerProcess, authority: trustme.CA) -> Iterator[TlsFront]:
-    with tls_front(server.http_port, authority.issue_cert("127.0.0.1"), "http/1.1") as front:
+def http_front(server: ServerProcess, private_ca: trustme.CA) -> Iterator[TlsFront]:
+    with tls_front(server.http_port, private_ca.issue_cert("127.0.0.1"), "http/1.1") as front:
         yield front
 
 
@@ -161,7 +150,7 @@ def why(run: Run, *words: str | Path, code: int = 1, **environment: str) -> str:
 
 
 def test_what_keeps_https_from_being_spoken_is_said(
-    run: Run, server: ServerProcess, authority: trustme.CA, http_front: TlsFront, roots: Path
+    run: Run, server: ServerProcess, private_ca: trustme.CA, http_front: TlsFront, roots: Path
 ) -> None:
     top = ("top", "--once", "--http-address")
     front, plain = f"127.0.0.1:{http_front.port}", server.http_address
@@ -172,7 +161,7 @@ def test_what_keeps_https_from_being_spoken_is_said(
     assert f"speaks no TLS; if it is an inferwire server without, give --http-address http://{plain}" in said
     said = why(run, *top, front)
     assert f"give --http-address https://{front}" in said
-    with tls_front(server.http_port, authority.issue_cert("elsewhere.example"), "http/1.1") as other:
+    with tls_front(server.http_port, private_ca.issue_cert("elsewhere.example"), "http/1.1") as other:
         said = why(run, *top, f"https://127.0.0.1:{other.port}", "--root-certificates", roots)
     assert "certificate is not valid for '127.0.0.1'" in said
     assert "--root-certificates" not in said

@@ -6,33 +6,21 @@ import asyncio
 import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
 
 import pytest
 from tests.service.conftest import LeapingLoop
+from tests.service.echoing import ROW, a_model, an_inference
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import JobState
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
-from inferwire_server.service.values import Inference, ServedModel
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 Leap = Callable[[float], None]
-
-ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
-
-
-def a_model(*, is_open: bool = True) -> FakeModel:
-    return FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), optimal_slots=1)
-
-
-def an_inference(**changes: Any) -> Inference:
-    fields: dict[str, Any] = {"target": ServedModel("m"), "inputs": (("x", ROW),)}
-    return Inference(**(fields | changes))
 
 
 async def test_a_named_job_is_waited_for_and_its_result_kept_until_released(serving: Serving) -> None:

@@ -28,18 +28,6 @@ from inferwire.transport.executions import Outcome
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.unreachable import is_of_names, why_unreachable
 
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture
-def roots(tmp_path: Path, authority: trustme.CA) -> Path:
-    authority.cert_pem.write_to_path(tmp_path / "roots.pem")
-    return tmp_path / "roots.pem"
-
-
 Key = ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
@@ -79,8 +67,8 @@ def self_signed(key: Key, address: str | None = "127.0.0.1") -> tuple[bytes, byt
 
 
 @pytest.fixture
-def server(authority: trustme.CA) -> Iterator[ScriptedServer]:
-    with serving(authority.issue_cert("127.0.0.1")) as running:
+def server(private_ca: trustme.CA) -> Iterator[ScriptedServer]:
+    with serving(private_ca.issue_cert("127.0.0.1")) as running:
         yield running
 
 
@@ -124,8 +112,8 @@ def test_a_certificate_that_is_not_trusted(server: ScriptedServer, tmp_path: Pat
         assert "or to Core() as root_certificates" in said
 
 
-def test_a_certificate_for_other_names(authority: trustme.CA, roots: Path) -> None:
-    with serving(authority.issue_cert("elsewhere.example")) as server:
+def test_a_certificate_for_other_names(private_ca: trustme.CA, roots: Path) -> None:
+    with serving(private_ca.issue_cert("elsewhere.example")) as server:
         said = why(f"grpcs://127.0.0.1:{server.port}", root_certificates=roots)
     assert "is for other names; connect to a name that it has" in said
 
@@ -144,8 +132,8 @@ def test_a_servers_own_refusal_is_not_taken_for_grpcs() -> None:
     assert not is_of_names("grpcs://host:1", "the API key is not one of this server's")
 
 
-def test_a_certificate_whose_time_is_over(authority: trustme.CA, roots: Path) -> None:
-    over = authority.issue_cert("127.0.0.1", not_after=datetime.now(UTC) - timedelta(days=1))
+def test_a_certificate_whose_time_is_over(private_ca: trustme.CA, roots: Path) -> None:
+    over = private_ca.issue_cert("127.0.0.1", not_after=datetime.now(UTC) - timedelta(days=1))
     with serving(over) as server:
         said = why(f"grpcs://127.0.0.1:{server.port}", root_certificates=roots)
     assert "is not valid at this time; the server needs a new one" in said
