@@ -19,6 +19,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Slot, Source
 from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.engine.openvino_graphs import Graphs
 from inferwire_server.engine.openvino_sources import renewal
 from inferwire_server.errors import ServingError
 
@@ -95,6 +96,26 @@ def test_inferences_beside_ones_that_fail_do_not(model: OpenVinoModel) -> None:
     with ThreadPoolExecutor(2) as threads:
         for each in [threads.submit(run, *pair) for pair in zip(slots, (GOOD, BAD), strict=True)]:
             each.result()
+
+
+def test_the_new_graph_is_everybodys_whether_what_failed_fails_again_or_not(path: Path) -> None:
+    core = ov.Core()
+    made: list[ov.CompiledModel] = []
+
+    def renew(_: ov.CompiledModel) -> ov.CompiledModel:
+        made.append(core.compile_model(path, "CPU"))
+        return made[-1]
+
+    def infer_in(compiled: ov.CompiledModel, length: int) -> int:
+        return compiled.create_infer_request().infer([np.ones(length, np.float32)])[0].shape[0]
+
+    graphs = Graphs(core.compile_model(path, "CPU"), renew)
+    failure = RuntimeError("somebody else's shape")
+    assert graphs.run_anew(lambda compiled: infer_in(compiled, GOOD), failure) == 2
+    assert graphs.compiled is made[0]
+    with pytest.raises(RuntimeError, match=rf"\({BAD}\)"):
+        graphs.run_anew(lambda compiled: infer_in(compiled, BAD), failure)
+    assert graphs.compiled is made[1]
 
 
 def test_a_model_whose_files_are_others_by_now_stays_what_it_was(path: Path) -> None:
