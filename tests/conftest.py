@@ -1,4 +1,4 @@
-"""What holds for every test: an interrupt interrupts, as in a terminal. And what tests of several folders use."""
+"""What holds for every test: signals are heard, as in a terminal. And what tests of several folders use."""
 
 import asyncio
 import signal
@@ -10,8 +10,11 @@ import pytest
 import trustme
 from tests.busy_threads import BusyThreads
 
-# A shell that starts something in the background may have it ignore interrupts, and all that it starts would too.
+# What a shell starts in the background ignores the first two, and what nohup starts the third; all that it starts in
+# turn would as well.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture
