@@ -22,10 +22,10 @@ os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 from inferwire_server import logs
 from inferwire_server.call_threads import CallThreads
 from inferwire_server.engine.backend import Backend
-from inferwire_server.engine.tokenizers import tokenizers_library
 from inferwire_server.errors import ServingError
 from inferwire_server.malloc import keep_big_blocks
 from inferwire_server.open_files import take_all_that_are_allowed
+from inferwire_server.openvino_backend.tokenizers import tokenizers_library
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings
 from inferwire_server.stop import stop_on_signals
@@ -78,7 +78,7 @@ def run_worker(
 def openvino_backend(extensions: Sequence[Path] = ()) -> Backend:
     """Bring OpenVINO in, without the package that reports its use to its makers: a server calls nobody."""
     sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
-    from inferwire_server.engine.openvino_backend import OpenVinoBackend
+    from inferwire_server.openvino_backend.backend import OpenVinoBackend
 
     return OpenVinoBackend(extensions, tokenizers_library())
 

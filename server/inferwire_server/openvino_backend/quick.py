@@ -12,9 +12,9 @@ import openvino as ov
 import structlog
 
 from inferwire_server.engine.backend import Source
-from inferwire_server.engine.openvino_graphs import Graphs
-from inferwire_server.engine.openvino_properties import execution_devices
-from inferwire_server.engine.openvino_sources import renewal
+from inferwire_server.openvino_backend.graphs import Graphs
+from inferwire_server.openvino_backend.properties import execution_devices
+from inferwire_server.openvino_backend.sources import renewal
 
 log = structlog.stdlib.get_logger()
 

@@ -11,8 +11,8 @@ import pytest
 from openvino import opset13
 
 from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.openvino_backend import OpenVinoBackend
 from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.backend import OpenVinoBackend
 
 op: Any = opset13
 make: Any = openvino.Model

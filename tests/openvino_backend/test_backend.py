@@ -23,10 +23,10 @@ from inferwire_server.core.specs import Dimension
 from inferwire_server.core.states import ReadStates, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel
-from inferwire_server.engine.openvino_specs import texts
-from inferwire_server.engine.openvino_tensors import from_runtime, to_runtime
 from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.openvino_backend.specs import texts
+from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime
 
 DATA = Path(__file__).parent.parent / "data"
 NOT_ON_CPU = {"u1", "u3", "u6"}

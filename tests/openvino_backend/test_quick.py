@@ -10,15 +10,15 @@ import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
 import pytest
-from tests.engine.test_openvino_backend import EXACT, NOT_ON_CPU, identity, parameter, saved
+from tests.openvino_backend.test_backend import EXACT, NOT_ON_CPU, identity, parameter, saved
 
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel
-from inferwire_server.engine.openvino_quick import MOST_WEIGHT_BYTES
-from inferwire_server.engine.openvino_slots import LARGEST_COPY
 from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.openvino_backend.quick import MOST_WEIGHT_BYTES
+from inferwire_server.openvino_backend.slots import LARGEST_COPY
 
 DIGITS = Path(__file__).parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"
 BYTE_TYPES = [row for row in ELEMENT_TYPES if row.name not in NOT_ON_CPU and not row.is_string]

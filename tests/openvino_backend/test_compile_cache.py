@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.compile_cache import LOCK, alone_in
-from inferwire_server.engine.openvino_backend import OpenVinoBackend
+from inferwire_server.openvino_backend.backend import OpenVinoBackend
+from inferwire_server.openvino_backend.compile_cache import LOCK, alone_in
 
 MODEL = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"
 

@@ -10,8 +10,8 @@ import openvino as ov
 
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.engine.backend import Source
-from inferwire_server.engine.openvino_preprocessing import build_in
-from inferwire_server.engine.openvino_specs import partial_shape
+from inferwire_server.openvino_backend.preprocessing import build_in
+from inferwire_server.openvino_backend.specs import partial_shape
 
 Renew: TypeAlias = Callable[[ov.CompiledModel], ov.CompiledModel]
 """Makes one more of a compiled model."""

@@ -1,4 +1,4 @@
-"""OpenVINO behind the engine's backend. With the other `openvino_` files, all of the server that imports openvino."""
+"""The runtime of a process, and the models that it compiles."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.layers import LayerTime, RuntimeModel, RuntimeNode
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
-from inferwire_server.engine.compile_cache import alone_in
-from inferwire_server.engine.openvino_errors import translate
-from inferwire_server.engine.openvino_graphs import Graphs
-from inferwire_server.engine.openvino_properties import (
+from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.compile_cache import alone_in
+from inferwire_server.openvino_backend.errors import translate
+from inferwire_server.openvino_backend.graphs import Graphs
+from inferwire_server.openvino_backend.properties import (
     config_of,
     execution_devices,
     property_value,
@@ -27,10 +28,11 @@ from inferwire_server.engine.openvino_properties import (
     readable_properties,
     set_property,
 )
-from inferwire_server.engine.openvino_quick import compile_quick
-from inferwire_server.engine.openvino_slots import OpenVinoQuickSlot, OpenVinoSlot, layer_times
-from inferwire_server.engine.openvino_sources import read_model, renewal
-from inferwire_server.engine.openvino_specs import (
+from inferwire_server.openvino_backend.quick import compile_quick
+from inferwire_server.openvino_backend.screening import refuse_unsafe
+from inferwire_server.openvino_backend.slots import OpenVinoQuickSlot, OpenVinoSlot, layer_times
+from inferwire_server.openvino_backend.sources import read_model, renewal
+from inferwire_server.openvino_backend.specs import (
     compiled_states_of,
     imported_spec,
     ports_of,
@@ -38,8 +40,6 @@ from inferwire_server.engine.openvino_specs import (
     states_of,
     texts,
 )
-from inferwire_server.engine.screening import refuse_unsafe
-from inferwire_server.errors import ServingError
 
 log = structlog.stdlib.get_logger()
 

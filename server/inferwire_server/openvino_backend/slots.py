@@ -16,10 +16,10 @@ from inferwire_server.core.layers import LayerStatus, LayerTime
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.openvino_errors import OPENVINO_ERRORS, translate, translated
-from inferwire_server.engine.openvino_graphs import Graphs
-from inferwire_server.engine.openvino_tensors import from_runtime, to_runtime, view_of
 from inferwire_server.errors import invalid_input
+from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS, translate, translated
+from inferwire_server.openvino_backend.graphs import Graphs
+from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime, view_of
 
 _MICROSECOND = timedelta(microseconds=1)
 

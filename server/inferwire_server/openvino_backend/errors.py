@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from inferwire_proto.errors import Code
-from inferwire_server.engine.tokenizers import explained
 from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.tokenizers import explained
 
 T = TypeVar("T")
 

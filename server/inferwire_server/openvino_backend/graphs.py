@@ -15,7 +15,7 @@ from typing import TypeVar
 import openvino as ov
 import structlog
 
-from inferwire_server.engine.openvino_errors import OPENVINO_ERRORS
+from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
 
 T = TypeVar("T")
 

@@ -18,9 +18,9 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Slot, Source
-from inferwire_server.engine.openvino_backend import OpenVinoBackend, OpenVinoModel
-from inferwire_server.engine.openvino_sources import renewal
 from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.openvino_backend.sources import renewal
 
 GOOD, BAD = 8, 7
 
