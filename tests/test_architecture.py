@@ -26,6 +26,7 @@ OIP_STUBS = "inferwire_server.transport.oip_stubs"
 WEB = ("fastapi", "starlette", "uvicorn")
 CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "time", "socket")
 OPENVINO_BACKEND = "inferwire_server.openvino_backend"
+REPOSITORY = "inferwire_server.repository"
 CLIENT_NEEDS = ("numpy", "grpc", "google", "inferwire", "inferwire_proto", "openvino")
 """What the client may import besides the standard library; `openvino` has a rule of its own."""
 
@@ -127,8 +128,15 @@ def core_is_pure(found: Import) -> bool:
 
 
 def engine_knows_only_core(found: Import) -> bool:
-    """Keep the service, the transports and what is behind its backend out of the engine."""
+    """Keep whatever stands on the engine, and what is behind its backend, out of it."""
     return lies_in(found.importer, "inferwire_server.engine") and found.is_of(
+        OPENVINO_BACKEND, REPOSITORY, "inferwire_server.service", *COMPOSITION, SERVER_TRANSPORT
+    )
+
+
+def repository_stands_on_the_engine(found: Import) -> bool:
+    """Keep the service, the transports and the runtime out of the repository."""
+    return lies_in(found.importer, REPOSITORY) and found.is_of(
         OPENVINO_BACKEND, "inferwire_server.service", *COMPOSITION, SERVER_TRANSPORT
     )
 
@@ -153,13 +161,13 @@ def service_has_no_transport(found: Import) -> bool:
 def transport_calls_the_service(found: Import) -> bool:
     """Let a transport reach the engine through the service alone."""
     return lies_in(found.importer, SERVER_TRANSPORT) and found.is_of(
-        "inferwire_server.engine", OPENVINO_BACKEND, *COMPOSITION
+        "inferwire_server.engine", REPOSITORY, OPENVINO_BACKEND, *COMPOSITION
     )
 
 
 def no_layer_knows_of_processes(found: Import) -> bool:
     """Let each worker be a server like any other: what there are several of is known where they start."""
-    layers = ("core", "engine", "service", "transport")
+    layers = ("core", "engine", "openvino_backend", "repository", "service", "transport")
     is_below = lies_in(found.importer, *(f"inferwire_server.{layer}" for layer in layers))
     return is_below and found.is_of("inferwire_server.workers")
 
@@ -215,6 +223,7 @@ RULES: tuple[Rule, ...] = (
     core_is_pure,
     engine_knows_only_core,
     backend_knows_its_protocol,
+    repository_stands_on_the_engine,
     service_has_no_transport,
     transport_calls_the_service,
     no_layer_knows_of_processes,
@@ -258,6 +267,7 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
         "from inferwire_server.service import Service",
     ),
     (backend_knows_its_protocol, OPENVINO_BACKEND, "from inferwire_server.engine.device import Device"),
+    (repository_stands_on_the_engine, REPOSITORY, "from inferwire_server.service import Services"),
     (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
     (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
     (no_layer_knows_of_processes, "inferwire_server.service", "from inferwire_server.workers import crews"),

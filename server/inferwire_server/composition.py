@@ -18,14 +18,14 @@ from inferwire_server.core.sessions import Sessions
 from inferwire_server.engine.api_key_file import read_api_keys
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.blobs import BlobStore
-from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.engine import Engine, QueueOptions
-from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.own_folder import remove_left_behind
 from inferwire_server.engine.shared_segments import SharedSegments
-from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import invalid_input
 from inferwire_server.metrics import Metrics
+from inferwire_server.repository.catalogue import Catalogue
+from inferwire_server.repository.loader import Loader
+from inferwire_server.repository.tallies import Tallies
 from inferwire_server.service import (
     AccessService,
     DeviceService,

@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 import watchfiles
 from structlog.testing import capture_logs
-from tests.engine.conftest import without_rights
+from tests.conftest import without_rights
 
 from inferwire_server.core.versions import Latest
 from inferwire_server.engine.backend import ModelOptions
-from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
-from inferwire_server.engine.loader import Loader
-from inferwire_server.engine.repository import Repository
-from inferwire_server.engine.tallies import Tallies
 from inferwire_server.engine.watch import changes_in, changes_in_any, changes_of, follow
+from inferwire_server.repository.catalogue import Catalogue
+from inferwire_server.repository.folder import Repository
+from inferwire_server.repository.loader import Loader
+from inferwire_server.repository.tallies import Tallies
 
 
 @asynccontextmanager

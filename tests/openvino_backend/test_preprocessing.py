@@ -18,9 +18,9 @@ from inferwire_proto.properties import EnumValue
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Preprocessing, Source
-from inferwire_server.engine.model_settings import read_settings
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
+from inferwire_server.repository.model_settings import read_settings
 
 MAKE_MODEL: Any = ov.Model
 """Its type does not fit its own constructor's overloads."""

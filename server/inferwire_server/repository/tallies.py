@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from inferwire_server.core.lane import ModelKey
 from inferwire_server.core.tally import Tally
-from inferwire_server.engine.catalogue import Served
 from inferwire_server.engine.models import Model
+from inferwire_server.repository.catalogue import Served
 
 KEPT_S = 600.0
 """How long what was counted of a version stays once it is gone: whoever scrapes is to see the last of it."""

@@ -10,9 +10,9 @@ import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import Latest
-from inferwire_server.engine.model_server_config import ConfiguredRepository
-from inferwire_server.engine.repository import Entry
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.entries import Entry
+from inferwire_server.repository.model_server_config import ConfiguredRepository
 
 
 def write(folder: Path, *models: dict[str, Any], **sections: object) -> ConfiguredRepository:

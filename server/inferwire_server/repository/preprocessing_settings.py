@@ -13,7 +13,7 @@ from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.preprocessing import COLOR_FORMAT, RESIZE_ALGORITHM, Call
 from inferwire_proto.properties import EnumValue, PropertyValue
 from inferwire_server.engine.backend import Pictures, Preprocessing
-from inferwire_server.engine.setting_values import UnfitError, is_number, items, switch, text, whole
+from inferwire_server.repository.setting_values import UnfitError, is_number, items, switch, text, whole
 
 COLORS = ("RGB", "BGR", "RGBX", "BGRX", "GRAY", "NV12_SINGLE_PLANE", "I420_SINGLE_PLANE")
 RESIZES = ("linear", "cubic", "nearest", "bilinear_pillow", "bicubic_pillow")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from inferwire_server.engine.model_server_fields import translate
-from inferwire_server.engine.model_settings import ModelSettings, settings_from
-from inferwire_server.engine.setting_layers import Layer
-from inferwire_server.engine.setting_values import LARGEST
+from inferwire_server.repository.model_server_fields import translate
+from inferwire_server.repository.model_settings import ModelSettings, settings_from
+from inferwire_server.repository.setting_layers import Layer
+from inferwire_server.repository.setting_values import LARGEST
 
 
 def nameless(**settings: object) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP
-from inferwire_server.engine.model_settings import ANY
-from inferwire_server.engine.preprocessing_settings import COLORS, MEAN, SCALE, is_mean, is_scale
-from inferwire_server.engine.setting_values import LARGEST, UnfitError, switch, text, whole
+from inferwire_server.repository.model_settings import ANY
+from inferwire_server.repository.preprocessing_settings import COLORS, MEAN, SCALE, is_mean, is_scale
+from inferwire_server.repository.setting_values import LARGEST, UnfitError, switch, text, whole
 
 Table: TypeAlias = dict[str, Any]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.models import Model
-from inferwire_server.engine.repository import Entry, Fingerprint
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.repository.entries import Entry, Fingerprint
 
 
 @dataclass(frozen=True, slots=True)

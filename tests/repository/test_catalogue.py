@@ -6,12 +6,12 @@ import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduler import Scheduler
-from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model
-from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.catalogue import Catalogue, Served
+from inferwire_server.repository.tallies import Tallies
 
 FILES = frozenset({("model.onnx", 1, 2, 3)})
 

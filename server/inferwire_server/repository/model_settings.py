@@ -19,11 +19,20 @@ from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.labels import read_labels
-from inferwire_server.engine.preprocessing_settings import InputPreprocessing, read_input_preprocessing
-from inferwire_server.engine.setting_layers import Layer, flattened, source_of
-from inferwire_server.engine.setting_values import LARGEST, UnfitError, is_number, is_whole, items, switch, text, whole
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.label_file import read_labels
+from inferwire_server.repository.preprocessing_settings import InputPreprocessing, read_input_preprocessing
+from inferwire_server.repository.setting_layers import Layer, flattened, source_of
+from inferwire_server.repository.setting_values import (
+    LARGEST,
+    UnfitError,
+    is_number,
+    is_whole,
+    items,
+    switch,
+    text,
+    whole,
+)
 
 FILE_NAME = "inferwire.toml"
 

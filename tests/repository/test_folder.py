@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
-from tests.engine.conftest import without_rights
+from tests.conftest import without_rights
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import All, Latest, Specific, VersionPolicy
-from inferwire_server.engine.model_settings import ModelSettings
-from inferwire_server.engine.repository import Entry, Repository
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.entries import Entry
+from inferwire_server.repository.folder import Repository
+from inferwire_server.repository.model_settings import ModelSettings
 
 
 def lay_out(root: Path, *files: str) -> Repository:

@@ -14,11 +14,11 @@ import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
-from inferwire_server.engine.repository import Entry, Fingerprint
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.catalogue import Catalogue, Served
+from inferwire_server.repository.entries import Entry, Fingerprint
 
 log = structlog.stdlib.get_logger()
 

@@ -12,8 +12,8 @@ from inferwire_server.core.specs import Dimension
 from inferwire_server.core.versions import Latest
 from inferwire_server.engine.backend import ModelOptions
 from inferwire_server.engine.batch_properties import read_batching
-from inferwire_server.engine.model_settings import ModelSettings, read_settings
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.model_settings import ModelSettings, read_settings
 
 EVERYTHING = """
 device = "HETERO:CPU"

@@ -1,24 +1,20 @@
-"""Labels: where they are read from, and which models they fit."""
+"""Labels: where they are read from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
-from inferwire_server.engine.labels import check_labels, read_labels
-from inferwire_server.engine.repository import Entry
-from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
-
-ANY = Dimension(0, None)
+from inferwire_server.repository.entries import Entry
+from inferwire_server.repository.label_file import read_labels
+from inferwire_server.repository.tallies import Tallies
 
 
 def failure(call: Callable[[], object]) -> str:
@@ -51,22 +47,6 @@ def test_what_is_no_list_of_labels_is_named(tmp_path: Path, name: str, text: str
     if text is not None:
         (tmp_path / name).write_text(text)
     assert failure(lambda: read_labels(tmp_path / name)).startswith(expected)
-
-
-@pytest.mark.parametrize("shape", [None, (ANY, ANY), (ANY, Dimension(2, 2)), (ANY, Dimension(1, 8))])
-def test_they_fit_an_output_that_may_have_as_many_classes(shape: Shape) -> None:
-    spec = echo_spec("m", 5)
-    check_labels(replace(spec, outputs=(*spec.outputs, replace(spec.outputs[0], shape=shape))), ("a", "b"))
-
-
-@pytest.mark.parametrize("shape", [(), (Dimension(2, 2), Dimension(3, 3))])
-def test_others_are_refused(shape: Shape) -> None:
-    spec = echo_spec("m", 5)
-    second = replace(spec.outputs[0], oip_name="z", shape=shape)
-    assert failure(lambda: check_labels(replace(spec, outputs=(*spec.outputs, second)), ("a", "b"))) == (
-        "there are 2 labels, expected as many as the last dimension of an output has: "
-        f"'y' [?,5], 'z' {second.shape_text}"
-    )
 
 
 async def test_a_model_has_its_labels_if_they_fit() -> None:

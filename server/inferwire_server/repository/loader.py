@@ -18,12 +18,12 @@ import structlog
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import ModelOptions
-from inferwire_server.engine.catalogue import Catalogue, Served
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
-from inferwire_server.engine.repository import Entry, Fingerprint, Overrides
-from inferwire_server.engine.version_loads import VersionLoads
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.catalogue import Catalogue, Served
+from inferwire_server.repository.entries import Entry, Fingerprint, Overrides
+from inferwire_server.repository.version_loads import VersionLoads
 
 log = structlog.stdlib.get_logger()
 

@@ -14,10 +14,10 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from inferwire_server.core.versions import VersionPolicy
-from inferwire_server.engine.model_server_fields import Table, translate
-from inferwire_server.engine.repository import Entry, Overrides, chosen, overridden, versions_at
-from inferwire_server.engine.setting_layers import Layer
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.repository.entries import Entry, Overrides, chosen, overridden, versions_at
+from inferwire_server.repository.model_server_fields import Table, translate
+from inferwire_server.repository.setting_layers import Layer
 
 MIGRATION = "docs/from-openvino-model-server.md says what maps to what"
 

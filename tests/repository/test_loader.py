@@ -20,14 +20,15 @@ from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.core.versions import Latest
 from inferwire_server.engine.backend import ModelOptions, Source
-from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
-from inferwire_server.engine.loader import Loader
-from inferwire_server.engine.model_settings import ModelSettings
-from inferwire_server.engine.repository import Entry, Fingerprint, Overrides, Repository
-from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.catalogue import Catalogue
+from inferwire_server.repository.entries import Entry, Fingerprint, Overrides
+from inferwire_server.repository.folder import Repository
+from inferwire_server.repository.loader import Loader
+from inferwire_server.repository.model_settings import ModelSettings
+from inferwire_server.repository.tallies import Tallies
 
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
 

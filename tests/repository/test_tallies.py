@@ -6,12 +6,12 @@ import pytest
 
 from inferwire_server.core.lane import Terms
 from inferwire_server.core.scheduler import Scheduler
-from inferwire_server.engine.catalogue import Served
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model
-from inferwire_server.engine.tallies import KEPT_S, Tallies
 from inferwire_server.metrics import Metrics
+from inferwire_server.repository.catalogue import Served
+from inferwire_server.repository.tallies import KEPT_S, Tallies
 
 
 class Rig:

@@ -10,8 +10,8 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import EnumValue
 from inferwire_server.engine.backend import ModelOptions, Pictures, Preprocessing
-from inferwire_server.engine.model_settings import ModelSettings, read_settings
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.model_settings import ModelSettings, read_settings
 
 MEAN = "a finite number that f32 holds"
 
