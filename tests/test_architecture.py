@@ -27,6 +27,7 @@ WEB = ("fastapi", "starlette", "uvicorn")
 CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "time", "socket")
 OPENVINO_BACKEND = "inferwire_server.openvino_backend"
 REPOSITORY = "inferwire_server.repository"
+HOST = "inferwire_server.host"
 CLIENT_NEEDS = ("numpy", "grpc", "google", "inferwire", "inferwire_proto", "openvino")
 """What the client may import besides the standard library; `openvino` has a rule of its own."""
 
@@ -127,10 +128,16 @@ def core_is_pure(found: Import) -> bool:
     )
 
 
+def host_knows_only_core(found: Import) -> bool:
+    """Let what is had of the machine know nothing of what is done with it."""
+    allowed = found.is_of(HOST, "inferwire_server.core", "inferwire_server.errors")
+    return lies_in(found.importer, HOST) and found.is_of("inferwire_server") and not allowed
+
+
 def engine_knows_only_core(found: Import) -> bool:
     """Keep whatever stands on the engine, and what is behind its backend, out of it."""
     return lies_in(found.importer, "inferwire_server.engine") and found.is_of(
-        OPENVINO_BACKEND, REPOSITORY, "inferwire_server.service", *COMPOSITION, SERVER_TRANSPORT
+        HOST, OPENVINO_BACKEND, REPOSITORY, "inferwire_server.service", *COMPOSITION, SERVER_TRANSPORT
     )
 
 
@@ -161,13 +168,13 @@ def service_has_no_transport(found: Import) -> bool:
 def transport_calls_the_service(found: Import) -> bool:
     """Let a transport reach the engine through the service alone."""
     return lies_in(found.importer, SERVER_TRANSPORT) and found.is_of(
-        "inferwire_server.engine", REPOSITORY, OPENVINO_BACKEND, *COMPOSITION
+        "inferwire_server.engine", HOST, REPOSITORY, OPENVINO_BACKEND, *COMPOSITION
     )
 
 
 def no_layer_knows_of_processes(found: Import) -> bool:
     """Let each worker be a server like any other: what there are several of is known where they start."""
-    layers = ("core", "engine", "openvino_backend", "repository", "service", "transport")
+    layers = ("core", "host", "engine", "openvino_backend", "repository", "service", "transport")
     is_below = lies_in(found.importer, *(f"inferwire_server.{layer}" for layer in layers))
     return is_below and found.is_of("inferwire_server.workers")
 
@@ -221,6 +228,7 @@ RULES: tuple[Rule, ...] = (
     sides_never_meet,
     client_needs_three_packages,
     core_is_pure,
+    host_knows_only_core,
     engine_knows_only_core,
     backend_knows_its_protocol,
     repository_stands_on_the_engine,
@@ -261,6 +269,7 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (client_needs_three_packages, "inferwire.tensor", "import ml_dtypes"),
     (core_is_pure, "inferwire_server.core.queue", "from time import monotonic"),
     (core_is_pure, "inferwire_server.core.queue", "from inferwire_server import engine"),
+    (host_knows_only_core, HOST, "from inferwire_server.repository.folder import Repository"),
     (
         engine_knows_only_core,
         "inferwire_server.engine.device",

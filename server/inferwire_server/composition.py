@@ -15,13 +15,13 @@ from inferwire_server import logs
 from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Sessions
-from inferwire_server.engine.api_key_file import read_api_keys
 from inferwire_server.engine.backend import Backend
-from inferwire_server.engine.blobs import BlobStore
 from inferwire_server.engine.engine import Engine, QueueOptions
-from inferwire_server.engine.own_folder import remove_left_behind
-from inferwire_server.engine.shared_segments import SharedSegments
 from inferwire_server.errors import invalid_input
+from inferwire_server.host.api_key_file import read_api_keys
+from inferwire_server.host.blobs import BlobStore
+from inferwire_server.host.own_folder import remove_left_behind
+from inferwire_server.host.shared_segments import SharedSegments
 from inferwire_server.metrics import Metrics
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.loader import Loader

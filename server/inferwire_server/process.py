@@ -23,8 +23,8 @@ from inferwire_server import logs
 from inferwire_server.call_threads import CallThreads
 from inferwire_server.engine.backend import Backend
 from inferwire_server.errors import ServingError
-from inferwire_server.malloc import keep_big_blocks
-from inferwire_server.open_files import take_all_that_are_allowed
+from inferwire_server.host.malloc import keep_big_blocks
+from inferwire_server.host.open_files import take_all_that_are_allowed
 from inferwire_server.openvino_backend.tokenizers import tokenizers_library
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings

@@ -14,7 +14,7 @@ import structlog
 from inferwire_server.composition import Composition, compose
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
-from inferwire_server.engine.watch import changes_in, changes_in_any, follow
+from inferwire_server.host.watch import changes_in, changes_in_any, follow
 from inferwire_server.renewals import renewals
 from inferwire_server.service import AccessService
 from inferwire_server.settings import Settings

@@ -13,10 +13,10 @@ from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.engine.backend import ModelOptions, Preprocessing, Source
-from inferwire_server.engine.blobs import BLOB_SUFFIX, BlobStore
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.host.blobs import BLOB_SUFFIX, BlobStore
 from inferwire_server.service.operators_properties import refuse_operators
 from inferwire_server.service.values import UploadedModel
 

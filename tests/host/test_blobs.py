@@ -14,8 +14,8 @@ import pytest
 from tests.busy_threads import BusyThreads
 
 from inferwire_proto.errors import Code
-from inferwire_server.engine.blobs import BlobLimits, BlobStore
 from inferwire_server.errors import ServingError
+from inferwire_server.host.blobs import BlobLimits, BlobStore
 
 CONTENT = b"0123456789"
 DIGEST = sha256(CONTENT).digest()

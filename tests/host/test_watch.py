@@ -21,7 +21,7 @@ from inferwire_server.core.versions import Latest
 from inferwire_server.engine.backend import ModelOptions
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
-from inferwire_server.engine.watch import changes_in, changes_in_any, changes_of, follow
+from inferwire_server.host.watch import changes_in, changes_in_any, changes_of, follow
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.loader import Loader

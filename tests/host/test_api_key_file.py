@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from inferwire_proto.errors import Code
-from inferwire_server.engine.api_key_file import read_api_keys
 from inferwire_server.errors import ServingError
+from inferwire_server.host.api_key_file import read_api_keys
 
 KEY = "a-key-of-the-operator"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inferwire_server.engine.machine import free_temporary_bytes, memory_bytes
+from inferwire_server.host.machine import free_temporary_bytes, memory_bytes
 
 
 def test_a_machine_has_memory_and_a_disk() -> None:

@@ -7,7 +7,7 @@ import sys
 
 SCRIPT = """
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
-from inferwire_server.open_files import take_all_that_are_allowed
+from inferwire_server.host.open_files import take_all_that_are_allowed
 
 setrlimit(RLIMIT_NOFILE, (64, 256))
 take_all_that_are_allowed()

@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_formats import MODEL_SUFFIXES, SAVED_MODEL
-from inferwire_server.engine.own_folder import OwnFolder
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.host.own_folder import OwnFolder
 
 
 class _Digest(Protocol):

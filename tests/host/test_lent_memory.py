@@ -14,8 +14,8 @@ import pytest
 from inferwire_proto.errors import Code
 from inferwire_proto.lent_memory import NAME, NONCE_BYTES, SEALS
 from inferwire_server.core.loans import Loan
-from inferwire_server.engine.lent_memory import open_loan
 from inferwire_server.errors import ServingError
+from inferwire_server.host.lent_memory import open_loan
 
 NONCE = bytes(range(NONCE_BYTES))
 CONTENT = bytes(range(256)) * 64

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from inferwire_proto.errors import Code
-from inferwire_server.engine.shared_segments import SharedSegments
 from inferwire_server.errors import ServingError
+from inferwire_server.host.shared_segments import SharedSegments
 
 PAGE = ALLOCATIONGRANULARITY
 CONTENT = bytes(range(256)) * (3 * PAGE // 256)

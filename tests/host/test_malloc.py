@@ -7,7 +7,7 @@ import sys
 
 _ASK = """
 from platform import libc_ver
-from inferwire_server.malloc import keep_big_blocks
+from inferwire_server.host.malloc import keep_big_blocks
 print(keep_big_blocks(), libc_ver()[0])
 """
 

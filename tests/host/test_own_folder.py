@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from inferwire_server.engine.own_folder import OwnFolder, remove_left_behind
+from inferwire_server.host.own_folder import OwnFolder, remove_left_behind
 
 PROGRAM = """
-from inferwire_server.engine.own_folder import OwnFolder
+from inferwire_server.host.own_folder import OwnFolder
 folder = OwnFolder()
 (folder.path / "inside").mkdir()
 (folder.path / "inside" / "file").write_bytes(b"content")
