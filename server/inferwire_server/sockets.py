@@ -21,7 +21,6 @@ from inferwire_server.transport.relay.front import CrewFront, front_of
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.http_server import HttpServer, http_server
 from inferwire_server.transport.rest.key_check import asking_for_key
-from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.session_file import sessions_at
 from inferwire_server.transport.session.socket_sessions import SocketSessions
@@ -62,8 +61,8 @@ async def listening(
     """
     if crew.is_lead and crew.count > 1:
         _check_shareable(settings)
-    rest = RestOptions(settings.max_http_body_mb * MEBIBYTE)
-    app = create_app(server.services, rest, server.metrics.text)
+    max_body_bytes = settings.max_http_body_mb * MEBIBYTE
+    app = create_app(server.services, server.metrics.text, max_body_bytes)
     rpc = GrpcOptions(
         settings.host,
         settings.grpc_port,
@@ -74,7 +73,7 @@ async def listening(
         tls=tls,
     )
     async with _sessions(server, rpc.max_message_bytes, crew) as sessions, Colleagues(crew) as colleagues:
-        front = front_of(crew, app, colleagues, server.services, rest.max_body_bytes)
+        front = front_of(crew, app, colleagues, server.services, max_body_bytes)
         front = replace(front, app=asking_for_key(front.app, server.services))
         async with (
             GrpcServer(server.services, rpc, front.around, front.calls, sessions) as grpc_server,
