@@ -46,7 +46,7 @@ async def read_undecoded(request: Request, limit: int) -> bytes:
         ServingError: TOO_LARGE as soon as it is.
         ClientDisconnect: If the caller goes before the end.
     """
-    stated = header(request, b"content-length")
+    stated = header(request.scope, b"content-length")
     if stated is not None and stated.isdigit() and int(stated) > limit:
         raise _too_large(f"the body has {stated} bytes", limit)
     whole = exchange_of(request.scope).take_body()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
+from starlette.types import Scope
 
 
-def header(request: Request, name: bytes) -> str | None:
+def header(scope: Scope, name: bytes) -> str | None:
     """Give a header's first value, by its name in small letters; None where it was not sent."""
-    for key, value in request.scope["headers"]:
+    for key, value in scope["headers"]:
         if key == name:
             return value.decode("latin-1")
     return None
