@@ -16,9 +16,6 @@ from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.rest.exchange import Headers, exchange_of
 
-_LONGEST_SENTENCE = 6000
-"""What a caller is told of what it sent has an end, though what it sent may be long."""
-
 _ELSEWHERE_AFTER_S = "1"
 """When a caller whom this server sends away may come again: by then something else answers at its address."""
 
@@ -62,6 +59,4 @@ def error_response(error: ServingError) -> Response:
 
 def problem(status: int, code: Code, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """Answer with a sentence and its code, under a status that need not be the code's own."""
-    if len(message) > _LONGEST_SENTENCE:
-        message = message[:_LONGEST_SENTENCE] + "..."
     return json_response({"error": message, "code": code.name}, status, headers)
