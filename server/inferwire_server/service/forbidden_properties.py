@@ -27,7 +27,7 @@ A longer name with one of these in it is forbidden too: NPUW_CACHE_DIR is the ca
 """
 
 
-def refuse_operators(properties: Properties) -> None:
+def refuse_forbidden(properties: Properties) -> None:
     """Refuse properties that are for the server's operator to set.
 
     Raises:
