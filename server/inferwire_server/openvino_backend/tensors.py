@@ -11,7 +11,7 @@ import openvino as ov
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
-from inferwire_server.core.specs import strings_of
+from inferwire_server.core.tensor_checks import strings_of
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import bug
 

@@ -17,7 +17,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box, cut, paste
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.sessions import Session, session_expired
-from inferwire_server.core.specs import check_content, check_shape
+from inferwire_server.core.tensor_checks import check_content, check_shape
 from inferwire_server.core.tensors import LARGE, Tensor, describe, zero_tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.lent_memory import LentMemory
