@@ -139,9 +139,9 @@ class Device:
         """End the jobs of a model that wait."""
         self._apply(self._scheduler.end_waiting(model, error, self._clock()))
 
-    def stacks(self, model: ModelKey, work: Work) -> list[Work]:
+    def divide(self, model: ModelKey, work: Work) -> list[Work]:
         """Take a stack apart into what is to be one job."""
-        return self._scheduler.stacks(model, work)
+        return self._scheduler.divide(model, work)
 
     def submit(self, job: Job, *, at_once: bool = False) -> None:
         """Admit a job. With `at_once` one that is to run on the loop may have ended when this returns.

@@ -193,9 +193,9 @@ class Engine:
             idleness.use()
         return job
 
-    def stacks(self, model: Model, submission: Submission) -> list[Submission]:
+    def divide(self, model: Model, submission: Submission) -> list[Submission]:
         """Take a stack apart into what is to be one job."""
-        return [submission._replace(work=work) for work in model.device.stacks(model, submission.work)]
+        return [submission._replace(work=work) for work in model.device.divide(model, submission.work)]
 
     def cancel(self, job: Job, reason: str, code: Code = Code.CANCELLED) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""

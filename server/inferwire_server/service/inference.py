@@ -97,7 +97,7 @@ class InferenceService:
         """
         self._require_open()
         model, submission = self._prepared(stack, received_at)
-        return [Prepared(model, each) for each in self._engine.stacks(model, submission)]
+        return [Prepared(model, each) for each in self._engine.divide(model, submission)]
 
     def submit_prepared(self, prepared: Prepared, on_end: Callable[[Job], Any]) -> Job:
         """Queue executions of a stack as one job. `on_end` is called on the loop, once, after this call has returned.
