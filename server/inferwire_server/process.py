@@ -48,7 +48,7 @@ def run_worker(
     may_work: Callable[[], Awaitable[None]] = _at_once,
     stopping: Callable[[asyncio.Event], AbstractContextManager[None]] = nullcontext,
 ) -> int:
-    """Serve as one of a server's processes, until a signal or what is `stopping` it sets the event it is given."""
+    """Serve as one of a server's processes until an event is set: by a signal, or by whatever is `stopping` it."""
     logs.configure(settings)
     workers.name_in_logs()
     keep_big_blocks()
@@ -98,7 +98,7 @@ async def _leave_behind(threads: CallThreads, code: int, *, has_stopped: bool) -
 
 
 def _log_refusals(error: Exception) -> None:
-    """Log why there is nothing served; raise what is no refusal."""
+    """Log why the server cannot serve; raise what is no refusal."""
     refusals = tuple(_leaves(error))
     if not all(isinstance(refusal, ServingError | OSError) for refusal in refusals):
         raise error
@@ -107,7 +107,7 @@ def _log_refusals(error: Exception) -> None:
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """Give what was raised, without the task groups it came through."""
+    """Yield the errors themselves, without the groups that task groups put them in."""
     if isinstance(error, BaseExceptionGroup):
         for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from _leaves(inner)

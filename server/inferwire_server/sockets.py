@@ -1,4 +1,4 @@
-"""The sockets: all that callers and the other workers find this one by, opened over the services."""
+"""The sockets: every way in which callers and other workers reach this one, opened over the services."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from inferwire_server.transport.tls import Tls
 
 
 class Sockets(NamedTuple):
-    """Where callers and the other workers find this one, and where it finds those."""
+    """The ways to this worker, and its own to the others."""
 
     grpc: GrpcServer
     http: HttpServer
@@ -84,7 +84,7 @@ async def listening(
 
 @asynccontextmanager
 async def _sessions(server: Composition, max_message_bytes: int, crew: Crew) -> AsyncGenerator[SocketSessions, None]:
-    """Take sessions on sockets of their own; where there are several workers, whichever their connections reach."""
+    """Take sessions on plain sockets, those too whose connections have reached another worker."""
     with SocketSessions(server.services, Drain(), max_message_bytes, give_to=partial(give_to, crew)) as sessions:
         async with taking_connections(crew, sessions.take_over) if crew.count > 1 else nullcontext():
             yield sessions
@@ -94,9 +94,9 @@ async def _sessions(server: Composition, max_message_bytes: int, crew: Crew) -> 
 async def _http(
     settings: Settings, front: CrewFront, crew: Crew, sessions: SocketSessions, tls: Tls | None
 ) -> AsyncGenerator[HttpServer, None]:
-    """Open the HTTP port, for sessions as well where all can be found there, and their own socket beside gRPC's.
+    """Open the HTTP port, which takes sessions as well, and their own socket beside gRPC's.
 
-    What one worker has agreed on by TLS no other can go on with.
+    It takes none where several workers speak TLS: a connection with TLS cannot be handed to another process.
     """
     may_take_over = tls is None or crew.count == 1
     async with AsyncExitStack() as opening:
@@ -119,7 +119,7 @@ async def _http(
 
 
 def _check_shareable(settings: Settings) -> None:
-    """Refuse what several workers cannot serve by."""
+    """Refuse settings that several workers cannot serve by."""
     if settings.max_http_body_mb >= settings.max_grpc_message_mb:
         raise invalid_input(
             f"--max-http-body-mb is {settings.max_http_body_mb}, expected less than --max-grpc-message-mb, which is "

@@ -81,10 +81,7 @@ class Batching:
 
 
 def rows_run(works: Sequence[Work], batching: Batching) -> int:
-    """Say how many rows an inference is counted by. What is more than a batch runs alone, and is as good as one.
-
-    As many sizes as callers like are not told apart.
-    """
+    """Say how many rows an inference is counted by: at most a batch's, or callers could make up ever more sizes."""
     return max(1, min(sum([rows_of(work) for work in works]), batching.max_size))
 
 

@@ -88,7 +88,7 @@ class Lane:
         return sum(queue.executions for queue in self.queues.values())
 
     def divide(self, work: Work) -> list[Work]:
-        """Take a stack apart into what is one job: what runs together, or what a slot has soon run one by one."""
+        """Divide a stack into work of one job each: what runs together, or what a slot has soon run one by one."""
         batching = self.terms.batching
         if work.is_profiled:
             return unstacked(work)

@@ -129,7 +129,7 @@ class Scheduler:
     ) -> Binding:
         """Give a caller of a model with states a slot of its own, or a place in the row for one.
 
-        It may wait for one of its own that it comes `behind`, and that is ending.
+        It may always wait `behind` a binding of its own that is ending.
 
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving.
@@ -168,7 +168,7 @@ class Scheduler:
         return self.wake(now)
 
     def divide(self, model: ModelKey, work: Work) -> list[Work]:
-        """Take a stack apart into what is to be one job; into executions where the queue is too full for all of it."""
+        """Divide a stack into work of one job each; into single executions where the queue lacks room for all."""
         lane = self._lanes.get(model)
         found = [work] if lane is None else lane.divide(work)
         is_alone = len(found) == 1 and lane is not None and self._has_room(lane, work, None)

@@ -31,9 +31,9 @@ MOST_DIMENSIONS = 64
 
 
 def is_left_to_slot(tensor: Tensor) -> bool:
-    """Whether it has so many strings that what they are is seen where a slot reads them, and not on the loop.
+    """Whether a tensor has so many strings that a slot checks them as it reads them, and not the loop.
 
-    One whose bytes are too few for them is none that a slot should see.
+    One with fewer bytes than its strings need is not left to any slot: it is refused at once.
     """
     if not tensor.element_type.is_string:
         return False

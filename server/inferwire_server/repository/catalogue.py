@@ -39,49 +39,49 @@ class Served:
     is_gone: bool = False
 
     def begins(self) -> Served:
-        """Give it as it is while it is loaded: what takes its jobs goes on."""
+        """Give the version as it is being loaded; a model that takes its jobs goes on."""
         return self if self.takes_jobs else Served(self.name, self.version, tried=self.tried)
 
     def warms(self) -> Served:
-        """Give it as it is while it warms up: what takes its jobs goes on."""
+        """Give the version as it warms up; a model that takes its jobs goes on."""
         return self if self.takes_jobs else self._without_model(ModelState.WARMING)
 
     def serves(self, model: Model, files: Fingerprint) -> Served:
-        """Give it with what takes its jobs from now on, and with the files of that."""
+        """Give the version with the model that takes its jobs from now on, and the files of that."""
         return Served(self.name, self.version, self.state.become(ModelState.READY), "", model, files, files)
 
     def fails(self, reason: str, files: Fingerprint | None = None) -> Served:
-        """Give it as one that was not loaded; with the files if it is not due again until they change."""
+        """Give the version after a failed load; with `files` it is not due again until they change."""
         tried = self.tried if files is None else files
         if self.takes_jobs:
             return replace(self, reason=f"the reload failed: {reason}", tried=tried, reload_failed=True)
         return replace(self._without_model(ModelState.FAILED, reason), tried=tried)
 
     def drains(self, *, is_gone: bool = False) -> Served:
-        """Give it as one that takes no more jobs, and may have some; it is due once it is back if it has gone."""
+        """Give the version as it takes no more jobs; one that is gone is due as soon as it is back."""
         draining = self._without_model(ModelState.DRAINING)
         return replace(draining, tried=None, is_gone=True) if is_gone else draining
 
     def unloads(self) -> Served:
-        """Give it as one that nothing is left of in memory."""
+        """Give the version with nothing left in memory."""
         return self._without_model(ModelState.UNLOADED)
 
     def sleeps(self, reason: str) -> Served:
-        """Give it as one that is not in memory until its next job."""
+        """Give the version unloaded until its next job."""
         return self._with_model(ModelState.UNLOADED, reason)
 
     def wakes(self) -> Served:
-        """Give it as one that is in memory again."""
+        """Give the version loaded again for a job."""
         return self._with_model(ModelState.READY, "")
 
     @property
     def takes_jobs(self) -> bool:
-        """Whether an inference for it runs, be it that it is loaded for it."""
+        """Whether it takes inferences, also by being loaded for them."""
         return self.model is not None
 
     @property
     def load_failed(self) -> bool:
-        """Whether the last load of it failed, be it that what was loaded before goes on taking jobs."""
+        """Whether its last load failed, even if the model from before goes on taking jobs."""
         return self.state is ModelState.FAILED or self.reload_failed
 
     def require(self) -> Model:

@@ -65,7 +65,7 @@ class Connection:
         self.flow.resume_reading()
 
     def unwatch(self) -> None:
-        """Call nobody."""
+        """Call nobody any more."""
         self._on_lost = None
 
     def lost(self) -> None:
@@ -76,7 +76,7 @@ class Connection:
 
 
 class Exchange:
-    """One of them."""
+    """One request and its answer."""
 
     __slots__ = ("_cycle", "connection")
 
