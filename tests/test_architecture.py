@@ -172,6 +172,16 @@ def transport_calls_the_service(found: Import) -> bool:
     )
 
 
+def faces_never_meet(found: Import) -> bool:
+    """Let gRPC's calls and REST's know nothing of each other, and the HTTP port neither's."""
+    rest, rpc, http = (f"{SERVER_TRANSPORT}.{folder}" for folder in ("rest", "rpc", "http"))
+    return (
+        (lies_in(found.importer, rest) and found.is_of(rpc))
+        or (lies_in(found.importer, rpc) and found.is_of(rest, http))
+        or (lies_in(found.importer, http) and found.is_of(rest, rpc))
+    )
+
+
 def no_layer_knows_of_processes(found: Import) -> bool:
     """Let each worker be a server like any other: what there are several of is known where they start."""
     layers = ("core", "host", "engine", "openvino_backend", "repository", "service", "transport")
@@ -234,6 +244,7 @@ RULES: tuple[Rule, ...] = (
     repository_stands_on_the_engine,
     service_has_no_transport,
     transport_calls_the_service,
+    faces_never_meet,
     no_layer_knows_of_processes,
     openvino_in_its_backend,
     grpc_in_transports,
@@ -279,6 +290,7 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (repository_stands_on_the_engine, REPOSITORY, "from inferwire_server.service import Services"),
     (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
     (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
+    (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.rest.app"),
     (no_layer_knows_of_processes, "inferwire_server.service", "from inferwire_server.workers import crews"),
     (openvino_in_its_backend, "inferwire_server.engine.device", "def f():\n    import openvino"),
     (openvino_in_its_backend, "inferwire.core", "import openvino as ov"),

@@ -13,13 +13,13 @@ from inferwire_server.composition import Composition
 from inferwire_server.errors import invalid_input
 from inferwire_server.settings import MEBIBYTE, Settings
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.listening import require_free
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.connections import give_to, taking_connections
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.front import CrewFront, front_of
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import HttpServer, http_server
 from inferwire_server.transport.rest.key_check import asking_for_key
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.session_file import sessions_at

@@ -11,8 +11,8 @@ import pytest
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
+from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import http_server
 from inferwire_server.transport.rest.key_check import asking_for_key
 
 KEY = "the-key-of-the-tests"

@@ -26,8 +26,8 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.server import Composition, compose
 from inferwire_server.service.values import Inference, ServedModel
 from inferwire_server.settings import Settings
+from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import HttpServer, http_server
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 
 LIMIT_S = 30.0

@@ -19,8 +19,8 @@ from inferwire_server.server import Composition, compose
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import http_server
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.session_file import sessions_at
 from inferwire_server.transport.session.socket_sessions import SocketSessions

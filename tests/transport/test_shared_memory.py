@@ -27,8 +27,8 @@ from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
+from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import http_server
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
 
 PREFIX = "inferwire_test_"

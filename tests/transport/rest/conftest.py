@@ -21,8 +21,8 @@ from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition, compose
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
+from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.rest.app import Api, create_app
-from inferwire_server.transport.rest.http_server import HttpServer, http_server
 
 BODY_LIMIT = 1024 * 1024
 

@@ -15,8 +15,8 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.errors import ServingError
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
+from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import http_server
 
 OK = {"error_code": "OK", "error_message": "OK"}
 AVAILABLE = {"version": "1", "state": "AVAILABLE", "status": OK}

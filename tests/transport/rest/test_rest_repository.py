@@ -16,9 +16,9 @@ from inferwire_proto.errors import Code
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
+from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.oip import EXTENSIONS
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import http_server
 
 INDEX = [
     {"name": "broken", "version": "1", "state": "UNAVAILABLE", "reason": "the fake runtime has no model 'broken'"},

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Scope
 
-from inferwire_server.transport.rest.exchange import EXTENSION, Headers
+from inferwire_server.transport.http.exchange import EXTENSION, Headers
 
 _LENGTH = 4
 

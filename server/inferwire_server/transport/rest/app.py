@@ -19,6 +19,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.transport.http.responses import error_response, problem
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rest.documentation import (
     DESCRIPTION,
@@ -35,7 +36,6 @@ from inferwire_server.transport.rest.model_server_routes import ModelServerRoute
 from inferwire_server.transport.rest.oip_routes import OipRoutes
 from inferwire_server.transport.rest.quick_routes import QuickRoutes
 from inferwire_server.transport.rest.repository_routes import RepositoryRoutes
-from inferwire_server.transport.rest.responses import error_response, problem
 from inferwire_server.transport.rest.routes import Route, head_routes
 from inferwire_server.transport.rest.server_routes import ServerRoutes
 from inferwire_server.transport.rest.shared_memory_routes import SharedMemoryRoutes

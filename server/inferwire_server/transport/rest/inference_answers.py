@@ -19,10 +19,12 @@ from inferwire_server.core.job import Job
 from inferwire_server.service import Services
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport import oip
+from inferwire_server.transport.http.bodies import read_body
+from inferwire_server.transport.http.exchange import Headers
+from inferwire_server.transport.http.request_headers import header
+from inferwire_server.transport.http.responses import JSON, BytesResponse
 from inferwire_server.transport.rest import oip_answer
 from inferwire_server.transport.rest.binary_extension import HEADER_LENGTH, RAW, Tail, header_length, raw_input
-from inferwire_server.transport.rest.bodies import read_body
-from inferwire_server.transport.rest.exchange import Headers
 from inferwire_server.transport.rest.oip_answer import Written
 from inferwire_server.transport.rest.oip_request import (
     LONGEST_KNOWN,
@@ -32,8 +34,6 @@ from inferwire_server.transport.rest.oip_request import (
     parse,
     parse_known,
 )
-from inferwire_server.transport.rest.request_headers import header
-from inferwire_server.transport.rest.responses import JSON, BytesResponse
 
 OCTETS = b"application/octet-stream"
 

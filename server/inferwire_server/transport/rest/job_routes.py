@@ -15,11 +15,11 @@ from inferwire_server.service import Services
 from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport import oip
+from inferwire_server.transport.http.caller_watch import CallerWatch
+from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
-from inferwire_server.transport.rest.caller_watch import CallerWatch
 from inferwire_server.transport.rest.inference_answers import answer, read_request
 from inferwire_server.transport.rest.oip_request import AnswerForm, OipRequest
-from inferwire_server.transport.rest.responses import json_response
 from inferwire_server.transport.rest.routes import Route
 
 START_PATHS = (

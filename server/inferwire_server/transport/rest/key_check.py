@@ -7,8 +7,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from inferwire_server.errors import ServingError
 from inferwire_server.service import AccessService, Services
 from inferwire_server.service.refusals import Face, Refusals
-from inferwire_server.transport.rest.request_headers import header
-from inferwire_server.transport.rest.responses import error_response
+from inferwire_server.transport.http.request_headers import header
+from inferwire_server.transport.http.responses import error_response
 
 KEYLESS = frozenset({"/v2/health/live", "/v2/health/ready", "/", "/docs", "/openapi.json"})
 """What anybody may ask for: probes have no key, and the page of the documentation is where one is given."""

@@ -10,10 +10,10 @@ from starlette.responses import Response
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.transport import oip, oip_config, oip_statistics
+from inferwire_server.transport.http.caller_watch import CallerWatch
+from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
-from inferwire_server.transport.rest.caller_watch import CallerWatch
 from inferwire_server.transport.rest.inference_answers import answer, named_model, read_request
-from inferwire_server.transport.rest.responses import json_response
 from inferwire_server.transport.rest.routes import Route
 
 MODEL_PATHS = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")

@@ -11,10 +11,10 @@ from starlette.responses import Response
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport import oip_repository
+from inferwire_server.transport.http.bodies import read_object
+from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
-from inferwire_server.transport.rest.bodies import read_object
 from inferwire_server.transport.rest.oip_routes import TAG
-from inferwire_server.transport.rest.responses import json_response
 from inferwire_server.transport.rest.routes import Route
 
 _MODEL = "/v2/repository/models/{model}"

@@ -12,11 +12,11 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import Region
 from inferwire_server.transport import oip_shared_memory
+from inferwire_server.transport.http.bodies import read_object
+from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
-from inferwire_server.transport.rest.bodies import read_object
 from inferwire_server.transport.rest.json_elements import json_kind
 from inferwire_server.transport.rest.oip_routes import TAG
-from inferwire_server.transport.rest.responses import json_response
 from inferwire_server.transport.rest.routes import Route
 
 _SYSTEM = "/v2/systemsharedmemory"

@@ -8,7 +8,7 @@ from weakref import ref
 import pytest
 from httptools import HttpParserError, HttpRequestParser
 
-from inferwire_server.transport.rest.request_parser import LONGEST_HEAD, Fields, RequestParser, TooLong
+from inferwire_server.transport.http.request_parser import LONGEST_HEAD, Fields, RequestParser, TooLong
 
 OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
 FULL = b"x" * LONGEST_HEAD

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.rest.exchange import Headers, exchange_of
+from inferwire_server.transport.http.exchange import Headers, exchange_of
 
 _ELSEWHERE_AFTER_S = "1"
 """When a caller whom this server sends away may come again: by then something else answers at its address."""

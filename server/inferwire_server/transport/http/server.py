@@ -14,10 +14,10 @@ from typing import Any
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
+from inferwire_server.transport.http.awaited import Patience
+from inferwire_server.transport.http.protocol import HttpProtocol, Parting
+from inferwire_server.transport.http.request_ids import RequestIds
 from inferwire_server.transport.listening import NO_SUCH_NAME, CannotListen, authority
-from inferwire_server.transport.rest.awaited import Patience
-from inferwire_server.transport.rest.http_protocol import HttpProtocol, Parting
-from inferwire_server.transport.rest.request_ids import RequestIds
 from inferwire_server.transport.session.session_file import TakeOver
 from inferwire_server.transport.tls import Tls
 

@@ -15,11 +15,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
-from inferwire_server.transport.rest.awaited import Awaited, Patience
-from inferwire_server.transport.rest.exchange import EXTENSION, Connection, Exchange, Turns
-from inferwire_server.transport.rest.joined_writes import JoinedWrites
-from inferwire_server.transport.rest.request_ids import RequestIds
-from inferwire_server.transport.rest.request_parser import LONGEST_HEAD, RequestParser, TooLong
+from inferwire_server.transport.http.awaited import Awaited, Patience
+from inferwire_server.transport.http.exchange import EXTENSION, Connection, Exchange, Turns
+from inferwire_server.transport.http.joined_writes import JoinedWrites
+from inferwire_server.transport.http.request_ids import RequestIds
+from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong
 from inferwire_server.transport.session.session_file import TakeOver
 
 

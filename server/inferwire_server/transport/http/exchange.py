@@ -15,7 +15,7 @@ from starlette.types import Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from inferwire_server.transport.rest.joined_writes import JoinedWrites
+from inferwire_server.transport.http.joined_writes import JoinedWrites
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 """Headers as they are sent."""

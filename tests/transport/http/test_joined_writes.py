@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from inferwire_server.transport.rest.joined_writes import MOST_HELD, JoinedWrites
+from inferwire_server.transport.http.joined_writes import MOST_HELD, JoinedWrites
 
 
 class Recorded(asyncio.Transport):

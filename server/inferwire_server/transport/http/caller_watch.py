@@ -8,7 +8,7 @@ from types import TracebackType
 from starlette.requests import ClientDisconnect, Request
 
 from inferwire_server.errors import bug
-from inferwire_server.transport.rest.exchange import exchange_of
+from inferwire_server.transport.http.exchange import exchange_of
 
 
 class CallerWatch:

@@ -11,8 +11,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.transport.rest.exchange import exchange_of
-from inferwire_server.transport.rest.request_headers import header
+from inferwire_server.transport.http.exchange import exchange_of
+from inferwire_server.transport.http.request_headers import header
 
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _GZIP = b"\x1f\x8b"

@@ -16,13 +16,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from inferwire_proto.frames import PREFACE
-from inferwire_server.transport.rest.awaited import Patience
-from inferwire_server.transport.rest.bodies import read_undecoded
-from inferwire_server.transport.rest.caller_watch import CallerWatch
-from inferwire_server.transport.rest.exchange import exchange_of
-from inferwire_server.transport.rest.http_protocol import GATHERED_BODY
-from inferwire_server.transport.rest.http_server import HttpServer, http_server
-from inferwire_server.transport.rest.responses import BytesResponse
+from inferwire_server.transport.http.awaited import Patience
+from inferwire_server.transport.http.bodies import read_undecoded
+from inferwire_server.transport.http.caller_watch import CallerWatch
+from inferwire_server.transport.http.exchange import exchange_of
+from inferwire_server.transport.http.protocol import GATHERED_BODY
+from inferwire_server.transport.http.responses import BytesResponse
+from inferwire_server.transport.http.server import HttpServer, http_server
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 MUCH = bytes(16 * 1024 * 1024)
