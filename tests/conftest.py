@@ -1,10 +1,13 @@
 """What holds for every test: signals are heard, as in a terminal. And what tests of several folders use."""
 
 import asyncio
+import os
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import trustme
@@ -38,3 +41,22 @@ def roots(tmp_path: Path, private_ca: trustme.CA) -> Path:
     """The certificate by which those are trusted that it has signed."""
     private_ca.cert_pem.write_to_path(tmp_path / "roots.pem")
     return tmp_path / "roots.pem"
+
+
+@pytest.fixture
+def readable_by_all() -> Generator[Path]:
+    """A repository that users without rights may read; pytest's own folders are not for them."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@contextmanager
+def without_rights() -> Generator[None]:
+    """Be a user whom permissions hold for."""
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)

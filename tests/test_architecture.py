@@ -25,8 +25,9 @@ COMPOSITION = tuple(
 OIP_STUBS = "inferwire_server.transport.oip_stubs"
 WEB = ("fastapi", "starlette", "uvicorn")
 CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "time", "socket")
-OPENVINO_FILES = "inferwire_server.engine.openvino_"
-"""What the names of the server's files begin with that know OpenVINO."""
+OPENVINO_BACKEND = "inferwire_server.openvino_backend"
+REPOSITORY = "inferwire_server.repository"
+HOST = "inferwire_server.host"
 CLIENT_NEEDS = ("numpy", "grpc", "google", "inferwire", "inferwire_proto", "openvino")
 """What the client may import besides the standard library; `openvino` has a rule of its own."""
 
@@ -127,38 +128,73 @@ def core_is_pure(found: Import) -> bool:
     )
 
 
+def host_knows_only_core(found: Import) -> bool:
+    """Let what is had of the machine know nothing of what is done with it."""
+    allowed = found.is_of(HOST, "inferwire_server.core", "inferwire_server.errors")
+    return lies_in(found.importer, HOST) and found.is_of("inferwire_server") and not allowed
+
+
 def engine_knows_only_core(found: Import) -> bool:
-    """Keep the service and the transports out of the engine."""
+    """Keep whatever stands on the engine, and what is behind its backend, out of it."""
     return lies_in(found.importer, "inferwire_server.engine") and found.is_of(
-        "inferwire_server.service", *COMPOSITION, SERVER_TRANSPORT
+        HOST, OPENVINO_BACKEND, REPOSITORY, "inferwire_server.service", *COMPOSITION, SERVER_TRANSPORT
+    )
+
+
+def repository_stands_on_the_engine(found: Import) -> bool:
+    """Keep the service, the transports and the runtime out of the repository."""
+    return lies_in(found.importer, REPOSITORY) and found.is_of(
+        OPENVINO_BACKEND, "inferwire_server.service", *COMPOSITION, SERVER_TRANSPORT
+    )
+
+
+def backend_knows_its_protocol(found: Import) -> bool:
+    """Let what runs models know of the engine no more than what is asked of it."""
+    is_known = found.is_of("inferwire_server.core", "inferwire_server.engine.backend", "inferwire_server.errors")
+    return (
+        lies_in(found.importer, OPENVINO_BACKEND)
+        and found.is_of("inferwire_server")
+        and not (is_known or found.is_of(OPENVINO_BACKEND))
     )
 
 
 def service_has_no_transport(found: Import) -> bool:
     """Keep sockets, the composition root and OpenVINO out of the service."""
     return lies_in(found.importer, "inferwire_server.service") and found.is_of(
-        *COMPOSITION, SERVER_TRANSPORT, *WEB, "grpc", "openvino"
+        *COMPOSITION, OPENVINO_BACKEND, SERVER_TRANSPORT, *WEB, "grpc", "openvino"
     )
 
 
 def transport_calls_the_service(found: Import) -> bool:
     """Let a transport reach the engine through the service alone."""
-    return lies_in(found.importer, SERVER_TRANSPORT) and found.is_of("inferwire_server.engine", *COMPOSITION)
+    return lies_in(found.importer, SERVER_TRANSPORT) and found.is_of(
+        "inferwire_server.engine", HOST, REPOSITORY, OPENVINO_BACKEND, *COMPOSITION
+    )
+
+
+def faces_never_meet(found: Import) -> bool:
+    """Let gRPC's calls and REST's know nothing of each other, and the HTTP port neither's."""
+    rest, rpc, http = (f"{SERVER_TRANSPORT}.{folder}" for folder in ("rest", "rpc", "http"))
+    return (
+        (lies_in(found.importer, rest) and found.is_of(rpc))
+        or (lies_in(found.importer, rpc) and found.is_of(rest, http))
+        or (lies_in(found.importer, http) and found.is_of(rest, rpc))
+    )
 
 
 def no_layer_knows_of_processes(found: Import) -> bool:
     """Let each worker be a server like any other: what there are several of is known where they start."""
-    layers = ("core", "engine", "service", "transport")
+    layers = ("core", "host", "engine", "openvino_backend", "repository", "service", "transport")
     is_below = lies_in(found.importer, *(f"inferwire_server.{layer}" for layer in layers))
     return is_below and found.is_of("inferwire_server.workers")
 
 
-def openvino_in_its_server_files(found: Import) -> bool:
-    """Let files of the server named after it, and only waiting functions of the client, know OpenVINO."""
+def openvino_in_its_backend(found: Import) -> bool:
+    """Let the server's backend, and only waiting functions of the client, know OpenVINO."""
     if not found.is_of("openvino"):
         return False
     on_client = lies_in(found.importer, "inferwire") and found.lazy
-    return not on_client and not found.importer.startswith(OPENVINO_FILES)
+    return not on_client and not lies_in(found.importer, OPENVINO_BACKEND)
 
 
 def grpc_in_transports(found: Import) -> bool:
@@ -202,11 +238,15 @@ RULES: tuple[Rule, ...] = (
     sides_never_meet,
     client_needs_three_packages,
     core_is_pure,
+    host_knows_only_core,
     engine_knows_only_core,
+    backend_knows_its_protocol,
+    repository_stands_on_the_engine,
     service_has_no_transport,
     transport_calls_the_service,
+    faces_never_meet,
     no_layer_knows_of_processes,
-    openvino_in_its_server_files,
+    openvino_in_its_backend,
     grpc_in_transports,
     web_in_transports,
     stubs_in_transports,
@@ -240,16 +280,20 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (client_needs_three_packages, "inferwire.tensor", "import ml_dtypes"),
     (core_is_pure, "inferwire_server.core.queue", "from time import monotonic"),
     (core_is_pure, "inferwire_server.core.queue", "from inferwire_server import engine"),
+    (host_knows_only_core, HOST, "from inferwire_server.repository.folder import Repository"),
     (
         engine_knows_only_core,
         "inferwire_server.engine.device",
         "from inferwire_server.service import Service",
     ),
+    (backend_knows_its_protocol, OPENVINO_BACKEND, "from inferwire_server.engine.device import Device"),
+    (repository_stands_on_the_engine, REPOSITORY, "from inferwire_server.service import Services"),
     (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
     (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
+    (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.rest.app"),
     (no_layer_knows_of_processes, "inferwire_server.service", "from inferwire_server.workers import crews"),
-    (openvino_in_its_server_files, "inferwire_server.engine.device", "def f():\n    import openvino"),
-    (openvino_in_its_server_files, "inferwire.core", "import openvino as ov"),
+    (openvino_in_its_backend, "inferwire_server.engine.device", "def f():\n    import openvino"),
+    (openvino_in_its_backend, "inferwire.core", "import openvino as ov"),
     (grpc_in_transports, "inferwire_server.service", "from grpc import aio"),
     (web_in_transports, "inferwire_server.server", "import uvicorn"),
     (stubs_in_transports, "inferwire.core", "from inferwire_proto.inferwire.v1 import types_pb2"),
@@ -270,7 +314,7 @@ def test_every_rule_has_a_violation() -> None:
 def test_the_client_may_take_openvino_objects_inside_a_function() -> None:
     (found,) = imports_of("inferwire.core", "def compile(model):\n    import openvino\n")
     assert found.lazy
-    assert not openvino_in_its_server_files(found)
+    assert not openvino_in_its_backend(found)
 
 
 def test_a_relative_import_is_refused() -> None:

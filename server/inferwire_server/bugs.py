@@ -1,4 +1,4 @@
-"""What nobody foresaw: the log has all of it, and a caller learns nothing of the server's inside but an id."""
+"""Unexpected errors: logged in full under an id, which is all that the caller learns of them."""
 
 from __future__ import annotations
 

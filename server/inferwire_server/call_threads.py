@@ -1,6 +1,6 @@
-"""The threads of `asyncio.to_thread`, and what runs on them: a call may hang there that nobody can end.
+"""The threads of `asyncio.to_thread`, and the calls on them, any of which may hang.
 
-What asks a device or a file system waits for as long as that takes. The loop would wait for it as it closes.
+A call to a device or a file system cannot be cancelled, and the loop would wait for it as it closes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CallThreads(ThreadPoolExecutor):
         return given
 
     async def left(self, timeout_s: float) -> list[str]:
-        """Wait so long for the calls that have begun, and name those that have not ended then; others do not begin."""
+        """Cancel the calls that have not begun, wait so long for the others, and name those that still run."""
         begun = [asyncio.wrap_future(given) for given in tuple(self._given) if not given.cancel() and not given.done()]
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -44,7 +44,7 @@ class CallThreads(ThreadPoolExecutor):
 
 
 def _name(call: Callable[..., Any]) -> str:
-    """Name what is called behind what carries the caller's context to the thread."""
+    """Name the function inside the partials by which asyncio carries the caller's context to a thread."""
     while isinstance(call, partial):
         carrying = cast("partial[Any]", call)
         inner: Any = carrying.func

@@ -15,17 +15,17 @@ from inferwire_server import logs
 from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Sessions
-from inferwire_server.engine.api_key_file import read_api_keys
 from inferwire_server.engine.backend import Backend
-from inferwire_server.engine.blobs import BlobStore
-from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.engine import Engine, QueueOptions
-from inferwire_server.engine.loader import Loader
-from inferwire_server.engine.own_folder import remove_left_behind
-from inferwire_server.engine.shared_segments import SharedSegments
-from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import invalid_input
+from inferwire_server.host.api_key_file import read_api_keys
+from inferwire_server.host.blobs import BlobStore
+from inferwire_server.host.own_folder import remove_left_behind
+from inferwire_server.host.shared_segments import SharedSegments
 from inferwire_server.metrics import Metrics
+from inferwire_server.repository.catalogue import Catalogue
+from inferwire_server.repository.loader import Loader
+from inferwire_server.repository.tallies import Tallies
 from inferwire_server.service import (
     AccessService,
     DeviceService,
@@ -89,7 +89,7 @@ async def compose(
 ) -> AsyncGenerator[Composition, None]:
     """Build everything behind the sockets, and close it afterwards. Jobs are timed by `clock`, in seconds.
 
-    What others than this process may be asked for has a name that `new_own_id` makes.
+    `new_own_id` makes the names that any worker of the server may be asked for: of jobs, and of this process.
 
     Raises:
         ServingError: INVALID_INPUT if the model repository is not there, or for a setting that says nothing.
@@ -130,7 +130,7 @@ async def _api_keys(settings: Settings) -> ApiKeys | None:
 
 
 def _services(settings: Settings, parts: _Parts, clock: Callable[[], float], new_own_id: Callable[[], str]) -> Services:
-    """Build all services; what of them is counted, metrics are told of."""
+    """Build all services, and have the metrics read what they count."""
     engine, catalogue, metrics = parts.engine, parts.catalogue, parts.metrics
     uploads = UploadService(engine, parts.blobs, new_id, binding_terms(settings), allows_imports=settings.allow_imports)
     control = ModelControl(parts.loader, settings.allow_model_control, settings.watch)
@@ -163,7 +163,7 @@ def _services(settings: Settings, parts: _Parts, clock: Callable[[], float], new
 
 
 def _blob_store(settings: Settings) -> BlobStore:
-    """Make a place for what clients upload, in which what killed servers have left takes no room."""
+    """Make the store of clients' uploads, once what killed servers have left behind is removed."""
     try:
         remove_left_behind()
         return BlobStore(blob_limits(settings))

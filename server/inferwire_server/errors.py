@@ -5,7 +5,7 @@ from __future__ import annotations
 from inferwire_proto.errors import Code
 
 _LONGEST_MESSAGE = 6000
-"""What a caller is told of what it sent has an end, though what it sent may be long."""
+"""The most characters of a message, which may quote what a caller sent, of any length."""
 
 _LEFT_OUT = " ... "
 
@@ -29,7 +29,7 @@ class ServingError(Exception):
         self.retry_after_s = retry_after_s
 
     def copy(self) -> ServingError:
-        """Give the same to raise: one that is raised keeps the frames that it went through, and what is in them."""
+        """Copy it, to raise the copy: what is raised keeps its traceback, and so every value in those frames."""
         twin = ServingError(self.code, self.message, retry_after_s=self.retry_after_s)
         twin.is_of_job = self.is_of_job
         return twin
@@ -49,10 +49,10 @@ def invalid_input(message: str) -> ServingError:
 
 
 def shutting_down() -> ServingError:
-    """Send a caller away, since the server ends: another, or this one when it is back, may take the call."""
+    """Refuse a call because the server ends: another server, or this one when it is back, may take it."""
     return ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
 
 
 def bug(message: str) -> AssertionError:
-    """Name an invariant that does not hold. Nobody handles it: it must be seen."""
+    """Make the error for a broken invariant. Nothing catches it: it must be seen."""
     return AssertionError(f"{message}; this is a bug in inferwire")

@@ -23,7 +23,7 @@ _EITHER = ({"--model-repository", "--config"},)
 
 
 def _whole_number(_: Any, tokens: Sequence[Token]) -> int:
-    """Read a number, which is not rounded."""
+    """Read a whole number; a fraction is refused, not rounded."""
     (token,) = tokens
     try:
         return int(token.value)
@@ -32,7 +32,7 @@ def _whole_number(_: Any, tokens: Sequence[Token]) -> int:
 
 
 def _seconds(_: Any, tokens: Sequence[Token]) -> float:
-    """Read a duration, which has an end."""
+    """Read a finite duration."""
     (token,) = tokens
     try:
         seconds = float(token.value)
@@ -44,37 +44,37 @@ def _seconds(_: Any, tokens: Sequence[Token]) -> float:
 
 
 def _path(kind: Any, tokens: Sequence[Token]) -> Path:
-    """Read a path, which has a name: without one it would be the working directory."""
+    """Read a path that is not empty: an empty one would mean the working directory."""
     (path,) = _paths(kind, tokens)
     return path
 
 
 def _paths(_: Any, tokens: Sequence[Token]) -> tuple[Path, ...]:
-    """Read paths, likewise."""
+    """Read paths, none of them empty."""
     if not all(token.value for token in tokens):
         raise ValueError("expected a path, got nothing")
     return tuple(Path(token.value) for token in tokens)
 
 
 PATH = Parameter(converter=_path)
-"""What makes a flag of a file or a folder refuse what is empty, as a variable of the shell is that is not set."""
+"""Makes a flag of a file or a folder refuse an empty value, which an unset variable of the shell gives."""
 
 PATHS = Parameter(converter=_paths)
 """The same for a flag that may be repeated."""
 
 WHOLE = Parameter(converter=_whole_number)
-"""What makes a flag of whole numbers refuse others."""
+"""Makes a flag refuse all but whole numbers."""
 
 SECONDS = Parameter(converter=_seconds)
-"""What makes a flag of seconds refuse `inf` and `nan`: not every wait can be for ever, and no bound refuses nan."""
+"""Makes a flag of seconds refuse `inf` and `nan`: no wait may be endless, and no bound refuses nan."""
 
 
 _CLOSING = {"--api-key-file", "--tls-certificate", "--tls-key"}
-"""Flags that keep callers out: a variable of theirs that is empty is a mistake, which would let all of them in."""
+"""Flags that keep callers out: an empty variable of theirs is a mistake, which would let everybody in."""
 
 
 class Environment(Env):
-    """The environment, whose variables stand behind flags: an empty one is as one that is not set."""
+    """The environment's variables, over which flags win; an empty variable counts as unset."""
 
     def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
         """Add what the environment says to what the flags do."""
@@ -93,5 +93,5 @@ class Environment(Env):
 
 
 def environment(*, show: bool = True) -> Environment:
-    """Give it, for the commands of an `App`; `show` has their help name the variables."""
+    """Make the environment that commands of an `App` read; with `show` their help names its variables."""
     return Environment(ENV_PREFIX, command=False, show=show)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -17,9 +18,9 @@ from prometheus_client.metrics_core import (
 from inferwire_server.core.ledger import Kept
 from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.tally import OUTCOMES, Histogram, Tally
-from inferwire_server.engine.catalogue import Served
 from inferwire_server.engine.device import Device
-from inferwire_server.engine.tallies import Tallies, labels_of
+from inferwire_server.repository.catalogue import Served
+from inferwire_server.repository.tallies import Tallies, labels_of
 
 _LABELS = ("model", "version", "device")
 
@@ -45,128 +46,108 @@ class Metrics:
 
     def __init__(self, tallies: Tallies) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_Tallies(tallies))
+        self._collect(lambda: _of_tallies(tallies))
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
 
     def watch(self, devices: Callable[[], Iterable[Device]]) -> None:
         """Read the load of these devices at every scrape."""
-        self._registry.register(_Occupancies(devices))
+        self._collect(lambda: _of_occupancies(devices()))
 
     def watch_models(self, served: Callable[[], Iterable[Served]]) -> None:
         """Read at every scrape which of the repository's models are ready."""
-        self._registry.register(_Models(served))
+        self._collect(lambda: _of_models(served()))
 
     def watch_results(self, kept: Callable[[], Kept]) -> None:
         """Read at every scrape what is kept of named jobs that have ended."""
-        self._registry.register(_Results(kept))
+        self._collect(lambda: _of_results(kept()))
 
     def watch_refusals(self, counts: Callable[[], Mapping[tuple[str, str], int]]) -> None:
         """Read at every scrape how many requests were answered with an error of no job, by face and code."""
-        self._registry.register(_Refusals(counts))
+        self._collect(lambda: _of_refusals(counts()))
 
     def text(self) -> bytes:
         """Write all metrics in the text format."""
         return generate_latest(self._registry)
 
+    def _collect(self, collect: Callable[[], Iterator[Metric]]) -> None:
+        """Have this called at every scrape."""
+        self._registry.register(_Collector(collect))
 
-class _Tallies:
-    """Collects what was counted."""
 
-    def __init__(self, tallies: Tallies) -> None:
-        self._tallies = tallies
+@dataclass(frozen=True)
+class _Collector:
+    """What the registry asks for metrics."""
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield the counters and the histograms."""
-        submitted = CounterMetricFamily(
-            "inferwire_submitted_jobs", "Jobs that asked for a place in a queue.", labels=_LABELS
-        )
-        ended = CounterMetricFamily("inferwire_jobs", "Jobs by how they ended.", labels=(*_LABELS, "outcome"))
-        counted = self._tallies.items()
+    collect: Callable[[], Iterator[Metric]]
+
+
+def _of_tallies(tallies: Tallies) -> Iterator[Metric]:
+    """Yield the counters and the histograms of what was counted."""
+    submitted = CounterMetricFamily(
+        "inferwire_submitted_jobs", "Jobs that asked for a place in a queue.", labels=_LABELS
+    )
+    ended = CounterMetricFamily("inferwire_jobs", "Jobs by how they ended.", labels=(*_LABELS, "outcome"))
+    counted = tallies.items()
+    for labels, tally in counted:
+        submitted.add_metric(labels, tally.submitted)
+        for outcome in OUTCOMES:
+            ended.add_metric((*labels, outcome), tally.outcomes[outcome])
+    yield from (submitted, ended)
+    for name, text, histogram_of in _HISTOGRAMS:
+        family = HistogramMetricFamily(name, text, labels=_LABELS)
         for labels, tally in counted:
-            submitted.add_metric(labels, tally.submitted)
-            for outcome in OUTCOMES:
-                ended.add_metric((*labels, outcome), tally.outcomes[outcome])
-        yield from (submitted, ended)
-        for name, text, histogram_of in _HISTOGRAMS:
-            family = HistogramMetricFamily(name, text, labels=_LABELS)
-            for labels, tally in counted:
-                histogram = histogram_of(tally)
-                family.add_metric(labels, _buckets(histogram), histogram.total)
-            yield family
+            histogram = histogram_of(tally)
+            family.add_metric(labels, _buckets(histogram), histogram.total)
+        yield family
 
 
-class _Occupancies:
-    """Collects how busy devices and models are at the moment of the scrape."""
-
-    def __init__(self, devices: Callable[[], Iterable[Device]]) -> None:
-        self._devices = devices
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the gauges."""
-        queued = GaugeMetricFamily("inferwire_queued_jobs", "Jobs waiting for a slot.", labels=_LABELS)
-        busy = GaugeMetricFamily("inferwire_busy_slots", "Slots that run an inference.", labels=_LABELS)
-        slots = GaugeMetricFamily("inferwire_slots", "Slots of a model.", labels=_LABELS)
-        bound = GaugeMetricFamily("inferwire_sequences", "Callers whose states a model keeps.", labels=_LABELS)
-        capacity = GaugeMetricFamily("inferwire_queue_capacity", "Jobs that may wait.", labels=("device",))
-        for device in self._devices():
-            capacity.add_metric((device.name,), device.queue_capacity)
-            for labels, occupancy in _by_labels(device).items():
-                queued.add_metric(labels, occupancy.queued)
-                busy.add_metric(labels, occupancy.running)
-                slots.add_metric(labels, occupancy.slots)
-                bound.add_metric(labels, occupancy.bound)
-        yield from (queued, busy, slots, bound, capacity)
+def _of_occupancies(devices: Iterable[Device]) -> Iterator[Metric]:
+    """Yield the gauges of how busy devices and models are."""
+    queued = GaugeMetricFamily("inferwire_queued_jobs", "Jobs waiting for a slot.", labels=_LABELS)
+    busy = GaugeMetricFamily("inferwire_busy_slots", "Slots that run an inference.", labels=_LABELS)
+    slots = GaugeMetricFamily("inferwire_slots", "Slots of a model.", labels=_LABELS)
+    bound = GaugeMetricFamily("inferwire_sequences", "Callers whose states a model keeps.", labels=_LABELS)
+    capacity = GaugeMetricFamily("inferwire_queue_capacity", "Jobs that may wait.", labels=("device",))
+    for device in devices:
+        capacity.add_metric((device.name,), device.queue_capacity)
+        for labels, occupancy in _by_labels(device).items():
+            queued.add_metric(labels, occupancy.queued)
+            busy.add_metric(labels, occupancy.running)
+            slots.add_metric(labels, occupancy.slots)
+            bound.add_metric(labels, occupancy.bound)
+    yield from (queued, busy, slots, bound, capacity)
 
 
-class _Models:
-    """Collects what has become of the repository's models."""
-
-    def __init__(self, served: Callable[[], Iterable[Served]]) -> None:
-        self._served = served
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the gauges."""
-        labels = ("model", "version")
-        ready = GaugeMetricFamily("inferwire_model_ready", "1 where the model takes jobs.", labels=labels)
-        failed = GaugeMetricFamily(
-            "inferwire_model_load_failed",
-            "1 where its last load failed; an older one may go on serving.",
-            labels=labels,
-        )
-        for served in self._served():
-            ready.add_metric((served.name, served.version), served.takes_jobs)
-            failed.add_metric((served.name, served.version), served.load_failed)
-        yield from (ready, failed)
+def _of_models(versions: Iterable[Served]) -> Iterator[Metric]:
+    """Yield the gauges of what has become of the repository's models."""
+    labels = ("model", "version")
+    ready = GaugeMetricFamily("inferwire_model_ready", "1 where the model takes jobs.", labels=labels)
+    failed = GaugeMetricFamily(
+        "inferwire_model_load_failed",
+        "1 where its last load failed; an older one may go on serving.",
+        labels=labels,
+    )
+    for served in versions:
+        ready.add_metric((served.name, served.version), served.takes_jobs)
+        failed.add_metric((served.name, served.version), served.load_failed)
+    yield from (ready, failed)
 
 
-class _Results:
-    """Collects what callers may still collect."""
-
-    def __init__(self, kept: Callable[[], Kept]) -> None:
-        self._kept = kept
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the gauges."""
-        kept = self._kept()
-        yield GaugeMetricFamily("inferwire_kept_jobs", "Named jobs that have ended and are kept.", kept.jobs)
-        yield GaugeMetricFamily("inferwire_kept_result_bytes", "What they count in bytes.", kept.byte_size)
+def _of_results(kept: Kept) -> Iterator[Metric]:
+    """Yield the gauges of what callers may still collect."""
+    yield GaugeMetricFamily("inferwire_kept_jobs", "Named jobs that have ended and are kept.", kept.jobs)
+    yield GaugeMetricFamily("inferwire_kept_result_bytes", "What they count in bytes.", kept.byte_size)
 
 
-class _Refusals:
-    """Collects the requests that were answered with an error of no job."""
-
-    def __init__(self, counts: Callable[[], Mapping[tuple[str, str], int]]) -> None:
-        self._counts = counts
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the counter."""
-        refused = CounterMetricFamily(
-            "inferwire_refused_requests", "Requests answered with an error that is no job's.", labels=("face", "code")
-        )
-        for labels, count in self._counts().items():
-            refused.add_metric(labels, count)
-        yield refused
+def _of_refusals(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
+    """Yield the counter of the requests that were answered with an error of no job."""
+    refused = CounterMetricFamily(
+        "inferwire_refused_requests", "Requests answered with an error that is no job's.", labels=("face", "code")
+    )
+    for labels, count in counts.items():
+        refused.add_metric(labels, count)
+    yield refused
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

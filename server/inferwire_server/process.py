@@ -22,10 +22,10 @@ os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 from inferwire_server import logs
 from inferwire_server.call_threads import CallThreads
 from inferwire_server.engine.backend import Backend
-from inferwire_server.engine.tokenizers import tokenizers_library
 from inferwire_server.errors import ServingError
-from inferwire_server.malloc import keep_big_blocks
-from inferwire_server.open_files import take_all_that_are_allowed
+from inferwire_server.host.malloc import keep_big_blocks
+from inferwire_server.host.open_files import take_all_that_are_allowed
+from inferwire_server.openvino_backend.tokenizers import tokenizers_library
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings
 from inferwire_server.stop import stop_on_signals
@@ -48,7 +48,7 @@ def run_worker(
     may_work: Callable[[], Awaitable[None]] = _at_once,
     stopping: Callable[[asyncio.Event], AbstractContextManager[None]] = nullcontext,
 ) -> int:
-    """Serve as one of a server's processes, until a signal or what is `stopping` it sets the event it is given."""
+    """Serve as one of a server's processes until an event is set: by a signal, or by whatever is `stopping` it."""
     logs.configure(settings)
     workers.name_in_logs()
     keep_big_blocks()
@@ -78,7 +78,7 @@ def run_worker(
 def openvino_backend(extensions: Sequence[Path] = ()) -> Backend:
     """Bring OpenVINO in, without the package that reports its use to its makers: a server calls nobody."""
     sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
-    from inferwire_server.engine.openvino_backend import OpenVinoBackend
+    from inferwire_server.openvino_backend.backend import OpenVinoBackend
 
     return OpenVinoBackend(extensions, tokenizers_library())
 
@@ -98,7 +98,7 @@ async def _leave_behind(threads: CallThreads, code: int, *, has_stopped: bool) -
 
 
 def _log_refusals(error: Exception) -> None:
-    """Log why there is nothing served; raise what is no refusal."""
+    """Log why the server cannot serve; raise what is no refusal."""
     refusals = tuple(_leaves(error))
     if not all(isinstance(refusal, ServingError | OSError) for refusal in refusals):
         raise error
@@ -107,7 +107,7 @@ def _log_refusals(error: Exception) -> None:
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """Give what was raised, without the task groups it came through."""
+    """Yield the errors themselves, without the groups that task groups put them in."""
     if isinstance(error, BaseExceptionGroup):
         for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from _leaves(inner)

@@ -14,7 +14,7 @@ import structlog
 from inferwire_server.composition import Composition, compose
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
-from inferwire_server.engine.watch import changes_in, changes_in_any, follow
+from inferwire_server.host.watch import changes_in, changes_in_any, follow
 from inferwire_server.renewals import renewals
 from inferwire_server.service import AccessService
 from inferwire_server.settings import Settings
@@ -38,7 +38,7 @@ async def serve(
 ) -> bool:
     """Serve until `stop` is set, then finish what runs within the grace period; say whether all of it stopped.
 
-    Once all is loaded, callers are told that it is ready when it `may_work`.
+    It says that it is ready once all is loaded and `may_work` has returned.
 
     Raises:
         ServingError: INVALID_INPUT for settings that cannot be served.
@@ -84,7 +84,7 @@ async def serve(
 
 
 async def _unless(stop: asyncio.Event, call: Coroutine[Any, Any, T]) -> T | None:
-    """Make a call to its end, in this task; where it is time to stop before, cancel it and give None."""
+    """Await a call in this task; if `stop` is set before its end, cancel it and give None."""
 
     async def give_up() -> None:
         await stop.wait()
@@ -107,7 +107,7 @@ async def _unless(stop: asyncio.Event, call: Coroutine[Any, Any, T]) -> T | None
 async def _until(
     stop: asyncio.Event, at_work: Iterable[Coroutine[None, None, None]], followers: Followers
 ) -> WorkerEnded | None:
-    """Work until it is time to stop; give the reason if it is one."""
+    """Work until `stop` is set; give the worker's end that set it, if one did."""
     lost: WorkerEnded | None = None
 
     async def miss_one() -> None:

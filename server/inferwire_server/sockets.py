@@ -1,4 +1,4 @@
-"""The sockets: all that callers and the other workers find this one by, opened over the services."""
+"""The sockets: every way in which callers and other workers reach this one, opened over the services."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from inferwire_server.composition import Composition
 from inferwire_server.errors import invalid_input
 from inferwire_server.settings import MEBIBYTE, Settings
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.listening import require_free
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.connections import give_to, taking_connections
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.front import CrewFront, front_of
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import HttpServer, http_server
 from inferwire_server.transport.rest.key_check import asking_for_key
-from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.session_file import sessions_at
 from inferwire_server.transport.session.socket_sessions import SocketSessions
@@ -29,7 +28,7 @@ from inferwire_server.transport.tls import Tls
 
 
 class Sockets(NamedTuple):
-    """Where callers and the other workers find this one, and where it finds those."""
+    """The ways to this worker, and its own to the others."""
 
     grpc: GrpcServer
     http: HttpServer
@@ -62,8 +61,8 @@ async def listening(
     """
     if crew.is_lead and crew.count > 1:
         _check_shareable(settings)
-    rest = RestOptions(settings.max_http_body_mb * MEBIBYTE)
-    app = create_app(server.services, rest, server.metrics.text)
+    max_body_bytes = settings.max_http_body_mb * MEBIBYTE
+    app = create_app(server.services, server.metrics.text, max_body_bytes)
     rpc = GrpcOptions(
         settings.host,
         settings.grpc_port,
@@ -74,7 +73,7 @@ async def listening(
         tls=tls,
     )
     async with _sessions(server, rpc.max_message_bytes, crew) as sessions, Colleagues(crew) as colleagues:
-        front = front_of(crew, app, colleagues, server.services, rest.max_body_bytes)
+        front = front_of(crew, app, colleagues, server.services, max_body_bytes)
         front = replace(front, app=asking_for_key(front.app, server.services))
         async with (
             GrpcServer(server.services, rpc, front.around, front.calls, sessions) as grpc_server,
@@ -85,7 +84,7 @@ async def listening(
 
 @asynccontextmanager
 async def _sessions(server: Composition, max_message_bytes: int, crew: Crew) -> AsyncGenerator[SocketSessions, None]:
-    """Take sessions on sockets of their own; where there are several workers, whichever their connections reach."""
+    """Take sessions on plain sockets, those too whose connections have reached another worker."""
     with SocketSessions(server.services, Drain(), max_message_bytes, give_to=partial(give_to, crew)) as sessions:
         async with taking_connections(crew, sessions.take_over) if crew.count > 1 else nullcontext():
             yield sessions
@@ -95,9 +94,9 @@ async def _sessions(server: Composition, max_message_bytes: int, crew: Crew) -> 
 async def _http(
     settings: Settings, front: CrewFront, crew: Crew, sessions: SocketSessions, tls: Tls | None
 ) -> AsyncGenerator[HttpServer, None]:
-    """Open the HTTP port, for sessions as well where all can be found there, and their own socket beside gRPC's.
+    """Open the HTTP port, which takes sessions as well, and their own socket beside gRPC's.
 
-    What one worker has agreed on by TLS no other can go on with.
+    It takes none where several workers speak TLS: a connection with TLS cannot be handed to another process.
     """
     may_take_over = tls is None or crew.count == 1
     async with AsyncExitStack() as opening:
@@ -120,7 +119,7 @@ async def _http(
 
 
 def _check_shareable(settings: Settings) -> None:
-    """Refuse what several workers cannot serve by."""
+    """Refuse settings that several workers cannot serve by."""
     if settings.max_http_body_mb >= settings.max_grpc_message_mb:
         raise invalid_input(
             f"--max-http-body-mb is {settings.max_http_body_mb}, expected less than --max-grpc-message-mb, which is "

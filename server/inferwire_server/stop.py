@@ -20,9 +20,9 @@ _MAY_BE_IGNORED = (signal.SIGHUP, signal.SIGQUIT)
 
 @contextmanager
 def stop_on_signals() -> Generator[asyncio.Event, None, None]:
-    """Give an event that the first signal sets that asks the process to end; a second one ends it at once.
+    """Give an event that the first signal to end sets; a second signal ends the process at once.
 
-    SIGHUP insists on nothing: of a terminal that is closed it comes from the shell, and again when that has gone.
+    SIGHUP is never the second: of a closed terminal it comes from the shell, and again when that has gone.
     """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()

@@ -13,11 +13,12 @@ from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.ledger import KeepingTerms
 from inferwire_server.core.versions import parse_version_policy
 from inferwire_server.engine.backend import ModelOptions
-from inferwire_server.engine.blobs import BlobLimits
-from inferwire_server.engine.machine import free_temporary_bytes, memory_bytes
-from inferwire_server.engine.model_server_config import ConfiguredRepository
-from inferwire_server.engine.repository import Entry, Overrides, Repository
 from inferwire_server.errors import invalid_input
+from inferwire_server.host.blobs import BlobLimits
+from inferwire_server.host.machine import free_temporary_bytes, memory_bytes
+from inferwire_server.repository.entries import Entry, Overrides
+from inferwire_server.repository.folder import Repository
+from inferwire_server.repository.model_server_config import ConfiguredRepository
 from inferwire_server.service.tensors import TensorLimits
 from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
 

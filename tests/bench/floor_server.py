@@ -14,7 +14,7 @@ import grpc.aio
 import uvloop
 from tests.bench.python_clients import OPTIONS
 
-from inferwire_server.malloc import keep_big_blocks
+from inferwire_server.host.malloc import keep_big_blocks
 
 SERVICE = "/bench.Floor/"
 

@@ -235,8 +235,8 @@ def test_a_stack_takes_as_much_room_as_its_executions() -> None:
     submitted(scheduler, a_job(), a_stack(2))
     with pytest.raises(ServingError, match="2 jobs are waiting, at most 6 may"):
         scheduler.submit(a_stack(5), 0.0)
-    assert counts(scheduler.stacks("m", a_stack(5).work)) == [1] * 5
-    assert counts(scheduler.stacks("m", a_stack(4).work)) == [4]
+    assert counts(scheduler.divide("m", a_stack(5).work)) == [1] * 5
+    assert counts(scheduler.divide("m", a_stack(4).work)) == [4]
     submitted(scheduler, a_stack(4))
     assert scheduler.occupancy.queued == 6
 
@@ -247,46 +247,46 @@ def test_a_stack_finds_room_in_a_full_queue_where_it_need_not_wait_or_is_its_mod
         scheduler.add_model(model, 1, Terms(batching=Batching(8)))
     submitted(scheduler, *(Job("full", Work((), ()), 0.0) for _ in range(5)))
     assert scheduler.occupancy == Occupancy(1, 2, 4)
-    assert counts(scheduler.stacks("m", a_stack(8).work)) == [8]
-    assert counts(scheduler.stacks("m", a_stack(9).work)) == [1] * 9
+    assert counts(scheduler.divide("m", a_stack(8).work)) == [8]
+    assert counts(scheduler.divide("m", a_stack(9).work)) == [1] * 9
     submitted(scheduler, a_stack(8), a_job())
-    assert counts(scheduler.stacks("m", a_stack(2).work)) == [1, 1]
-    assert counts(scheduler.stacks("gone", a_stack(2).work)) == [1, 1]
+    assert counts(scheduler.divide("m", a_stack(2).work)) == [1, 1]
+    assert counts(scheduler.divide("gone", a_stack(2).work)) == [1, 1]
 
 
 def test_a_stack_is_cut_into_what_the_model_runs_together() -> None:
     scheduler = a_scheduler(Batching(8))
-    assert counts(scheduler.stacks("m", a_stack(20).work)) == [8, 8, 4]
+    assert counts(scheduler.divide("m", a_stack(20).work)) == [8, 8, 4]
     threes = Work((Tensor(U8, (15, 1), bytes(15)),), (0,), executions=5)
-    assert counts(scheduler.stacks("m", threes)) == [2, 2, 1]
+    assert counts(scheduler.divide("m", threes)) == [2, 2, 1]
     nines = Work((Tensor(U8, (18, 1), bytes(18)),), (0,), executions=2)
-    assert counts(scheduler.stacks("m", nines)) == [1, 1]
+    assert counts(scheduler.divide("m", nines)) == [1, 1]
     none = Work((Tensor(U8, (0, 1), b""),), (0,), executions=2)
-    assert counts(scheduler.stacks("m", none)) == [1, 1]
+    assert counts(scheduler.divide("m", none)) == [1, 1]
     profiled = a_stack(2).work._replace(is_profiled=True)
-    assert counts(scheduler.stacks("m", profiled)) == [1, 1]
+    assert counts(scheduler.divide("m", profiled)) == [1, 1]
 
 
 def test_of_a_model_without_batching_a_slot_runs_as_many_one_by_one_as_are_soon_done() -> None:
     scheduler = Scheduler(100)
     scheduler.add_model("m", 1)
-    assert counts(scheduler.stacks("m", a_stack(20).work)) == [1] * 20
+    assert counts(scheduler.divide("m", a_stack(20).work)) == [1] * 20
     now = 0.0
     for _ in range(100):
         submitted(scheduler, a_job(now=now), now=now)
         now += LONGEST_TURN_S / 7
         scheduler.report("m", 0, outcomes(1), now)
-    found = scheduler.stacks("m", a_stack(20).work)
+    found = scheduler.divide("m", a_stack(20).work)
     assert (counts(found), {work.one_by_one for work in found}) == ([7, 7, 6], {True})
     (stack,) = [Job("m", work, now) for work in found[:1]]
     assert batches(submitted(scheduler, stack, now=now)) == [(stack,)]
     scheduler.report("m", 0, outcomes(1), now + LONGEST_TURN_S)
-    assert counts(scheduler.stacks("m", a_stack(20).work)) == [7, 7, 6]
+    assert counts(scheduler.divide("m", a_stack(20).work)) == [7, 7, 6]
     for _ in range(100):
         submitted(scheduler, a_job(now=now), now=now)
         now += LONGEST_TURN_S * 2
         scheduler.report("m", 0, outcomes(1), now)
-    assert counts(scheduler.stacks("m", a_stack(3).work)) == [1] * 3
+    assert counts(scheduler.divide("m", a_stack(3).work)) == [1] * 3
 
 
 def test_a_stack_whose_executions_are_dropped_one_by_one_ends_with_the_last() -> None:

@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 from inferwire_proto.errors import Code
-from inferwire_server.core.specs import (
-    MOST_STRINGS,
-    Dimension,
-    ModelSpec,
-    PortKey,
-    PortSpec,
-    Shape,
-    check_content,
-    is_left_to_slot,
-    strings_of,
-)
+from inferwire_server.core.specs import Dimension, ModelSpec, PortKey, PortSpec, Shape
+from inferwire_server.core.tensor_checks import MOST_STRINGS, check_content, is_left_to_slot, strings_of
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 

@@ -12,7 +12,7 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Apart, Job, JobState, Result, Timings, Work
-from inferwire_server.core.stacks import DROPPED, cut, ends, executions, inference_shapes, is_whole, results, together
+from inferwire_server.core.stacks import DROPPED, cut, ends, inference_shapes, is_whole, results, together, unstacked
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 
@@ -75,7 +75,7 @@ def plain(work: Work) -> tuple[tuple[int, ...], bytes, int]:
 @given(works(), st.integers(1, 7))
 def test_a_stack_comes_apart_as_it_was_put_together(singles: list[Work], size: int) -> None:
     whole = stacked(singles)
-    assert [plain(work) for work in executions(whole)] == [plain(work) for work in singles]
+    assert [plain(work) for work in unstacked(whole)] == [plain(work) for work in singles]
     expected = [stacked(singles[start : start + size]) for start in range(0, len(singles), size)]
     assert [plain(work) for work in cut(whole, size)] == [plain(work) for work in expected]
 
@@ -92,7 +92,7 @@ def test_what_each_gave_is_put_together_and_told_apart_again(singles: list[Work]
 def test_rows_that_share_bytes_come_apart_where_executions_do_not() -> None:
     u4 = BY_NAME["u4"]
     whole = Work((Tensor(u4, (4, 3), bytes(range(6))),), (0,), executions=2)
-    assert [plain(work) for work in executions(whole)] == [((2, 3), b"\0\1\2", 1), ((2, 3), b"\3\4\5", 1)]
+    assert [plain(work) for work in unstacked(whole)] == [((2, 3), b"\0\1\2", 1), ((2, 3), b"\3\4\5", 1)]
 
 
 @pytest.mark.parametrize(

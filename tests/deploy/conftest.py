@@ -11,10 +11,9 @@ import pytest
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
+from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import http_server
 from inferwire_server.transport.rest.key_check import asking_for_key
-from inferwire_server.transport.rest.options import RestOptions
 
 KEY = "the-key-of-the-tests"
 
@@ -29,7 +28,7 @@ async def http(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient, None]:
     async with compose(settings, FakeBackend({"echo": FakeModel(echo_spec("echo"))})) as composition:
         await composition.loader.sync()
         composition.services.health.begin()
-        api = create_app(composition.services, RestOptions(), composition.metrics.text)
+        api = create_app(composition.services, composition.metrics.text)
         async with (
             http_server(asking_for_key(api, composition.services), "127.0.0.1", 0) as server,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=20) as client,

@@ -13,9 +13,9 @@ from inferwire_server.core.batching import Batching
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.engine import Engine, QueueOptions
-from inferwire_server.engine.openvino_backend import OpenVinoBackend
-from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.backend import OpenVinoBackend
+from inferwire_server.repository.tallies import Tallies
 
 KNOWN = ("INFERWIRE_MAX_BATCH", "INFERWIRE_MAX_BATCH_DELAY_US", "INFERWIRE_PREFERRED_BATCHES")
 MODELS = Path(__file__).parents[2] / "deploy/models"

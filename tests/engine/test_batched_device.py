@@ -27,8 +27,8 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
-from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.tallies import Tallies
 
 U32 = BY_NAME["u32"]
 KINDS = (U32, BY_NAME["u4"], BY_NAME["string"])

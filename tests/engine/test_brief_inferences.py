@@ -27,8 +27,8 @@ from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.quick_slot import STRIKES, TRIALS
-from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.tallies import Tallies
 
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
 

@@ -20,9 +20,9 @@ from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.engine.models import Model
-from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics
+from inferwire_server.repository.tallies import Tallies
 
 GOOD = Work((Tensor(BY_NAME["f32"], (1, 4), bytes(16)),), (0,))
 BAD = Work((Tensor(BY_NAME["f32"], (1, 4), b"poison".ljust(16)),), (0,))

@@ -26,9 +26,8 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.server import Composition, compose
 from inferwire_server.service.values import Inference, ServedModel
 from inferwire_server.settings import Settings
+from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import HttpServer, http_server
-from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 
 LIMIT_S = 30.0
@@ -125,7 +124,7 @@ async def opened(folder: Path, model: FakeModel) -> AsyncGenerator[Server]:
     async with compose(settings, FakeBackend({"echo": model})) as composition:
         await composition.loader.sync()
         composition.services.health.begin()
-        app = create_app(composition.services, RestOptions(), composition.metrics.text)
+        app = create_app(composition.services, composition.metrics.text)
         async with (
             GrpcServer(composition.services, GrpcOptions(port=0)) as rpc,
             http_server(app, "127.0.0.1", 0) as rest,

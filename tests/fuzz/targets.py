@@ -19,11 +19,11 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.service.values import Inference, ServedModel
 from inferwire_server.transport import v1_plans
+from inferwire_server.transport.http.bodies import decompress
 from inferwire_server.transport.oip_override import read_override
 from inferwire_server.transport.oip_stubs import grpc_service_pb2
 from inferwire_server.transport.rest import json_elements, oip_request
 from inferwire_server.transport.rest.binary_extension import Tail, header_length, raw_input
-from inferwire_server.transport.rest.bodies import decompress
 from inferwire_server.transport.rpc import oip_codec, oip_plans
 
 LIMIT = 1 << 20

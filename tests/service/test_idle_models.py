@@ -21,10 +21,10 @@ from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.catalogue import Served
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.catalogue import Served
 from inferwire_server.server import Composition
 from inferwire_server.service.values import Inference, ServedModel
 

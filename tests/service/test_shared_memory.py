@@ -10,8 +10,8 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.engine.shared_segments import Segment, SharedSegments
 from inferwire_server.errors import ServingError
+from inferwire_server.host.shared_segments import Segment, SharedSegments
 from inferwire_server.service.shared_memory import SharedMemoryService
 from inferwire_server.service.values import Region, SharedPlace, SharedTensor
 

@@ -16,8 +16,8 @@ from inferwire_server.core.boxes import Box
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import LARGE, Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
-from inferwire_server.engine.machine import memory_bytes
 from inferwire_server.errors import ServingError
+from inferwire_server.host.machine import memory_bytes
 from inferwire_server.server import Composition
 from inferwire_server.service.tensors import TensorLimits, TensorService
 from inferwire_server.service.values import Inference, ServedModel, StoredTensor

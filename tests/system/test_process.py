@@ -32,7 +32,7 @@ from inferwire_cli.server_process import (
     tail,
     wait_until_ready,
 )
-from inferwire_server.engine.compile_cache import alone_in
+from inferwire_server.openvino_backend.compile_cache import alone_in
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 ROW = np.zeros((1, 64), np.float32)

@@ -19,9 +19,8 @@ from inferwire_server.server import Composition, compose
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import http_server
-from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.session_file import sessions_at
 from inferwire_server.transport.session.socket_sessions import SocketSessions
@@ -110,7 +109,7 @@ async def sockets(services: Services, grpc_options: GrpcOptions) -> AsyncIterato
 @pytest_asyncio.fixture
 async def socket_port(sockets: SocketSessions, composition: Composition) -> AsyncIterator[int]:
     """The HTTP port that they are found at, open."""
-    app = create_app(composition.services, RestOptions(), composition.metrics.text)
+    app = create_app(composition.services, composition.metrics.text)
     async with http_server(app, "127.0.0.1", 0, take_over=sockets.take_over) as server:
         sockets.port = server.port
         yield server.port
@@ -151,7 +150,7 @@ async def rpc(grpc_server: GrpcServer) -> AsyncIterator[Any]:
 @pytest_asyncio.fixture
 async def rest_address(composition: Composition) -> AsyncIterator[str]:
     """The HTTP port of the same server, open."""
-    app = create_app(composition.services, RestOptions(max_body_bytes=100_000), composition.metrics.text)
+    app = create_app(composition.services, composition.metrics.text, 100_000)
     async with http_server(app, "127.0.0.1", 0) as server:
         yield f"127.0.0.1:{server.port}"
 

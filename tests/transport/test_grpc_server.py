@@ -17,8 +17,8 @@ from grpc_reflection.v1alpha import reflection_pb2
 from tests.deploy.manifests import DEPLOY
 
 from inferwire_proto.errors import CODE_METADATA
-from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.engine.fake_backend import FakeModel
+from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.service import HealthService, Services
 from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb

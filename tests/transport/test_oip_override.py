@@ -18,8 +18,8 @@ from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model
-from inferwire_server.engine.tallies import Tallies
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.tallies import Tallies
 from inferwire_server.server import Composition
 from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.values import ServedModel

@@ -27,9 +27,8 @@ from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
+from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import http_server
-from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
 
 PREFIX = "inferwire_test_"
@@ -171,7 +170,7 @@ async def until(condition: Callable[[], bool]) -> None:
 @pytest_asyncio.fixture
 async def addresses(composition: Composition, grpc_server: GrpcServer) -> AsyncIterator[dict[ModuleType, str]]:
     """Where both faces of one server listen."""
-    app = create_app(composition.services, RestOptions(), composition.metrics.text)
+    app = create_app(composition.services, composition.metrics.text)
     async with http_server(app, "127.0.0.1", 0) as rest:
         yield {triton_grpc: f"127.0.0.1:{grpc_server.port}", triton_http: f"127.0.0.1:{rest.port}"}
 

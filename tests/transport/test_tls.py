@@ -40,9 +40,9 @@ from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
+from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.transport.rest.http_server import HttpServer, http_server
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.tls import Tls
 

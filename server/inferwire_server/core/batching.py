@@ -22,7 +22,8 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Work
-from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, is_left_to_slot
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
+from inferwire_server.core.tensor_checks import is_left_to_slot
 from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.errors import ServingError, invalid_input
 
@@ -80,10 +81,7 @@ class Batching:
 
 
 def rows_run(works: Sequence[Work], batching: Batching) -> int:
-    """Say how many rows an inference is counted by. What is more than a batch runs alone, and is as good as one.
-
-    As many sizes as callers like are not told apart.
-    """
+    """Say how many rows an inference is counted by: at most a batch's, or callers could make up ever more sizes."""
     return max(1, min(sum([rows_of(work) for work in works]), batching.max_size))
 
 

@@ -85,7 +85,7 @@ class Bindings:
     def bind(self, now: float, behind: Binding | None = None) -> Binding:
         """Give a caller a slot, or a place in the row of those that wait for one.
 
-        A caller's own binding that it comes `behind` leaves it a place when it ends: it may wait for that at least.
+        It may always wait `behind` a binding of its own that is ending: that one's end makes room.
 
         Raises:
             ServingError: QUEUE_FULL if as many are bound as may be, and no more may wait.

@@ -54,8 +54,8 @@ NO_TIME = Timings()
 
 
 Finish: TypeAlias = Callable[[Tensor], Tensor]
-"""Makes of an output what its caller gets. Called where the slot runs, with a tensor that is there for no longer than
-the call; may raise a ServingError."""
+"""Turns an output into what its caller gets. Called where the slot runs, with a tensor that is valid during the call
+alone; may raise a ServingError."""
 
 Finishes: TypeAlias = tuple[Finish | None, ...]
 """For each output, None for one that is given as it is; empty where all are."""
@@ -105,10 +105,9 @@ def state_of(result: Result) -> JobState:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Job:
-    """A submitted inference, or a stack of them. What becomes of it the scheduler alone says.
+    """A submitted inference, or a stack of them. The scheduler alone changes it, but for two fields.
 
-    Its slot fills in the profile before that; who is told of its end may put the outputs elsewhere before anybody else
-    reads them.
+    Its slot sets the profile before the end; `on_end` may move the outputs elsewhere before anybody else reads them.
 
     Attributes:
         binding: Whose slot it runs in; None for any that nobody is bound to.
@@ -189,7 +188,7 @@ class Job:
         return f"<Job on {self.model}: {self.state}{stack}>"
 
     def _close(self, state: JobState, now: float) -> None:
-        """Let the inputs go: an ended job may be kept for a while, and they may be large."""
+        """Record the end, and let go of the inputs: they may be large, and the job may be kept for a while."""
         work, total_s = self.work, now - self.submitted_at
         inference_s = 0.0 if self.started_at is None else now - self.started_at
         if work.one_by_one:

@@ -16,7 +16,7 @@ from inferwire_server.core.bindings import Binding, Bindings, BindingTerms
 from inferwire_server.core.fairness import Share
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.queue import JobQueue
-from inferwire_server.core.stacks import cut, executions
+from inferwire_server.core.stacks import cut, unstacked
 
 ModelKey: TypeAlias = Hashable
 
@@ -87,14 +87,14 @@ class Lane:
         """How many executions wait."""
         return sum(queue.executions for queue in self.queues.values())
 
-    def stacks(self, work: Work) -> list[Work]:
-        """Take a stack apart into what is one job: what runs together, or what a slot has soon run one by one."""
+    def divide(self, work: Work) -> list[Work]:
+        """Divide a stack into work of one job each: what runs together, or what a slot has soon run one by one."""
         batching = self.terms.batching
         if work.is_profiled:
-            return executions(work)
+            return unstacked(work)
         if batching is not None:
             found = cut(work, batching.most_stacked(work))
-            return found if batching.group(found[0]) is not None else executions(work)
+            return found if batching.group(found[0]) is not None else unstacked(work)
         most = 1 if self.pace_s is None else max(1, int(LONGEST_TURN_S / self.pace_s))
         return cut(work._replace(one_by_one=True), most)
 

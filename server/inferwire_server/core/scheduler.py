@@ -20,7 +20,7 @@ from inferwire_server.core.fairness import FairShares
 from inferwire_server.core.job import Job, JobState, Outcome, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
 from inferwire_server.core.occupancy import Occupancy
-from inferwire_server.core.stacks import executions
+from inferwire_server.core.stacks import unstacked
 from inferwire_server.errors import ServingError, bug
 
 RETRY_AFTER_S = 1.0
@@ -129,7 +129,7 @@ class Scheduler:
     ) -> Binding:
         """Give a caller of a model with states a slot of its own, or a place in the row for one.
 
-        It may wait for one of its own that it comes `behind`, and that is ending.
+        It may always wait `behind` a binding of its own that is ending.
 
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving.
@@ -167,12 +167,12 @@ class Scheduler:
         self._set_slots(lane, slots)
         return self.wake(now)
 
-    def stacks(self, model: ModelKey, work: Work) -> list[Work]:
-        """Take a stack apart into what is to be one job; into executions where the queue is too full for all of it."""
+    def divide(self, model: ModelKey, work: Work) -> list[Work]:
+        """Divide a stack into work of one job each; into single executions where the queue lacks room for all."""
         lane = self._lanes.get(model)
-        found = [work] if lane is None else lane.stacks(work)
+        found = [work] if lane is None else lane.divide(work)
         is_alone = len(found) == 1 and lane is not None and self._has_room(lane, work, None)
-        return found if is_alone or self._queued + work.executions <= self._capacity else executions(work)
+        return found if is_alone or self._queued + work.executions <= self._capacity else unstacked(work)
 
     def submit(self, job: Job, now: float) -> list[Effect]:
         """Admit a job.

@@ -1,44 +1,23 @@
-"""What a model takes and gives, and whether a caller's tensors fit it.
-
-Every sentence a caller reads about an input that does not fit is written here.
-"""
+"""What a model takes and gives, and whether a caller's tensors fit it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from math import prod
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
-from inferwire_server.core.tensors import Tensor, describe
-from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.core.tensor_checks import check_content, check_shape, is_left_to_slot
+from inferwire_server.core.tensors import Tensor, write_shape
+from inferwire_server.errors import invalid_input
 
 PortKey: TypeAlias = str | int
 """How a caller names a port: by one of its names, or by its position."""
 
-_LONGEST = 2**63 - 1
-"""The largest dimension that the wire and the runtime can say."""
-
 _MOST_SHAPES_KEPT = 512
 """Of how many shapes a model remembers that they fit: callers send tensors alike again and again."""
-
-_MOST_ELEMENTS = 2**56
-"""How many elements a shape may have beside its zeros: more cannot be addressed, though nothing is there."""
-
-_FEW_BYTES = 1 << 12
-"""Of how many booleans numpy would take longer to see what they are."""
-
-MOST_STRINGS = 1 << 13
-"""How many strings of an input are looked at before it is admitted, in about a millisecond."""
-
-MOST_DIMENSIONS = 64
-"""How many dimensions a shape may have: numpy's arrays have no more, and Python writes no number that many can make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +71,7 @@ class PortSpec:
     @property
     def shape_text(self) -> str:
         """The shapes it admits, as OpenVINO writes them."""
-        return "[...]" if self.shape is None else f"[{','.join(map(str, self.shape))}]"
+        return "[...]" if self.shape is None else write_shape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -236,85 +215,9 @@ class ModelSpec:
             raise invalid_input(f"{prefix} has element type {element_type.name}, expected {port.element_type.name}")
         shape_of_one = shape if count == 1 else (shape[0] // count, *shape[1:])
         if not port.admits(shape_of_one):
-            raise invalid_input(f"{prefix} has shape {_written(shape_of_one)}, expected {port.shape_text}")
+            raise invalid_input(f"{prefix} has shape {write_shape(shape_of_one)}, expected {port.shape_text}")
         check_shape(prefix, shape)
         return None if element_type.is_string or element_type.name == "boolean" else element_type.byte_size(shape)
-
-
-def is_left_to_slot(tensor: Tensor) -> bool:
-    """Whether it has so many strings that what they are is seen where a slot reads them, and not on the loop.
-
-    One whose bytes are too few for them is none that a slot should see.
-    """
-    if not tensor.element_type.is_string:
-        return False
-    return MOST_STRINGS < prod(tensor.shape) <= tensor.byte_size // strings.LENGTH_BYTES
-
-
-def strings_of(prefix: str, tensor: Tensor) -> Iterator[bytes]:
-    """Give the strings of a tensor, one at a time.
-
-    Raises:
-        ServingError: INVALID_INPUT with a sentence that starts with `prefix`, once what is before is given.
-    """
-    try:
-        yield from strings.each(tensor.data, prod(tensor.shape))
-    except ValueError as error:
-        raise _no_tensor(prefix, tensor, error) from error
-
-
-def _written(shape: Iterable[int]) -> str:
-    return f"[{','.join(map(str, shape))}]"
-
-
-def check_shape(prefix: str, shape: Sequence[int]) -> None:
-    """Refuse a shape that no tensor has. The elements of one that has passed are a number that can be written.
-
-    Raises:
-        ServingError: INVALID_INPUT with a sentence that starts with `prefix`.
-    """
-    if len(shape) > MOST_DIMENSIONS:
-        raise invalid_input(f"{prefix} has {len(shape)} dimensions, expected at most {MOST_DIMENSIONS}")
-    if any(not 0 <= length <= _LONGEST for length in shape):
-        raise invalid_input(f"{prefix} has shape {_written(shape)}, expected dimensions from 0 to {_LONGEST}")
-    if 0 in shape and prod(length or 1 for length in shape) > _MOST_ELEMENTS:
-        raise invalid_input(
-            f"{prefix} has shape {_written(shape)}, expected at most {_MOST_ELEMENTS} elements beside its zeros"
-        )
-
-
-def check_content(prefix: str, tensor: Tensor) -> None:
-    """Refuse bytes that are no tensor of the stated type and shape, which has been checked.
-
-    Raises:
-        ServingError: INVALID_INPUT with a sentence that starts with `prefix`.
-    """
-    if tensor.element_type.is_string:
-        count, most = prod(tensor.shape), tensor.byte_size // strings.LENGTH_BYTES
-        if count > most > MOST_STRINGS:
-            too_few = ValueError(f"{tensor.byte_size} bytes are too few for {count} strings")
-            raise _no_tensor(prefix, tensor, too_few)
-        try:
-            strings.check(tensor.data, count)
-        except ValueError as error:
-            raise _no_tensor(prefix, tensor, error) from error
-        return
-    expected = tensor.element_type.byte_size(tensor.shape)
-    if tensor.byte_size != expected:
-        what = describe(tensor.element_type, tensor.shape)
-        raise invalid_input(f"{prefix} has {tensor.byte_size} bytes, expected {expected} for {what}")
-    if tensor.element_type.name == "boolean" and not _are_booleans(tensor):
-        raise invalid_input(f"{prefix} has a boolean that is neither 0 nor 1")
-
-
-def _are_booleans(tensor: Tensor) -> bool:
-    if tensor.byte_size <= _FEW_BYTES:
-        return not bytes(tensor.data).strip(b"\0\1")
-    return int(np.frombuffer(tensor.data, np.uint8).max()) <= 1
-
-
-def _no_tensor(prefix: str, tensor: Tensor, error: ValueError) -> ServingError:
-    return invalid_input(f"{prefix} is no {describe(tensor.element_type, tensor.shape)}: {error}")
 
 
 def _index(ports: Sequence[PortSpec]) -> dict[PortKey, int]:

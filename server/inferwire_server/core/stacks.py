@@ -33,7 +33,7 @@ def cut(work: Work, size: int) -> list[Work]:
     ]
 
 
-def executions(work: Work) -> list[Work]:
+def unstacked(work: Work) -> list[Work]:
     """Take work apart into that of each execution, without a copy."""
     return cut(work, 1)
 

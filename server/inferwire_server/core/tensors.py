@@ -6,6 +6,7 @@ does; each string is its length in four bytes and its content.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -54,7 +55,12 @@ class Tensor(NamedTuple):
 
 def describe(element_type: ElementType, shape: tuple[int, ...]) -> str:
     """Write a type and a shape as one reads them: f32[1,3,224,224]."""
-    return f"{element_type.name}[{','.join(map(str, shape))}]"
+    return f"{element_type.name}{write_shape(shape)}"
+
+
+def write_shape(shape: Iterable[object]) -> str:
+    """Write a shape as one reads it: [1,3,224,224]."""
+    return f"[{','.join(map(str, shape))}]"
 
 
 def numbers(tensor: Tensor) -> Array:

@@ -1,1 +1,1 @@
-"""The effects: compiled models, slots, threads and the folder they come from."""
+"""The execution: compiled models, their slots, and a queue for each device; what runs them is behind `backend`."""

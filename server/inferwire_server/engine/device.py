@@ -94,7 +94,7 @@ class Device:
         return tuple(self._placed)
 
     def tally(self, model: ModelKey) -> Tally:
-        """Give what the jobs of a model are counted in, be it one that has gone."""
+        """Give the tally of a model's jobs, also of a model that has gone."""
         placed = self._placed.get(model)
         return self._tally_of(self.name, model) if placed is None else placed.tally
 
@@ -139,9 +139,9 @@ class Device:
         """End the jobs of a model that wait."""
         self._apply(self._scheduler.end_waiting(model, error, self._clock()))
 
-    def stacks(self, model: ModelKey, work: Work) -> list[Work]:
-        """Take a stack apart into what is to be one job."""
-        return self._scheduler.stacks(model, work)
+    def divide(self, model: ModelKey, work: Work) -> list[Work]:
+        """Divide a stack into work of one job each."""
+        return self._scheduler.divide(model, work)
 
     def submit(self, job: Job, *, at_once: bool = False) -> None:
         """Admit a job. With `at_once` one that is to run on the loop may have ended when this returns.
@@ -167,7 +167,7 @@ class Device:
     def bind(self, model: ModelKey, on_end: Callable[[Binding], Any], behind: Binding | None = None) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
 
-        It may wait for one of its own that it comes `behind`, and that is ending.
+        It may always wait `behind` a binding of its own that is ending.
 
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving.
@@ -322,7 +322,7 @@ class Device:
 
 
 def _tell(on_end: Callable[[T], Any] | None, ended: T) -> None:
-    """Tell whoever waits for an end."""
+    """Call whoever waits for an end."""
     if on_end is None:
         return
     try:

@@ -193,9 +193,9 @@ class Engine:
             idleness.use()
         return job
 
-    def stacks(self, model: Model, submission: Submission) -> list[Submission]:
-        """Take a stack apart into what is to be one job."""
-        return [submission._replace(work=work) for work in model.device.stacks(model, submission.work)]
+    def divide(self, model: Model, submission: Submission) -> list[Submission]:
+        """Divide a stack into submissions of one job each."""
+        return [submission._replace(work=work) for work in model.device.divide(model, submission.work)]
 
     def cancel(self, job: Job, reason: str, code: Code = Code.CANCELLED) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
@@ -208,7 +208,7 @@ class Engine:
     def bind(self, model: Model, on_end: Callable[[Binding], Any], behind: Binding | None = None) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
 
-        It may wait for one of its own that it comes `behind`, and that is ending.
+        It may always wait `behind` a binding of its own that is ending.
 
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model has gone.

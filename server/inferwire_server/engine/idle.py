@@ -27,7 +27,7 @@ OnEnd = Callable[[Job], Any]
 
 
 class Keeper(Protocol):
-    """Who knows where a model is from, and says what it is."""
+    """Whoever loaded a model: it says whether the model may be unloaded, and is told when it was."""
 
     async def may_sleep(self, model: Model) -> bool:
         """Tell whether what is loaded can be loaded again."""

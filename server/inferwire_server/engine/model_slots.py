@@ -58,7 +58,7 @@ class ModelSlots:
         return bound
 
     def choose(self, number: int, works: Sequence[Work]) -> tuple[Slot, Place]:
-        """Say in which slot, and where, the slot of this number is to run work as one inference, or one by one."""
+        """Say in which slot, and in which place, the work of the slot of this number is to run."""
         quick = self.quick
         if quick is None:
             return self[number], Place.THREAD

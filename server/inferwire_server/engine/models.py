@@ -72,13 +72,13 @@ class Model:
         return self._compiled
 
     def open(self, compiled: CompiledModel) -> None:
-        """Take what runs it, be it anew."""
+        """Take the compiled model that runs it: the first, or another after it was unloaded."""
         self._compiled = compiled
         self.spec, self.properties = compiled.spec, compiled.properties
         self.optimal_requests, self.execution_devices = compiled.optimal_requests, compiled.devices
 
     def let_go(self) -> None:
-        """Let go of what runs it, which takes its memory."""
+        """Drop the compiled model, and its memory with it."""
         self._compiled = None
 
     def __str__(self) -> str:

@@ -14,7 +14,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.bugs import logged_bug
 from inferwire_server.core.batching import join, rows_of, split
 from inferwire_server.core.job import Apart, Finish, Finishes, Job, Outcome, Result, Work
-from inferwire_server.core.stacks import DROPPED, executions, together
+from inferwire_server.core.stacks import DROPPED, together, unstacked
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
@@ -70,7 +70,7 @@ class SlotRun:
                 if work.states is None:
                     given.append(work)
             elif isinstance(outcome, Apart):
-                pairs = zip(executions(work), outcome.results, strict=True)
+                pairs = zip(unstacked(work), outcome.results, strict=True)
                 given += [execution for execution, result in pairs if isinstance(result, tuple)]
         return given
 
@@ -93,7 +93,7 @@ class SlotRun:
     def _run_apart(self, index: int) -> Generator[None, None, Outcome]:
         """Run each execution of a job alone."""
         results: list[Result] = []
-        for position, work in enumerate(executions(self._works[index])):
+        for position, work in enumerate(unstacked(self._works[index])):
             results.append(self._run_alone(index, position, work))
             yield
         return self._outcome(together, results)

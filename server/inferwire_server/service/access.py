@@ -47,7 +47,7 @@ class AccessService:
         return digest
 
     def check_still(self, digest: bytes | None) -> None:
-        """Refuse who has shown a key that is none any more.
+        """Refuse a caller whose key is no longer one.
 
         Raises:
             ServingError: UNAUTHENTICATED.

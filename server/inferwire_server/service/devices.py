@@ -10,7 +10,7 @@ from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.engine.engine import Engine
 from inferwire_server.errors import ServingError
-from inferwire_server.service.operators_properties import refuse_operators
+from inferwire_server.service.forbidden_properties import refuse_forbidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class DeviceService:
         Raises:
             ServingError: PERMISSION_DENIED, or INVALID_INPUT with the runtime's reason.
         """
-        refuse_operators(properties)
+        refuse_forbidden(properties)
         return await asyncio.to_thread(self._engine.backend.check_properties, device, properties)
 
     @property

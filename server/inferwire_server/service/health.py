@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
-from inferwire_server.engine.catalogue import Catalogue
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True)

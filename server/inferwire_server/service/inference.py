@@ -90,14 +90,14 @@ class InferenceService:
         return self._submit(model, submission, inference.sequence, on_end, at_once=at_once)
 
     def prepare_stack(self, stack: Inference, received_at: float | None = None) -> list[Prepared]:
-        """Check several executions at once, and take them apart into what is to be one job.
+        """Check several executions at once, and divide them into single jobs.
 
         Raises:
             ServingError: If something is wrong with one of them, who knows which: `submit` would say it of each.
         """
         self._require_open()
         model, submission = self._prepared(stack, received_at)
-        return [Prepared(model, each) for each in self._engine.stacks(model, submission)]
+        return [Prepared(model, each) for each in self._engine.divide(model, submission)]
 
     def submit_prepared(self, prepared: Prepared, on_end: Callable[[Job], Any]) -> Job:
         """Queue executions of a stack as one job. `on_end` is called on the loop, once, after this call has returned.
@@ -211,7 +211,7 @@ class InferenceService:
         return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
 
     def _bring_in(self, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
-        """Give an input that is here already, where it is."""
+        """Look up an input that the call names and does not carry."""
         return self._shared_memory.tensor(given) if isinstance(given, SharedTensor) else self._tensors.tensor(given)
 
     def _submit(

@@ -13,10 +13,10 @@ from inferwire_proto.errors import Code
 from inferwire_proto.lent_memory import Bytes
 from inferwire_server.core.loans import Loan
 from inferwire_server.core.sessions import Session, session_expired
-from inferwire_server.core.specs import check_shape
+from inferwire_server.core.tensor_checks import check_shape
 from inferwire_server.core.tensors import Tensor, describe
-from inferwire_server.engine.lent_memory import open_loan
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.host.lent_memory import open_loan
 from inferwire_server.service.values import LentTensor
 
 MOST_LOANS = 1024

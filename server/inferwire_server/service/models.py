@@ -9,12 +9,12 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job
 from inferwire_server.core.layers import LayerTime, RuntimeModel
 from inferwire_server.engine.backend import CompiledModel
-from inferwire_server.engine.catalogue import Catalogue, Served
-from inferwire_server.engine.loader import Loader
 from inferwire_server.engine.models import Model, model_of
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.catalogue import Catalogue, Served
+from inferwire_server.repository.loader import Loader
+from inferwire_server.service.forbidden_properties import refuse_forbidden
 from inferwire_server.service.load_options import LoadOptions
-from inferwire_server.service.operators_properties import refuse_operators
 from inferwire_server.service.uploads import UploadService
 from inferwire_server.service.values import ServedModel, Target
 
@@ -126,7 +126,7 @@ class ModelService:
                 MODEL_FAILED with the reason. What served before serves on.
         """
         loader = self._loader()
-        refuse_operators(options.properties)
+        refuse_forbidden(options.properties)
         await loader.load(name, options.settings())
 
     async def unload(self, name: str) -> None:

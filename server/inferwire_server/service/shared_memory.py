@@ -14,8 +14,8 @@ from itertools import pairwise
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Finish
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.shared_segments import Segment, SharedSegments
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.host.shared_segments import Segment, SharedSegments
 from inferwire_server.service.values import Region, SharedPlace, SharedTensor
 
 MOST_REGIONS = 512

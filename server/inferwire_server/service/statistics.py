@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from inferwire_server.core.job import JobState
 from inferwire_server.core.tally import Histogram, Runs, Tally
-from inferwire_server.engine.catalogue import Catalogue
+from inferwire_server.repository.catalogue import Catalogue
 
 Tallies = Callable[[str, str], Iterable[Tally]]
 """Gives what was counted of a model's version."""

@@ -17,7 +17,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box, cut, paste
 from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.sessions import Session, session_expired
-from inferwire_server.core.specs import check_content, check_shape
+from inferwire_server.core.tensor_checks import check_content, check_shape
 from inferwire_server.core.tensors import LARGE, Tensor, describe, zero_tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.lent_memory import LentMemory
@@ -84,13 +84,13 @@ class TensorService:
         """
         self._kept(stored)
         check_shape(f"tensor {stored.id}", tensor.shape)
-        await _apart_if(tensor.byte_size > LARGE, check_content, f"tensor {stored.id}", tensor)
+        await _on_thread_if(tensor.byte_size > LARGE, check_content, f"tensor {stored.id}", tensor)
         if stored.box is not None:
             await self._paste(stored, stored.box, tensor)
             return
         self._check_takes(stored, tensor)
         # What came with a message would keep the whole message alive.
-        own = await _apart_if(tensor.byte_size > LARGE, tensor.on_its_own)
+        own = await _on_thread_if(tensor.byte_size > LARGE, tensor.on_its_own)
         self._check_takes(stored, tensor)
         self._keep(stored, own)
 
@@ -207,8 +207,8 @@ class TensorService:
             raise ServingError(Code.TOO_LARGE, lack)
 
 
-async def _apart_if(is_large: bool, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do what takes long where it is large on a thread then."""
+async def _on_thread_if(is_large: bool, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Make a call on a thread if what it is about is large, else here."""
     return await asyncio.to_thread(call, *args, **kwargs) if is_large else call(*args, **kwargs)
 
 

@@ -13,11 +13,11 @@ from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.engine.backend import ModelOptions, Preprocessing, Source
-from inferwire_server.engine.blobs import BLOB_SUFFIX, BlobStore
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.service.operators_properties import refuse_operators
+from inferwire_server.host.blobs import BLOB_SUFFIX, BlobStore
+from inferwire_server.service.forbidden_properties import refuse_forbidden
 from inferwire_server.service.values import UploadedModel
 
 
@@ -119,7 +119,7 @@ class UploadService:
         Raises:
             ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
         """
-        refuse_operators(compilation.properties)
+        refuse_forbidden(compilation.properties)
         device, properties = compilation.device, compilation.properties
         with self._laid_out(session, source) as laid_out:
             return await self._engine.reading.run(self._engine.backend.query, laid_out, device, properties)
@@ -154,7 +154,7 @@ class UploadService:
     async def _load(
         self, session: Session, source: UploadedSource, compilation: Compilation, *, is_compiled: bool = False
     ) -> tuple[str, Model]:
-        refuse_operators(compilation.properties)
+        refuse_forbidden(compilation.properties)
         with self._laid_out(session, source) as laid_out:
             options = ModelOptions("", compilation.device, compilation.properties, binding=self._binding)
             brought = replace(laid_out, is_compiled=is_compiled)

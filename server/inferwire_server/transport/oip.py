@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP, ElementType
 from inferwire_server.core.job import Job
-from inferwire_server.core.specs import MOST_DIMENSIONS, ModelSpec, PortSpec, check_shape
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.specs import ModelSpec, PortSpec
+from inferwire_server.core.tensor_checks import MOST_DIMENSIONS, check_shape
+from inferwire_server.core.tensors import Tensor, write_shape
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import (
@@ -228,8 +229,7 @@ def check_count(count: int, shape: tuple[int, ...], datatype: str, input_name: s
         return
     prefix = f"input '{input_name}' of model '{model_name}'"
     check_shape(prefix, shape)
-    what = f"{datatype}[{','.join(map(str, shape))}]"
-    raise invalid_input(f"{prefix} has {count} elements, expected {prod(shape)} for {what}")
+    raise invalid_input(f"{prefix} has {count} elements, expected {prod(shape)} for {datatype}{write_shape(shape)}")
 
 
 def contents_beside_raw(input_name: str, model_name: str) -> ServingError:

@@ -17,7 +17,8 @@ from inferwire_proto.element_types import ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.sessions import Session
-from inferwire_server.core.specs import PortKey, check_shape
+from inferwire_server.core.specs import PortKey
+from inferwire_server.core.tensor_checks import check_shape
 from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, LentTensor, StoredTensor

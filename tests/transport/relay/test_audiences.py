@@ -14,7 +14,6 @@ from inferwire_server.service import Services
 from inferwire_server.transport.oip_stubs import grpc_service_pb2
 from inferwire_server.transport.relay.audiences import HTTP, RPC, Reach, http_audience
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.rpc.methods import RawCall
 
@@ -104,7 +103,7 @@ RPC_OF_SESSIONS = {
 @pytest.fixture
 def routes(composition: Composition) -> list[tuple[str, str]]:
     """List the methods and paths of the application."""
-    app = create_app(composition.services, RestOptions(), composition.metrics.text)
+    app = create_app(composition.services, composition.metrics.text)
     found = [route for route in app.router.routes if isinstance(route, Route)]
     assert len(found) == len(app.router.routes)
     methods = [(method, route.path_format) for route in found for method in route.methods or ()]

@@ -17,7 +17,6 @@ from structlog.testing import capture_logs
 from inferwire_server.composition import Composition
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
 from inferwire_server.transport.rest.app import Api, create_app
-from inferwire_server.transport.rest.options import RestOptions
 
 X = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1.0, 2.0, 3.0, 4.0]}
 INFER = json.dumps({"inputs": [X]}).encode()
@@ -94,7 +93,7 @@ async def test_an_answer_in_parts_is_whole() -> None:
 @pytest.fixture
 def app(composition: Composition) -> Api:
     """The whole server's application."""
-    return create_app(composition.services, RestOptions(max_body_bytes=1000), composition.metrics.text)
+    return create_app(composition.services, composition.metrics.text, 1000)
 
 
 def error_of(answer: HttpAnswer) -> tuple[int, str]:

@@ -19,9 +19,8 @@ from inferwire_server.transport.relay.sums import (
     NUMBERS,
     Sum,
     sum_devices,
-    sum_devices_json,
+    sum_json,
     sum_statistics,
-    sum_statistics_json,
 )
 
 PHASES = ("compute_input", "compute_infer", "compute_output")
@@ -64,7 +63,7 @@ def message(*models: dict[str, Any]) -> bytes:
 
 def summed(*workers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add up over both faces, which have to say the same."""
-    over_rest = orjson.loads(sum_statistics_json([body(*models) for models in workers]))["model_stats"]
+    over_rest = orjson.loads(sum_json([body(*models) for models in workers]))["model_stats"]
     over_grpc = sum_statistics([message(*models) for models in workers])
     assert ModelStatisticsResponse.FromString(over_grpc) == answer(over_rest)
     return over_rest
@@ -112,7 +111,7 @@ workers = st.lists(models, max_size=3, unique_by=lambda found: (found["name"], f
 @settings(deadline=None)
 @given(workers)
 def test_a_worker_alone_says_what_it_says(found: list[dict[str, Any]]) -> None:
-    assert sum_statistics_json([body(*found)]) == body(*found)
+    assert sum_json([body(*found)]) == body(*found)
     assert sum_statistics([message(*found)]) == message(*found)
 
 
@@ -139,7 +138,7 @@ GPU = {"name": "GPU.0", "full_name": "A card", "running": 0, "slots": 4, "queued
 
 
 def test_the_load_of_devices_adds_up_over_rest() -> None:
-    found = sum_devices_json([orjson.dumps({"devices": [LEAD, GPU]}), orjson.dumps({"devices": [FOLLOWER]})])
+    found = sum_json([orjson.dumps({"devices": [LEAD, GPU]}), orjson.dumps({"devices": [FOLLOWER]})])
     assert found == orjson.dumps({"devices": [BOTH, GPU]})
 
 
@@ -181,8 +180,8 @@ def test_the_memory_of_a_model_adds_up_where_it_is_of_a_kind() -> None:
     [
         (sum_devices, b""),
         (sum_statistics, b""),
-        (sum_devices_json, b'{"devices":[]}'),
-        (sum_statistics_json, b'{"model_stats":[]}'),
+        (sum_json, b'{"devices":[]}'),
+        (sum_json, b'{"model_stats":[]}'),
     ],
 )
 def test_workers_without_models_or_devices_list_none(add: Sum, empty: bytes) -> None:

@@ -21,9 +21,8 @@ from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition, compose
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
+from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.rest.app import Api, create_app
-from inferwire_server.transport.rest.http_server import HttpServer, http_server
-from inferwire_server.transport.rest.options import RestOptions
 
 BODY_LIMIT = 1024 * 1024
 
@@ -137,8 +136,7 @@ async def rest(tmp_path: Path) -> AsyncGenerator[Rest, None]:
     async with compose(Settings(model_repository=tmp_path), FakeBackend(fakes)) as composition:
         await composition.loader.sync()
         composition.services.health.begin()
-        options = RestOptions(max_body_bytes=BODY_LIMIT)
-        app = create_app(composition.services, options, composition.metrics.text)
+        app = create_app(composition.services, composition.metrics.text, BODY_LIMIT)
         async with (
             http_server(app, "127.0.0.1", 0) as server,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=20) as client,

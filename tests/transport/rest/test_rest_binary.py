@@ -17,7 +17,7 @@ from tests.transport.rest.conftest import BODY_LIMIT, Rest, X, sentence, tensor
 from inferwire_proto import strings
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.rest.bodies import decompress
+from inferwire_server.transport.http.bodies import decompress
 from inferwire_server.transport.rest.oip_request import LONGEST_KNOWN, parse_known
 
 ROW = np.array([1.5, np.nan, np.inf, -0.0], np.float32)

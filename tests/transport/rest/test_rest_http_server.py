@@ -15,10 +15,10 @@ from starlette.types import Receive, Scope, Send
 from tests.transport.rest.conftest import Rest, X, sentence
 
 from inferwire_proto.errors import Code
+from inferwire_server.transport.http.protocol import GATHERED_BODY
+from inferwire_server.transport.http.request_parser import LONGEST_HEAD
+from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.listening import CannotListen
-from inferwire_server.transport.rest.http_protocol import GATHERED_BODY
-from inferwire_server.transport.rest.http_server import http_server
-from inferwire_server.transport.rest.request_parser import LONGEST_HEAD
 
 
 async def held(rest: Rest, count: int = 1) -> None:

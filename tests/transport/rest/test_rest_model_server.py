@@ -15,9 +15,8 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.errors import ServingError
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
+from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import http_server
-from inferwire_server.transport.rest.options import RestOptions
 
 OK = {"error_code": "OK", "error_message": "OK"}
 AVAILABLE = {"version": "1", "state": "AVAILABLE", "status": OK}
@@ -44,7 +43,7 @@ async def client(tmp_path: Path, allowed: bool) -> AsyncGenerator[httpx.AsyncCli
     with capture_logs():
         async with compose(settings, backend) as server:
             await server.loader.sync()
-            app = create_app(server.services, RestOptions(max_body_bytes=1000), server.metrics.text)
+            app = create_app(server.services, server.metrics.text, 1000)
             async with (
                 http_server(app, "127.0.0.1", 0) as http,
                 httpx.AsyncClient(base_url=f"http://127.0.0.1:{http.port}", timeout=30) as opened,

@@ -16,10 +16,9 @@ from inferwire_proto.errors import Code
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
+from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.oip import EXTENSIONS
 from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.http_server import http_server
-from inferwire_server.transport.rest.options import RestOptions
 
 INDEX = [
     {"name": "broken", "version": "1", "state": "UNAVAILABLE", "reason": "the fake runtime has no model 'broken'"},
@@ -41,7 +40,7 @@ async def client(tmp_path: Path, allowed: bool) -> AsyncGenerator[httpx.AsyncCli
         async with compose(settings, FakeBackend({"m": FakeModel(echo_spec("m"))})) as server:
             await server.loader.sync()
             server.services.health.begin()
-            app = create_app(server.services, RestOptions(max_body_bytes=1000), server.metrics.text)
+            app = create_app(server.services, server.metrics.text, 1000)
             async with (
                 http_server(app, "127.0.0.1", 0) as http,
                 httpx.AsyncClient(base_url=f"http://127.0.0.1:{http.port}") as opened,

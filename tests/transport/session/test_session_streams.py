@@ -25,7 +25,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.engine.quick_slot import TRIALS
 from inferwire_server.service import Services
-from inferwire_server.transport.rest.http_server import http_server
+from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.tls import Tls

@@ -15,10 +15,9 @@ from inferwire_server.transport.oip_stubs.grpc_service_pb2 import LogSettingsReq
 from inferwire_server.transport.relay.sums import (
     Sum,
     sum_devices,
-    sum_devices_json,
+    sum_json,
     sum_metrics,
     sum_statistics,
-    sum_statistics_json,
 )
 from inferwire_server.transport.rpc.oip_codec import split_request
 
@@ -129,10 +128,10 @@ HTTP: tuple[tuple[str, str, Audience], ...] = (
     ("POST", "/v2/systemsharedmemory/region/{region:path}/register", Everywhere.SHARED_MEMORY),
     ("POST", "/v2/systemsharedmemory/region/{region:path}/unregister", Everywhere.SHARED_MEMORY),
     ("POST", "/v2/systemsharedmemory/unregister", Everywhere.SHARED_MEMORY),
-    ("GET", "/v2/models/stats", Summed(sum_statistics_json)),
-    ("GET", "/v2/models/{model}/stats", Summed(sum_statistics_json)),
-    ("GET", "/v2/models/{model}/versions/{version}/stats", Summed(sum_statistics_json)),
-    ("GET", "/inferwire/v1/devices", Summed(sum_devices_json)),
+    ("GET", "/v2/models/stats", Summed(sum_json)),
+    ("GET", "/v2/models/{model}/stats", Summed(sum_json)),
+    ("GET", "/v2/models/{model}/versions/{version}/stats", Summed(sum_json)),
+    ("GET", "/inferwire/v1/devices", Summed(sum_json)),
     ("GET", "/metrics", Summed(sum_metrics)),
 )
 """Calls by method and path; a path's `subject` is what the audience is about."""

@@ -14,14 +14,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.transport.http.bodies import read_undecoded
+from inferwire_server.transport.http.caller_watch import CallerWatch
+from inferwire_server.transport.http.responses import error_response
 from inferwire_server.transport.relay.audiences import http_audience
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.sums import Sum
-from inferwire_server.transport.rest.bodies import read_undecoded
-from inferwire_server.transport.rest.caller_watch import CallerWatch
-from inferwire_server.transport.rest.responses import error_response
 from inferwire_server.transport.rpc.methods import RawCall
 from inferwire_server.transport.rpc.status import Context
 

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Scope
 
-from inferwire_server.transport.rest.exchange import EXTENSION, Headers
+from inferwire_server.transport.http.exchange import EXTENSION, Headers
 
 _LENGTH = 4
 
@@ -56,7 +56,7 @@ class HttpAnswer:
         return HttpAnswer(status, _headers(headers), body)
 
     def with_body(self, body: bytes) -> HttpAnswer:
-        """Give it with another body."""
+        """Give the answer with another body."""
         kept = [header for header in self.headers if header[0] != b"content-length"]
         return HttpAnswer(self.status, [*kept, (b"content-length", b"%d" % len(body))], body)
 
@@ -85,7 +85,7 @@ class _NoConnection:
 
     @property
     def connection(self) -> _NoConnection:
-        """Itself."""
+        """Stand for the connection, too."""
         return self
 
     def take_body(self) -> None:

@@ -81,14 +81,9 @@ def _total(name: str, values: Sequence[float]) -> float:
     return min(values) if name.endswith("_created") else GAUGES.get(name, fsum)(values)
 
 
-def sum_statistics_json(bodies: Sequence[bytes]) -> bytes:
-    """Add up how often models have run, as REST says it."""
-    return _sum_json(bodies)
-
-
-def sum_devices_json(bodies: Sequence[bytes]) -> bytes:
-    """Add up the load of devices, as REST says it."""
-    return _sum_json(bodies)
+def sum_json(bodies: Sequence[bytes]) -> bytes:
+    """Add up how often models have run or the load of devices, as REST says either."""
+    return orjson.dumps(_sum_records([orjson.loads(body) for body in bodies]))
 
 
 def sum_statistics(messages: Sequence[bytes]) -> bytes:
@@ -99,10 +94,6 @@ def sum_statistics(messages: Sequence[bytes]) -> bytes:
 def sum_devices(messages: Sequence[bytes]) -> bytes:
     """Add up the load of devices, as gRPC says it."""
     return _sum_messages(ListDevicesResponse, messages)
-
-
-def _sum_json(bodies: Sequence[bytes]) -> bytes:
-    return orjson.dumps(_sum_records([orjson.loads(body) for body in bodies]))
 
 
 def _sum_messages(kind: type[_M], messages: Sequence[bytes]) -> bytes:

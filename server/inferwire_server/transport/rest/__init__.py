@@ -1,1 +1,1 @@
-"""HTTP: the Open Inference Protocol over REST, asynchronous jobs, health, metrics and the docs."""
+"""The REST face: the Open Inference Protocol, asynchronous jobs, health, metrics and the docs, over HTTP."""

@@ -19,6 +19,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.transport.http.responses import error_response, problem
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rest.documentation import (
     DESCRIPTION,
@@ -33,10 +34,8 @@ from inferwire_server.transport.rest.key_check import is_keyless
 from inferwire_server.transport.rest.log_routes import LogRoutes
 from inferwire_server.transport.rest.model_server_routes import ModelServerRoutes
 from inferwire_server.transport.rest.oip_routes import OipRoutes
-from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rest.quick_routes import QuickRoutes
 from inferwire_server.transport.rest.repository_routes import RepositoryRoutes
-from inferwire_server.transport.rest.responses import error_response, problem
 from inferwire_server.transport.rest.routes import Route, head_routes
 from inferwire_server.transport.rest.server_routes import ServerRoutes
 from inferwire_server.transport.rest.shared_memory_routes import SharedMemoryRoutes
@@ -73,9 +72,9 @@ class Api(FastAPI):
         return document
 
 
-def create_app(services: Services, options: RestOptions, metrics_text: Callable[[], bytes]) -> Api:
-    """Build the application over the services."""
-    routes = [route.api_routes(services.refusals) for route in _routes(services, options, metrics_text)]
+def create_app(services: Services, metrics_text: Callable[[], bytes], max_body_bytes: int = 64 << 20) -> Api:
+    """Build the application over the services; no body may be larger, as it is sent or as it is decompressed."""
+    routes = [route.api_routes(services.refusals) for route in _routes(services, metrics_text, max_body_bytes)]
     app = Api(
         quick=routes[0],
         refusals=services.refusals,
@@ -103,15 +102,15 @@ def create_app(services: Services, options: RestOptions, metrics_text: Callable[
     return app
 
 
-def _routes(services: Services, options: RestOptions, metrics_text: Callable[[], bytes]) -> list[Route]:
+def _routes(services: Services, metrics_text: Callable[[], bytes], max_body_bytes: int) -> list[Route]:
     """List every route, the one that is called most first."""
     return [
-        *OipRoutes(services, options).routes(),
-        *JobRoutes(services, options).routes(),
-        *RepositoryRoutes(services, options).routes(),
-        *LogRoutes(services, options).routes(),
+        *OipRoutes(services, max_body_bytes).routes(),
+        *JobRoutes(services, max_body_bytes).routes(),
+        *RepositoryRoutes(services, max_body_bytes).routes(),
+        *LogRoutes(services, max_body_bytes).routes(),
         *ModelServerRoutes(services).routes(),
-        *SharedMemoryRoutes(services, options).routes(),
+        *SharedMemoryRoutes(services, max_body_bytes).routes(),
         *ServerRoutes(services, metrics_text).routes(),
     ]
 

@@ -19,10 +19,12 @@ from inferwire_server.core.job import Job
 from inferwire_server.service import Services
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport import oip
+from inferwire_server.transport.http.bodies import read_body
+from inferwire_server.transport.http.exchange import Headers
+from inferwire_server.transport.http.request_headers import header
+from inferwire_server.transport.http.responses import JSON, BytesResponse
 from inferwire_server.transport.rest import oip_answer
 from inferwire_server.transport.rest.binary_extension import HEADER_LENGTH, RAW, Tail, header_length, raw_input
-from inferwire_server.transport.rest.bodies import read_body
-from inferwire_server.transport.rest.exchange import Headers
 from inferwire_server.transport.rest.oip_answer import Written
 from inferwire_server.transport.rest.oip_request import (
     LONGEST_KNOWN,
@@ -32,8 +34,6 @@ from inferwire_server.transport.rest.oip_request import (
     parse,
     parse_known,
 )
-from inferwire_server.transport.rest.request_headers import header
-from inferwire_server.transport.rest.responses import JSON, BytesResponse
 
 OCTETS = b"application/octet-stream"
 
@@ -59,7 +59,7 @@ async def read_request(services: Services, request: Request, max_body_bytes: int
     spec = services.models.resolve(model).spec
     body = await read_body(request, max_body_bytes)
     received_at = monotonic()
-    stated = header(request, HEADER_LENGTH)
+    stated = header(request.scope, HEADER_LENGTH)
     length = header_length(stated, len(body))
     if length == RAW and stated is not None:
         return OipRequest(oip.OipCall.of(model), (raw_input(spec, body),), AnswerForm(is_binary=True), received_at)
@@ -97,7 +97,7 @@ async def _respond(request: Request, written: Written, headers: Headers) -> Resp
         headers.append((HEADER_LENGTH, b"%d" % written.header_length))
     # Many libraries accept every coding by habit, and tensors hardly shrink: only a caller
     # that asks for one coding and no other pays for it.
-    encoding = header(request, b"accept-encoding")
+    encoding = header(request.scope, b"accept-encoding")
     if encoding in _COMPRESS:
         body = await asyncio.to_thread(_COMPRESS[encoding], body)
         headers += [(b"content-encoding", encoding.encode()), (b"vary", b"accept-encoding")]

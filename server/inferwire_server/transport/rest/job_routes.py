@@ -15,12 +15,11 @@ from inferwire_server.service import Services
 from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport import oip
+from inferwire_server.transport.http.caller_watch import CallerWatch
+from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
-from inferwire_server.transport.rest.caller_watch import CallerWatch
 from inferwire_server.transport.rest.inference_answers import answer, read_request
 from inferwire_server.transport.rest.oip_request import AnswerForm, OipRequest
-from inferwire_server.transport.rest.options import RestOptions
-from inferwire_server.transport.rest.responses import json_response
 from inferwire_server.transport.rest.routes import Route
 
 START_PATHS = (
@@ -34,9 +33,9 @@ TAG = "Asynchronous jobs"
 class JobRoutes:
     """The endpoints of named jobs. How each one's answer is to be written lives as long as the job."""
 
-    def __init__(self, services: Services, options: RestOptions) -> None:
+    def __init__(self, services: Services, max_body_bytes: int) -> None:
         self._services = services
-        self._options = options
+        self._max_body_bytes = max_body_bytes
         self._requests: WeakKeyDictionary[Job, OipRequest] = WeakKeyDictionary()
 
     def routes(self) -> list[Route]:
@@ -64,7 +63,7 @@ class JobRoutes:
         the ended job has the time of each layer, of a model that was compiled with PERF_COUNT.
         """
         is_profiled = _is_true("profile", request.query_params.get("profile", "false"))
-        parsed = await read_request(self._services, request, self._options.max_body_bytes)
+        parsed = await read_request(self._services, request, self._max_body_bytes)
         job_id = self._services.jobs.start(parsed.inference()._replace(is_profiled=is_profiled))
         job = await self._services.jobs.wait(job_id, 0)
         self._requests[job] = parsed._replace(inputs=())

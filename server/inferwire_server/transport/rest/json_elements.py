@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import chain
+from math import prod
 from typing import cast
 
 import numpy as np
@@ -162,11 +163,8 @@ def _round_to_bf16(values: Array) -> Array:
 
 
 def _unpack_strings(tensor: Tensor, prefix: str) -> list[str]:
-    count = 1
-    for length in tensor.shape:
-        count *= length
     try:
-        return [string.decode() for string in strings.unpack(tensor.data, count)]
+        return [string.decode() for string in strings.unpack(tensor.data, prod(tensor.shape))]
     except UnicodeDecodeError as error:
         raise binary_only(prefix, "has bytes that are no UTF-8 text") from error
 

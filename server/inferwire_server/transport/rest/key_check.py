@@ -7,15 +7,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from inferwire_server.errors import ServingError
 from inferwire_server.service import AccessService, Services
 from inferwire_server.service.refusals import Face, Refusals
-from inferwire_server.transport.rest.responses import error_response
+from inferwire_server.transport.http.request_headers import header
+from inferwire_server.transport.http.responses import error_response
 
 KEYLESS = frozenset({"/v2/health/live", "/v2/health/ready", "/", "/docs", "/openapi.json"})
 """What anybody may ask for: probes have no key, and the page of the documentation is where one is given."""
 
 _PAGE = "/swagger/"
 """What the page loads lies under this path."""
-
-_AUTHORIZATION = b"authorization"
 
 
 class KeyCheck:
@@ -30,7 +29,7 @@ class KeyCheck:
         """Answer a request."""
         if scope["type"] == "http" and not is_keyless(scope["path"]):
             try:
-                self._access.check(_authorization(scope))
+                self._access.check(header(scope, b"authorization"))
             except ServingError as refusal:
                 self._refusals.count(Face.REST, refusal)
                 await error_response(refusal)(scope, receive, send)
@@ -46,10 +45,3 @@ def asking_for_key(app: ASGIApp, services: Services) -> ASGIApp:
 def is_keyless(path: str) -> bool:
     """Whether a path is for everybody."""
     return path in KEYLESS or path.startswith(_PAGE)
-
-
-def _authorization(scope: Scope) -> str | None:
-    for name, value in scope["headers"]:
-        if name == _AUTHORIZATION:
-            return value.decode("latin-1")
-    return None

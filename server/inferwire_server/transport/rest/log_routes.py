@@ -10,12 +10,11 @@ from starlette.responses import Response
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport import oip_logs, oip_tracing
+from inferwire_server.transport.http.bodies import read_object
+from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
-from inferwire_server.transport.rest.bodies import read_object
 from inferwire_server.transport.rest.json_elements import json_kind
 from inferwire_server.transport.rest.oip_routes import TAG
-from inferwire_server.transport.rest.options import RestOptions
-from inferwire_server.transport.rest.responses import json_response
 from inferwire_server.transport.rest.routes import Route
 
 _LOGGING = ("/v2/logging",)
@@ -25,9 +24,9 @@ _TRACE = ("/v2/trace/setting", "/v2/models/{model}/trace/setting")
 class LogRoutes:
     """Endpoints that say what is logged and traced."""
 
-    def __init__(self, services: Services, options: RestOptions) -> None:
+    def __init__(self, services: Services, max_body_bytes: int) -> None:
         self._services = services
-        self._options = options
+        self._max_body_bytes = max_body_bytes
 
     def routes(self) -> list[Route]:
         """List the endpoints."""
@@ -47,7 +46,7 @@ class LogRoutes:
 
         A level that is on has the more urgent ones on with it. Needs `--allow-log-settings`.
         """
-        oip_logs.set_log_settings(self._services, await read_object(request, self._options.max_body_bytes))
+        oip_logs.set_log_settings(self._services, await read_object(request, self._max_body_bytes))
         return json_response(oip_logs.log_settings(self._services))
 
     async def tracing(self, request: Request) -> Response:
@@ -56,7 +55,7 @@ class LogRoutes:
 
     async def set_tracing(self, request: Request) -> Response:
         """Take settings as long as their level is OFF; this server does not trace."""
-        body = await read_object(request, self._options.max_body_bytes)
+        body = await read_object(request, self._max_body_bytes)
         given = {name: _texts(name, value) for name, value in body.items()}
         model = request.path_params.get("model", "")
         return json_response(oip_tracing.set_trace_settings(self._services, given, model))

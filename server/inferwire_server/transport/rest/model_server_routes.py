@@ -10,8 +10,8 @@ from starlette.responses import Response
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.service import Services
 from inferwire_server.service.models import Served
+from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
-from inferwire_server.transport.rest.responses import json_response
 from inferwire_server.transport.rest.routes import Route
 
 TAG = "OpenVINO Model Server"

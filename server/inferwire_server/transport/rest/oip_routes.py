@@ -10,11 +10,10 @@ from starlette.responses import Response
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.transport import oip, oip_config, oip_statistics
+from inferwire_server.transport.http.caller_watch import CallerWatch
+from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
-from inferwire_server.transport.rest.caller_watch import CallerWatch
 from inferwire_server.transport.rest.inference_answers import answer, named_model, read_request
-from inferwire_server.transport.rest.options import RestOptions
-from inferwire_server.transport.rest.responses import json_response
 from inferwire_server.transport.rest.routes import Route
 
 MODEL_PATHS = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
@@ -24,9 +23,9 @@ TAG = "Open Inference Protocol"
 class OipRoutes:
     """The protocol's endpoints. Statuses and bodies are those its clients expect."""
 
-    def __init__(self, services: Services, options: RestOptions) -> None:
+    def __init__(self, services: Services, max_body_bytes: int) -> None:
         self._services = services
-        self._options = options
+        self._max_body_bytes = max_body_bytes
 
     def routes(self) -> list[Route]:
         """List the endpoints, the one that is called most first."""
@@ -64,7 +63,7 @@ class OipRoutes:
         The parameters `priority` (1 is the most urgent) and `timeout` (microseconds) are understood. Bodies may be
         gzip- or deflate-encoded. A caller that closes its connection cancels its inference.
         """
-        parsed = await read_request(self._services, request, self._options.max_body_bytes)
+        parsed = await read_request(self._services, request, self._max_body_bytes)
         job = await self._services.inference.infer(parsed.inference(), parsed.received_at, CallerWatch(request))
         response = await answer(request, self._services, parsed, job)
         self._services.inference.answered(job)

@@ -11,11 +11,10 @@ from starlette.responses import Response
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport import oip_repository
+from inferwire_server.transport.http.bodies import read_object
+from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
-from inferwire_server.transport.rest.bodies import read_object
 from inferwire_server.transport.rest.oip_routes import TAG
-from inferwire_server.transport.rest.options import RestOptions
-from inferwire_server.transport.rest.responses import json_response
 from inferwire_server.transport.rest.routes import Route
 
 _MODEL = "/v2/repository/models/{model}"
@@ -24,9 +23,9 @@ _MODEL = "/v2/repository/models/{model}"
 class RepositoryRoutes:
     """Endpoints that list, load and unload the repository's models."""
 
-    def __init__(self, services: Services, options: RestOptions) -> None:
+    def __init__(self, services: Services, max_body_bytes: int) -> None:
         self._services = services
-        self._options = options
+        self._max_body_bytes = max_body_bytes
 
     def routes(self) -> list[Route]:
         """List the endpoints."""
@@ -41,7 +40,7 @@ class RepositoryRoutes:
 
         The body is optional.
         """
-        ready = (await read_object(request, self._options.max_body_bytes)).get("ready", False)
+        ready = (await read_object(request, self._max_body_bytes)).get("ready", False)
         if not isinstance(ready, bool):
             raise invalid_input(f"ready is {ready!r}, expected true or false")
         entries = oip_repository.index(self._services, ready_only=ready)
@@ -68,7 +67,7 @@ class RepositoryRoutes:
         return Response()
 
     async def _parameters(self, request: Request) -> dict[str, Any]:
-        parameters: object = (await read_object(request, self._options.max_body_bytes)).get("parameters", {})
+        parameters: object = (await read_object(request, self._max_body_bytes)).get("parameters", {})
         if not isinstance(parameters, dict):
             raise invalid_input("the body's parameters are no JSON object, expected one or none")
         return cast("dict[str, Any]", parameters)

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from inferwire_server.service import Services
+from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
-from inferwire_server.transport.rest.responses import json_response
 from inferwire_server.transport.rest.routes import Route
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"

@@ -12,12 +12,11 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import Region
 from inferwire_server.transport import oip_shared_memory
+from inferwire_server.transport.http.bodies import read_object
+from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
-from inferwire_server.transport.rest.bodies import read_object
 from inferwire_server.transport.rest.json_elements import json_kind
 from inferwire_server.transport.rest.oip_routes import TAG
-from inferwire_server.transport.rest.options import RestOptions
-from inferwire_server.transport.rest.responses import json_response
 from inferwire_server.transport.rest.routes import Route
 
 _SYSTEM = "/v2/systemsharedmemory"
@@ -27,9 +26,9 @@ _CUDA = "/v2/cudasharedmemory"
 class SharedMemoryRoutes:
     """Endpoints of regions of shared memory. Of CUDA's there are none."""
 
-    def __init__(self, services: Services, options: RestOptions) -> None:
+    def __init__(self, services: Services, max_body_bytes: int) -> None:
         self._services = services
-        self._options = options
+        self._max_body_bytes = max_body_bytes
 
     def routes(self) -> list[Route]:
         """List the endpoints."""
@@ -52,7 +51,7 @@ class SharedMemoryRoutes:
         Needs `--shared-memory`. Inputs and outputs then name it in their parameters: `shared_memory_region`,
         `shared_memory_offset` and `shared_memory_byte_size`.
         """
-        body = await read_object(request, self._options.max_body_bytes)
+        body = await read_object(request, self._max_body_bytes)
         name = _region(request)
         key: object = body.get("key")
         if not isinstance(key, str):

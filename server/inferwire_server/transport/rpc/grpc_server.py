@@ -20,7 +20,7 @@ from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2,
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.listening import CannotListen, reason_not_to_listen, require_free
+from inferwire_server.transport.listening import CannotListen, authority, reason_not_to_listen, require_free
 from inferwire_server.transport.oip_stubs import grpc_service_pb2
 from inferwire_server.transport.rpc import health_calls, inference_calls, oip_calls, state_calls, tensor_calls
 from inferwire_server.transport.rpc.device_calls import DeviceCalls
@@ -164,19 +164,18 @@ class GrpcServer:
         return server
 
     def _bind(self, server: grpc.aio.Server) -> int:
-        host = self._options.host
+        host, port, tls = self._options.host, self._options.port, self._options.tls
         if not self._options.shares_port:
             # gRPC would write lines of its own to the log of a server that cannot listen.
-            require_free("gRPC", host, self._options.port)
-        authority = f"[{host}]" if ":" in host else host
-        place, tls = f"{authority}:{self._options.port}", self._options.tls
+            require_free("gRPC", host, port)
+        place = authority(host, port)
         try:
-            port = server.add_insecure_port(place) if tls is None else server.add_secure_port(place, tls.grpc)
+            bound = server.add_insecure_port(place) if tls is None else server.add_secure_port(place, tls.grpc)
         except RuntimeError as error:
             raise self._cannot_listen() from error
-        if port == 0:
+        if bound == 0:
             raise self._cannot_listen()
-        return port
+        return bound
 
     def _cannot_listen(self) -> Exception:
         """Ask the system why, which gRPC does not say."""

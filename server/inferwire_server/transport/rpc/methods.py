@@ -63,7 +63,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What is asked of every call, and kept of it: who makes it, that it runs, and that it was refused."""
+    """What is done around every call: its key is checked, and it is counted as it runs and if it is refused."""
 
     drain: Drain
     refusals: Refusals

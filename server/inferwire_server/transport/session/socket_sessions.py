@@ -19,7 +19,7 @@ _TICK_S = 1.0
 
 
 def _to_nobody(_epoch: str) -> None:
-    """Know no other process."""
+    """Give connections to no other process: there is none."""
 
 
 class SocketSessions:

@@ -1,0 +1,102 @@
+"""Whether bytes are a tensor of the type and shape that they are said to be, whatever model it is for.
+
+Its sentences go on after a `prefix`, which names whose tensor it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import numpy as np
+
+from inferwire_proto import strings
+from inferwire_server.core.tensors import Tensor, describe, write_shape
+from inferwire_server.errors import ServingError, invalid_input
+
+_LONGEST = 2**63 - 1
+"""The largest dimension that the wire and the runtime can say."""
+
+_MOST_ELEMENTS = 2**56
+"""How many elements a shape may have beside its zeros: more cannot be addressed, though nothing is there."""
+
+_FEW_BYTES = 1 << 12
+"""Of how many booleans numpy would take longer to see what they are."""
+
+MOST_STRINGS = 1 << 13
+"""How many strings of an input are looked at before it is admitted, in about a millisecond."""
+
+MOST_DIMENSIONS = 64
+"""How many dimensions a shape may have: numpy's arrays have no more, and Python writes no number that many can make."""
+
+
+def is_left_to_slot(tensor: Tensor) -> bool:
+    """Whether a tensor has so many strings that a slot checks them as it reads them, and not the loop.
+
+    One with fewer bytes than its strings need is not left to any slot: it is refused at once.
+    """
+    if not tensor.element_type.is_string:
+        return False
+    return MOST_STRINGS < prod(tensor.shape) <= tensor.byte_size // strings.LENGTH_BYTES
+
+
+def strings_of(prefix: str, tensor: Tensor) -> Iterator[bytes]:
+    """Give the strings of a tensor, one at a time.
+
+    Raises:
+        ServingError: INVALID_INPUT with a sentence that starts with `prefix`, once what is before is given.
+    """
+    try:
+        yield from strings.each(tensor.data, prod(tensor.shape))
+    except ValueError as error:
+        raise _no_tensor(prefix, tensor, error) from error
+
+
+def check_shape(prefix: str, shape: Sequence[int]) -> None:
+    """Refuse a shape that no tensor has. The elements of one that has passed are a number that can be written.
+
+    Raises:
+        ServingError: INVALID_INPUT with a sentence that starts with `prefix`.
+    """
+    if len(shape) > MOST_DIMENSIONS:
+        raise invalid_input(f"{prefix} has {len(shape)} dimensions, expected at most {MOST_DIMENSIONS}")
+    if any(not 0 <= length <= _LONGEST for length in shape):
+        raise invalid_input(f"{prefix} has shape {write_shape(shape)}, expected dimensions from 0 to {_LONGEST}")
+    if 0 in shape and prod(length or 1 for length in shape) > _MOST_ELEMENTS:
+        raise invalid_input(
+            f"{prefix} has shape {write_shape(shape)}, expected at most {_MOST_ELEMENTS} elements beside its zeros"
+        )
+
+
+def check_content(prefix: str, tensor: Tensor) -> None:
+    """Refuse bytes that are no tensor of the stated type and shape, which has been checked.
+
+    Raises:
+        ServingError: INVALID_INPUT with a sentence that starts with `prefix`.
+    """
+    if tensor.element_type.is_string:
+        count, most = prod(tensor.shape), tensor.byte_size // strings.LENGTH_BYTES
+        if count > most > MOST_STRINGS:
+            too_few = ValueError(f"{tensor.byte_size} bytes are too few for {count} strings")
+            raise _no_tensor(prefix, tensor, too_few)
+        try:
+            strings.check(tensor.data, count)
+        except ValueError as error:
+            raise _no_tensor(prefix, tensor, error) from error
+        return
+    expected = tensor.element_type.byte_size(tensor.shape)
+    if tensor.byte_size != expected:
+        what = describe(tensor.element_type, tensor.shape)
+        raise invalid_input(f"{prefix} has {tensor.byte_size} bytes, expected {expected} for {what}")
+    if tensor.element_type.name == "boolean" and not _are_booleans(tensor):
+        raise invalid_input(f"{prefix} has a boolean that is neither 0 nor 1")
+
+
+def _are_booleans(tensor: Tensor) -> bool:
+    if tensor.byte_size <= _FEW_BYTES:
+        return not bytes(tensor.data).strip(b"\0\1")
+    return int(np.frombuffer(tensor.data, np.uint8).max()) <= 1
+
+
+def _no_tensor(prefix: str, tensor: Tensor, error: ValueError) -> ServingError:
+    return invalid_input(f"{prefix} is no {describe(tensor.element_type, tensor.shape)}: {error}")

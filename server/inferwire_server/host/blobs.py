@@ -1,0 +1,258 @@
+"""Uploaded files, by the hash of their content, in a temporary folder."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Generator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from io import SEEK_END
+from itertools import count
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import NamedTuple, Protocol
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.model_formats import MODEL_SUFFIXES, SAVED_MODEL
+from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.host.own_folder import OwnFolder
+
+
+class _Digest(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+
+
+BLOB_SUFFIX = ".blob"
+"""The ending of a compiled model."""
+
+_WEIGHTS_SUFFIX = {".xml": ".bin", ".pdmodel": ".pdiparams"}
+_MODEL = "model"
+_ONNX = ".onnx"
+_LONGEST_PATH = 255
+_VARIABLES = re.compile(r"variables/variables\.[A-Za-z0-9-]{1,64}")
+
+
+_BYTES_OF_A_FILE = 4096
+"""What a blob counts beside its content: files take a block, and a name."""
+
+
+class BlobLimits(NamedTuple):
+    """How many bytes a blob may have, and all of them together."""
+
+    of_one: int
+    of_all: int
+
+
+class BlobStore:
+    """Blobs on disk. Who may use one is the sessions' business; here each has a count of holders."""
+
+    def __init__(self, limits: BlobLimits) -> None:
+        self._limits = limits
+        self._own = OwnFolder()
+        self._folder = self._own.path / "blobs"
+        self._folder.mkdir()
+        self._holders: dict[bytes, int] = {}
+        self._taken: dict[bytes, int] = {}
+        self._byte_size = 0
+        self._numbers = count()
+        self._removals: set[asyncio.Future[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<BlobStore: {len(self._holders)} blobs in {self._folder}>"
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self._own.close()
+
+    async def put(self, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
+        """Write a blob and hold it, once its content is what was announced.
+
+        Raises:
+            ServingError: TOO_LARGE, also if the disk does not take it; INVALID_INPUT if length or hash differ.
+        """
+        if byte_size > self._limits.of_one:
+            raise ServingError(
+                Code.TOO_LARGE, f"the upload has {byte_size} bytes, at most {self._limits.of_one} are allowed"
+            )
+        if len(digest) != 32:
+            raise invalid_input(f"the blob's hash has {len(digest)} bytes, expected the 32 of a SHA-256")
+        taken, scratch = await self._take_room(byte_size), self._scratch(digest)
+        try:
+            await _write(scratch, digest, byte_size, chunks)
+            if digest not in self._holders or not self._path(digest).exists():
+                with _on_disk("the upload"):
+                    scratch.replace(self._path(digest))
+        except BaseException:
+            self._remove(scratch, taken)
+            raise
+        if digest in self._holders:
+            self._remove(scratch, taken)
+        else:
+            self._taken[digest] = taken
+        self._holders[digest] = self._holders.get(digest, 0) + 1
+
+    def drop(self, digest: bytes) -> None:
+        """Let go of a blob; the last holder's drop removes it."""
+        self._holders[digest] -= 1
+        if self._holders[digest] == 0:
+            del self._holders[digest]
+            # What is to go is not in the way of what comes by the same hash.
+            scratch = self._scratch(digest)
+            with suppress(FileNotFoundError):
+                self._path(digest).rename(scratch)
+            self._remove(scratch, self._taken.pop(digest))
+
+    async def cleared(self) -> None:
+        """Wait until what is to be removed is gone."""
+        if self._removals:
+            await asyncio.wait(self._removals)
+
+    def lay_out(
+        self, model: bytes, weights: bytes | None, suffix: str, variables: Mapping[str, bytes]
+    ) -> tuple[Path, Path]:
+        """Link blobs under the names a runtime looks for; give a folder to `clear` later, and the model in it.
+
+        Raises:
+            ServingError: INVALID_INPUT for a suffix that is none, and for variables at a path that may have none;
+                TOO_LARGE if the disk does not take the files.
+        """
+        _check_names(suffix, variables)
+        with _on_disk("the model's files"):
+            folder = Path(mkdtemp(dir=self._folder))
+            try:
+                return folder, self._lay_out(folder, model, weights, suffix, variables)
+            except BaseException:
+                rmtree(folder)
+                raise
+
+    def clear(self, folder: Path) -> None:
+        """Remove a folder that blobs were laid out in."""
+        self._remove(folder)
+
+    def _lay_out(
+        self, folder: Path, model: bytes, weights: bytes | None, suffix: str, variables: Mapping[str, bytes]
+    ) -> Path:
+        if suffix == SAVED_MODEL:
+            self._link({SAVED_MODEL: model, **variables}, folder / _MODEL)
+            return folder / _MODEL
+        path = folder / f"{_MODEL}{suffix}"
+        files = {path.name: model, **variables}
+        if weights is not None:
+            files[path.with_suffix(_WEIGHTS_SUFFIX.get(suffix, ".bin")).name] = weights
+        self._link(files, folder)
+        return path
+
+    def _link(self, files: Mapping[str, bytes], folder: Path) -> None:
+        for name, digest in files.items():
+            path = folder / name
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.hardlink_to(self._path(digest))
+            except (FileExistsError, NotADirectoryError) as error:
+                raise invalid_input(f"'{name}' is taken by another of the model's files") from error
+
+    async def _take_room(self, byte_size: int) -> int:
+        """Count an upload that is announced, and give what it counts. What is being removed may have to go first."""
+        taken = byte_size + _BYTES_OF_A_FILE
+        if self._byte_size + taken > self._limits.of_all:
+            await self.cleared()
+        if self._byte_size + taken > self._limits.of_all:
+            raise ServingError(
+                Code.TOO_LARGE,
+                f"the upload of {byte_size} bytes is too much for this server, where uploads take {self._byte_size} of "
+                f"at most {self._limits.of_all} bytes; release some first, or start it with a larger --max-uploads-mb",
+            )
+        self._byte_size += taken
+        return taken
+
+    def _remove(self, path: Path, counted: int = 0) -> None:
+        """Remove a file or a folder on a thread, which takes seconds where it is large; it counts until it is gone."""
+
+        def gone(removal: asyncio.Future[None]) -> None:
+            self._removals.discard(removal)
+            self._byte_size -= counted
+
+        removal = asyncio.get_running_loop().run_in_executor(None, _remove, path)
+        self._removals.add(removal)
+        removal.add_done_callback(gone)
+
+    def _scratch(self, digest: bytes) -> Path:
+        """Name a file that nobody looks for."""
+        return self._path(digest).with_suffix(f".{next(self._numbers)}")
+
+    def _path(self, digest: bytes) -> Path:
+        return self._folder / digest.hex()
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, as far as it is there: the store's whole folder may go at the same time."""
+    if path.is_dir():
+        rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _check_names(suffix: str, variables: Mapping[str, bytes]) -> None:
+    """Let only names become paths that a model's files have."""
+    if suffix not in (*MODEL_SUFFIXES, SAVED_MODEL, BLOB_SUFFIX):
+        known = " ".join(MODEL_SUFFIXES)
+        raise invalid_input(f"the model file's ending is '{suffix}', expected one of {known}")
+    for path in variables:
+        is_known = _VARIABLES.fullmatch(path) if suffix == SAVED_MODEL else suffix == _ONNX and _is_beside(path)
+        if not is_known or path == f"{_MODEL}{_ONNX}":
+            raise invalid_input(f"a model with the ending '{suffix}' has variables at '{path}', expected none there")
+
+
+def _is_beside(path: str) -> bool:
+    """Whether a path leads into the folder it begins in, or below, and to nowhere else."""
+    parts = path.split("/")
+    is_short = len(path.encode("utf-8", "replace")) <= _LONGEST_PATH
+    return is_short and path.isprintable() and not any(part in ("", ".", "..") for part in parts)
+
+
+async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
+    """Write the chunks off the loop and check what they are."""
+    content, written = sha256(), 0
+    _begin(path)
+    async for chunk in chunks:
+        written += len(chunk)
+        if written > byte_size:
+            raise invalid_input(f"the upload has more than the {byte_size} bytes it announced")
+        await asyncio.to_thread(_append, path, chunk, content)
+    if written != byte_size:
+        raise invalid_input(f"the upload has {written} bytes, expected the {byte_size} it announced")
+    if content.digest() != digest:
+        raise invalid_input(f"the upload has hash {content.hexdigest()}, expected {digest.hex()}")
+
+
+def _begin(path: Path) -> None:
+    """Make an empty file: at once, so that none is made behind the back of who gives it up."""
+    with _on_disk("the upload"):
+        path.touch()
+
+
+def _append(path: Path, chunk: bytes, content: _Digest) -> None:
+    """Write a chunk at the end of a file, which is closed between them: so that what fails is known to be the disk.
+
+    One that is gone, since its upload was given up meanwhile, is not made again.
+    """
+    content.update(chunk)
+    with _on_disk("the upload"), path.open("r+b") as file:
+        file.seek(0, SEEK_END)
+        file.write(chunk)
+
+
+@contextmanager
+def _on_disk(what: str) -> Generator[None]:
+    """Do what the disk may refuse, for want of room as a rule.
+
+    Raises:
+        ServingError: TOO_LARGE with the system's reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ServingError(Code.TOO_LARGE, f"{what} cannot be stored: {error.strerror}") from error

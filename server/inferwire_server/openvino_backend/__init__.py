@@ -1,0 +1,1 @@
+"""OpenVINO as the engine's backend: all of the server that imports openvino."""

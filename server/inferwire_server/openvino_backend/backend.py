@@ -1,0 +1,200 @@
+"""The runtime of a process, and the models that it compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import openvino as ov
+import structlog
+
+from inferwire_proto.errors import Code
+from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.layers import LayerTime, RuntimeModel, RuntimeNode
+from inferwire_server.core.specs import ModelSpec
+from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
+from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.compile_cache import alone_in
+from inferwire_server.openvino_backend.errors import translate
+from inferwire_server.openvino_backend.graphs import Graphs
+from inferwire_server.openvino_backend.properties import (
+    config_of,
+    execution_devices,
+    property_value,
+    read_back,
+    readable_properties,
+    set_property,
+)
+from inferwire_server.openvino_backend.quick import compile_quick
+from inferwire_server.openvino_backend.screening import refuse_unsafe
+from inferwire_server.openvino_backend.slots import OpenVinoQuickSlot, OpenVinoSlot, layer_times
+from inferwire_server.openvino_backend.sources import read_model, renewal
+from inferwire_server.openvino_backend.specs import (
+    compiled_states_of,
+    imported_spec,
+    ports_of,
+    spec_of,
+    states_of,
+    texts,
+)
+
+log = structlog.stdlib.get_logger()
+
+_DEFAULT_PROPERTIES: dict[str, Any] = {"PERFORMANCE_HINT": "THROUGHPUT"}
+
+SPARE_SLOTS = 1
+"""Slots beyond the inferences that OpenVINO computes at once. Its queue hands over sooner than the server's can."""
+
+_OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
+
+
+class OpenVinoBackend:
+    """The runtime of this process: one `Core` for all models, with libraries of further operations.
+
+    Raises:
+        ServingError: INVALID_INPUT for a library that cannot be loaded; the tokenizers' is passed over then.
+    """
+
+    def __init__(self, extensions: Sequence[Path] = (), tokenizers: Path | None = None) -> None:
+        self._core = ov.Core()
+        for library in extensions:
+            _add_extension(self._core, library)
+        found = () if tokenizers is None else _add_tokenizers(self._core, tokenizers)
+        self.extensions = tuple(library.name for library in (*extensions, *found))
+        # A weights file that is mapped and then written to in place, as one does before a reload, ends the process.
+        self._core.set_property({"ENABLE_MMAP": False})
+
+    def devices(self) -> tuple[str, ...]:
+        """List the physical devices."""
+        return tuple(self._core.available_devices)
+
+    def read(self, source: Source) -> ModelSpec:
+        """Read a model without compiling it."""
+        model = translate(Code.MODEL_FAILED, lambda: read_model(self._core, source))
+        return spec_of(model.friendly_name, model, states_of(model))
+
+    def compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
+        """Compile a model, for throughput unless the options say otherwise."""
+        return translate(Code.MODEL_FAILED, lambda: self._compile(source, options))
+
+    def query(self, source: Source, device: str, properties: Properties) -> dict[str, str]:
+        """Give the device that would run it for each node that can run."""
+        core: Any = self._core
+        return translate(
+            Code.MODEL_FAILED, lambda: core.query_model(read_model(core, source), device, config_of(properties))
+        )
+
+    def check_properties(self, device: str, properties: Properties) -> Properties:
+        """Give properties as a device would take them, or the runtime where `device` is empty; set none."""
+        scratch: Any = ov.Core()  # what is set on it ends with it
+        where = (device,) if device else ()
+        translate(Code.INVALID_INPUT, lambda: set_property(scratch, where, config_of(properties)))
+        return {name: read_back(scratch, where, name, value) for name, value in properties.items()}
+
+    def device_property(self, device: str, name: str) -> PropertyValue:
+        """Read a property of a device, or of the runtime where `device` is empty."""
+        arguments = (device, name) if device else (name,)
+        return translate(Code.INVALID_INPUT, lambda: property_value(self._core.get_property(*arguments)))
+
+    def versions(self, device: str) -> dict[str, PluginVersion]:
+        """Read the plugin versions behind a device name; none for an unknown one."""
+        found = translate(Code.INVALID_INPUT, lambda: self._core.get_versions(device))
+        return {name: PluginVersion(v.description, v.build_number) for name, v in found.items()}
+
+    def _compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
+        config = config_of(options.properties)
+        if not any(name in config for name in _OWN_PARALLELISM):
+            config |= _DEFAULT_PROPERTIES
+        if source.is_compiled:
+            core: Any = self._core
+            imported = core.import_model(source.path.read_bytes(), options.device, config)
+            graphs = Graphs(imported, renewal(self._core, source, options.device, config))
+            return OpenVinoModel(graphs, imported_spec(options.name, imported))
+        again = renewal(self._core, source, options.device, config)
+        model = read_model(self._core, source)
+        refuse_unsafe(model)
+        # Compiling invents names for ports that have none, so the names are read before.
+        names = [port.get_names() for port in (*model.inputs, *model.outputs)]
+        cache = config.get("CACHE_DIR")
+        with alone_in(Path(cache)) if cache else nullcontext():
+            compiled = self._core.compile_model(model, options.device, config)
+            quick = None if options.pictures else compile_quick(self._core, source, model, compiled, config)
+        # A request of a large model takes memory: one that keeps no states is not asked for them.
+        states = compiled_states_of(compiled) if model.get_variables() else ()
+        spec = spec_of(options.name or model.friendly_name, compiled, states, names)
+        graphs = Graphs(compiled, again)
+        return OpenVinoModel(graphs, replace(spec, rt_info=texts(model.get_rt_info())), quick)
+
+
+class OpenVinoModel:
+    """A compiled model."""
+
+    def __init__(self, graphs: Graphs, spec: ModelSpec, quick: Graphs | None = None) -> None:
+        compiled = graphs.compiled
+        self._graphs = graphs
+        self._quick = quick
+        self.spec = spec
+        self.devices = execution_devices(compiled)
+        self.optimal_requests = int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
+        self.optimal_slots = self.optimal_requests + SPARE_SLOTS
+        self.properties = readable_properties(compiled)
+
+    def create_slot(self, *, keeps_states: bool = False) -> OpenVinoSlot:
+        """Make a slot. Unless it keeps the model's states, every inference in it starts from fresh ones."""
+        return translate(Code.MODEL_FAILED, lambda: OpenVinoSlot(self._graphs, self.spec, keeps_states=keeps_states))
+
+    def create_quick_slot(self) -> OpenVinoQuickSlot | None:
+        """Make a slot that computes on the thread that calls it and no other; None where no inference can be brief."""
+        quick = self._quick
+        return None if quick is None else translate(Code.MODEL_FAILED, lambda: OpenVinoQuickSlot(quick, self.spec))
+
+    def layers(self) -> tuple[LayerTime, ...]:
+        """List its layers, none of which has run."""
+        return translate(Code.MODEL_FAILED, lambda: layer_times(self._graphs.compiled.create_infer_request()))
+
+    def runtime_model(self) -> RuntimeModel:
+        """Describe the graph that its device runs."""
+        return translate(Code.MODEL_FAILED, lambda: _runtime_model(self._graphs.compiled.get_runtime_model()))
+
+    def export(self) -> bytes:
+        """Give it as a blob that can be loaded again."""
+        return translate(Code.MODEL_FAILED, lambda: self._graphs.compiled.export_model().getvalue())
+
+
+def _runtime_model(graph: ov.Model) -> RuntimeModel:
+    return RuntimeModel(
+        spec_of(graph.friendly_name, graph, states_of(graph)),
+        tuple(_runtime_node(node) for node in graph.get_ordered_ops()),
+    )
+
+
+def _runtime_node(node: Any) -> RuntimeNode:
+    outputs = node.outputs()
+    return RuntimeNode(
+        node.get_friendly_name(),
+        node.get_type_name(),
+        {name: str(value.value) for name, value in node.get_rt_info().items()},
+        node.get_input_size(),
+        ports_of(outputs, [set[str]()] * len(outputs), "output"),
+    )
+
+
+def _add_extension(core: Any, library: Path) -> None:
+    try:
+        core.add_extension(library)
+    except RuntimeError as error:
+        reason = str(error).strip().rpartition("This error happened: ")[2]
+        raise ServingError(Code.INVALID_INPUT, f"--extension '{library}' cannot be loaded: {reason}") from error
+
+
+def _add_tokenizers(core: Any, library: Path) -> tuple[Path, ...]:
+    """Load what nobody asked for by name: where that fails, models without text are served all the same."""
+    try:
+        core.add_extension(library)
+    except RuntimeError as error:
+        log.warning("the tokenizers are of no use", library=str(library), reason=str(error).strip())
+        return ()
+    return (library,)

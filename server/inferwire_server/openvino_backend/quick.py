@@ -1,0 +1,94 @@
+"""Models that may be cheaper to run than to hand over, compiled once more: to compute on the thread that asks.
+
+With streams of its own, OpenVINO hands every inference to one of their threads, which costs several times what a
+small model computes. Knows nothing of slots; how long an inference takes is found out there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openvino as ov
+import structlog
+
+from inferwire_server.engine.backend import Source
+from inferwire_server.openvino_backend.graphs import Graphs
+from inferwire_server.openvino_backend.properties import execution_devices
+from inferwire_server.openvino_backend.sources import renewal
+
+log = structlog.stdlib.get_logger()
+
+MOST_WEIGHT_BYTES = 4 << 20
+"""Reading so many weights takes as long as an inference on the loop may."""
+
+_PARALLELISM = (
+    "PERFORMANCE_HINT",
+    "PERFORMANCE_HINT_NUM_REQUESTS",
+    "NUM_STREAMS",
+    "INFERENCE_NUM_THREADS",
+    "AUTO_BATCH_TIMEOUT",
+)
+
+_WITH_GRAPHS_OF_THEIR_OWN = frozenset({"If", "Loop", "TensorIterator"})
+"""Operations that run such a graph as often as a value says, or only if one says so."""
+
+_ON_THE_CALLING_THREAD: dict[str, Any] = {"NUM_STREAMS": 0, "INFERENCE_NUM_THREADS": 1}
+
+
+def compile_quick(
+    core: ov.Core, source: Source, model: ov.Model, compiled: ov.CompiledModel, config: dict[str, Any]
+) -> Graphs | None:
+    """Compile a model for the thread that runs it; None for one that may not run on the loop, however brief it was.
+
+    That is one that keeps states, is not the CPU's alone or large, or computes as much as its inputs' values say.
+    """
+    if (
+        execution_devices(compiled) != ("CPU",)
+        or model.get_variables()
+        or not _is_light(model)
+        or not _shapes_say_all(model)
+    ):
+        return None
+    kept = {name: value for name, value in config.items() if name not in _PARALLELISM} | _ON_THE_CALLING_THREAD
+    try:
+        return Graphs(core.compile_model(model, "CPU", kept), renewal(core, source, "CPU", kept))
+    except RuntimeError as error:
+        # As with a property that only a virtual device knows: the model itself is compiled and serves.
+        log.debug("no inference runs on the loop", model=model.friendly_name, reason=str(error).strip())
+        return None
+
+
+def _is_light(model: ov.Model) -> bool:
+    constants: list[Any] = [node for node in model.get_ops() if node.get_type_name() == "Constant"]
+    return sum(node.get_byte_size() for node in constants) <= MOST_WEIGHT_BYTES
+
+
+def _shapes_say_all(model: ov.Model) -> bool:
+    """Tell whether the inputs' shapes say how much there is to compute: one value may ask for any amount of it."""
+    if any(port.get_element_type() == ov.Type.string for port in (*model.inputs, *model.outputs)):
+        return False
+    example = _with_lengths(model)
+    if example is None:
+        return False
+    nodes: list[Any] = example.get_ops()
+    return not any(
+        node.get_type_name() in _WITH_GRAPHS_OF_THEIR_OWN
+        or any(output.get_partial_shape().is_dynamic for output in node.outputs())
+        for node in nodes
+    )
+
+
+def _with_lengths(model: ov.Model) -> ov.Model | None:
+    """Give the model with inputs of some length in each dimension that has none; None where no such one is found."""
+    if not model.is_dynamic():
+        return model
+    example = model.clone()
+    try:
+        example.reshape({port: _some_shape(port.get_partial_shape()) for port in example.inputs})
+    except RuntimeError:
+        return None
+    return example
+
+
+def _some_shape(shape: ov.PartialShape) -> ov.PartialShape:
+    return ov.PartialShape([max(dimension.get_min_length(), 1) for dimension in shape])

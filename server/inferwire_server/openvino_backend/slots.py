@@ -1,0 +1,189 @@
+"""Inferences on OpenVINO: one request each, reused, with inputs that are lent to it or, small ones, copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import openvino as ov
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.job import Finish, Finishes
+from inferwire_server.core.layers import LayerStatus, LayerTime
+from inferwire_server.core.specs import ModelSpec
+from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.errors import invalid_input
+from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS, translate, translated
+from inferwire_server.openvino_backend.graphs import Graphs
+from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime, view_of
+
+_MICROSECOND = timedelta(microseconds=1)
+
+LARGEST_COPY = 1 << 16
+"""Bytes of an input that a quick slot copies: in these it takes as long as lending them to the request would."""
+
+
+class OpenVinoSlot:
+    """One `InferRequest`, reused.
+
+    The request reads its inputs where the caller's bytes lie and does not keep them alive: the
+    caller holds them until `run` returns, and before that the request gets its own tensors back.
+    """
+
+    def __init__(self, graphs: Graphs, spec: ModelSpec, *, keeps_states: bool) -> None:
+        self._graphs = graphs
+        self._spec = spec
+        self._keeps_states = bool(spec.states) and keeps_states
+        self._resets_states = bool(spec.states) and not keeps_states
+        self._prefixes = [spec.prefix_of(index) for index in range(len(spec.inputs))]
+        self._use(graphs.compiled)
+
+    def _use(self, compiled: ov.CompiledModel) -> None:
+        """Run in this graph from now on."""
+        self._compiled = compiled
+        self._request = request = compiled.create_infer_request()
+        self._own_inputs = [_own_input(request, index) for index in range(len(self._spec.inputs))]
+
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+        """Run an inference and give copies of the outputs asked for, or what their finishes make of them."""
+        try:
+            if self._compiled is not self._graphs.compiled and not self._keeps_states:
+                self._use(self._graphs.compiled)
+            return self._run(inputs, outputs, finishes)
+        except OPENVINO_ERRORS as error:
+            failure = translated(Code.INFERENCE_FAILED, error)
+            failure.__cause__ = error
+        if failure.code is not Code.INFERENCE_FAILED or self._keeps_states:
+            raise failure
+
+        def run_in(compiled: ov.CompiledModel) -> tuple[Tensor, ...]:
+            self._use(compiled)
+            return self._run(inputs, outputs, finishes)
+
+        # It may be another's inference before it that went wrong, and not this one.
+        return translate(Code.INFERENCE_FAILED, lambda: self._graphs.run_anew(run_in, failure))
+
+    def access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        """Read, write or reset states, and give copies of what was read."""
+        return translate(Code.INVALID_INPUT, lambda: self._access(states))
+
+    def cancel(self) -> None:
+        """Stop the inference that runs, if the device can."""
+        self._request.cancel()
+
+    def profile(self) -> tuple[LayerTime, ...]:
+        """Give what each layer took in the last run."""
+        return translate(Code.INFERENCE_FAILED, lambda: layer_times(self._request))
+
+    def _access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        variables = {variable.name: variable for variable in self._request.query_state()}
+        match states:
+            case ReadStates(names):
+                return tuple(_state(_named(variables, name)) for name in names or self._spec.states)
+            case WriteStates(values):
+                for name, tensor in values:
+                    _named(variables, name).state = to_runtime(tensor)
+            case ResetStates(names):
+                for name in names or self._spec.states:
+                    _named(variables, name).reset()
+        return ()
+
+    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+        views = list(map(to_runtime, inputs, self._prefixes))
+        try:
+            for index, view in enumerate(views):
+                self._request.set_input_tensor(index, view)
+            if self._resets_states:
+                # The slot has served other callers: nobody may see what they left behind.
+                self._request.reset_state()
+            return self._infer(outputs, finishes)
+        finally:
+            for index, own in enumerate(self._own_inputs):
+                self._request.set_input_tensor(index, own)
+
+    def _infer(self, outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+        """Run the request on the inputs it has."""
+        # A completion callback would miss failures and cancels; wait() sees them all.
+        self._request.start_async()
+        self._request.wait()
+        finishing = finishes or [None] * len(outputs)
+        return tuple([self._finished(index, finish) for index, finish in zip(outputs, finishing, strict=True)])
+
+    def _finished(self, index: int, finish: Finish | None) -> Tensor:
+        tensor, element_type = self._request.get_output_tensor(index), self._spec.outputs[index].element_type
+        return from_runtime(tensor, element_type) if finish is None else finish(view_of(tensor, element_type))
+
+
+class OpenVinoQuickSlot(OpenVinoSlot):
+    """One `InferRequest` for inferences so short that copying small inputs beats lending them to it.
+
+    It keeps a tensor of its own for each input, of the shape that it last had.
+    """
+
+    def __init__(self, graphs: Graphs, spec: ModelSpec) -> None:
+        super().__init__(graphs, spec, keeps_states=False)
+
+    def _use(self, compiled: ov.CompiledModel) -> None:
+        super()._use(compiled)
+        self._kept: list[_KeptInput | None] = [None] * len(self._spec.inputs)
+
+    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+        for tensor in inputs:
+            if tensor.byte_size > LARGEST_COPY:
+                self._kept = [None] * len(inputs)
+                return super()._run(inputs, outputs, finishes)
+        for index, tensor in enumerate(inputs):
+            kept = self._kept[index]
+            if kept is None or kept.shape != tensor.shape:
+                kept = _KeptInput(tensor)
+                self._request.set_input_tensor(index, kept.runtime)
+                self._kept[index] = kept
+            kept.content[:] = tensor.data
+        return self._infer(outputs, finishes)
+
+
+class _KeptInput:
+    """A tensor of the runtime, and its bytes to write to."""
+
+    def __init__(self, like: Tensor) -> None:
+        self.shape = like.shape
+        self.runtime = ov.Tensor(getattr(ov.Type, like.element_type.name), ov.Shape(like.shape))
+        self.content = self.runtime.data.reshape(-1).view(np.uint8).data
+
+
+def _named(variables: Mapping[str, Any], name: str) -> Any:
+    if name not in variables:
+        raise invalid_input(f"the model has no state '{name}', expected one of {', '.join(variables)}")
+    return variables[name]
+
+
+def _state(variable: Any) -> Tensor:
+    tensor = variable.state
+    return from_runtime(tensor, BY_NAME[tensor.element_type.get_type_name()])
+
+
+def _own_input(request: ov.InferRequest, index: int) -> ov.Tensor:
+    """Give a tensor that an input can always be set back to: OpenVINO's first one of a bounded shape does not fit."""
+    port = request.model_inputs[index]
+    if port.partial_shape.is_static:
+        return request.get_input_tensor(index)
+    return ov.Tensor(port.element_type, port.partial_shape.get_min_shape())
+
+
+def layer_times(request: ov.InferRequest) -> tuple[LayerTime, ...]:
+    """Give what each layer took in a request's last run."""
+    return tuple(
+        LayerTime(
+            row.node_name,
+            row.node_type,
+            row.exec_type,
+            LayerStatus[row.status.name],
+            row.real_time // _MICROSECOND,
+            row.cpu_time // _MICROSECOND,
+        )
+        for row in request.get_profiling_info()
+    )

@@ -1,0 +1,95 @@
+"""How OpenVINO gets a model from its files: once, and again while they are what they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import openvino as ov
+
+from inferwire_server.core.specs import Dimension, Shape
+from inferwire_server.engine.backend import Source
+from inferwire_server.openvino_backend.preprocessing import build_in
+from inferwire_server.openvino_backend.specs import partial_shape
+
+Renew: TypeAlias = Callable[[ov.CompiledModel], ov.CompiledModel]
+"""Makes one more of a compiled model."""
+
+
+def renewal(core: Any, source: Source, device: str, config: Mapping[str, Any]) -> Renew:
+    """Say how to compile a model once more: from its files, or what they hold by then may be another."""
+    as_read = frozenset(_stamps(source))
+    # Nothing is to wait for others that compile into the cache.
+    own = {name: value for name, value in config.items() if name != "CACHE_DIR"}
+
+    def renew(compiled: ov.CompiledModel) -> ov.CompiledModel:
+        if source.is_compiled or frozenset(_stamps(source)) != as_read:
+            return core.import_model(compiled.export_model().getvalue(), device, own)
+        return core.compile_model(read_model(core, source), device, own)
+
+    return renew
+
+
+def read_model(core: Any, source: Source) -> ov.Model:
+    """Read a model, and do to it what its source says."""
+    model: ov.Model = core.read_model(source.path, source.weights)
+    if source.free:
+        _set_free(model, source.free)
+    _reshape(model, source.reshape)
+    if source.batch is not None:
+        _set_batch(model, source.batch)
+    for preprocessing in source.preprocessing:
+        model = build_in(model, preprocessing)
+        _reshape(model, preprocessing.reshape)
+    return model
+
+
+def _reshape(model: ov.Model, shapes: Mapping[str, Shape]) -> None:
+    if "" in shapes:
+        model.reshape(partial_shape(shapes[""]))
+    elif shapes:
+        model.reshape({name: partial_shape(shape) for name, shape in shapes.items()})
+
+
+def _set_free(model: ov.Model, names: frozenset[str]) -> None:
+    """Let inputs take every length in each of their dimensions: those of these names, or all for an empty one."""
+    known = {name: port for port in model.inputs for name in port.get_names()}
+    unknown = sorted(names - known.keys() - {""})
+    if unknown:
+        raise ValueError(f"there is no input '{unknown[0]}', expected one of {', '.join(sorted(known)) or 'none'}")
+    ports = model.inputs if "" in names else [known[name] for name in names]
+    ranked = [port for port in ports if port.get_partial_shape().rank.is_static]
+    model.reshape({port: ov.PartialShape([-1] * len(port.get_partial_shape())) for port in ranked})
+
+
+def _set_batch(model: ov.Model, batch: Dimension) -> None:
+    """Set the batch dimension of every input: the one its layout names, else the first."""
+    shapes: dict[Any, ov.PartialShape] = {}
+    for port in model.inputs:
+        shape = port.get_partial_shape()
+        if shape.rank.is_dynamic or not len(shape):
+            raise ValueError(f"input '{port.get_node().get_friendly_name()}' has shape {shape}: no batch can be set")
+        layout = ov.layout_helpers.get_layout(port)
+        at = ov.layout_helpers.batch_idx(layout) if ov.layout_helpers.has_batch(layout) else 0
+        shape[at] = ov.Dimension(batch.min, -1 if batch.max is None else batch.max)
+        shapes[port] = shape
+    model.reshape(shapes)
+
+
+def _stamps(source: Source) -> Iterator[tuple[Path, int, int]]:
+    """Say what tells a model's files from others of their names."""
+    for file in _files(source):
+        if file.is_file():
+            status = file.stat()
+            yield file, status.st_size, status.st_mtime_ns
+
+
+def _files(source: Source) -> Iterator[Path]:
+    yield source.path
+    if source.weights is not None:
+        yield source.weights
+    if source.path.is_dir():
+        yield from source.path.rglob("*")
+    elif source.path.suffix == ".onnx":
+        yield from source.path.parent.glob("*")  # any of which may hold its weights

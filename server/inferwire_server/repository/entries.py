@@ -1,0 +1,184 @@
+"""Versions of models as they lie on disk: what they are read from, and which of their files make them others.
+
+It reads the layout of a model's own folder and its settings; it opens no model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from glob import escape
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, TypeAlias
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.model_formats import MODEL_SUFFIXES, SAVED_MODEL
+from inferwire_server.core.versions import VersionPolicy
+from inferwire_server.errors import ServingError
+from inferwire_server.repository.model_settings import FILE_NAME, ModelSettings, read_layer, settings_from
+from inferwire_server.repository.setting_layers import Layer
+
+_LOAD = "what it is loaded with"
+"""Who says the settings that a load brings."""
+
+Overrides: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Settings that loads bring, over those that models have, by the models' names; as their files would say them."""
+
+Fingerprint: TypeAlias = frozenset[tuple[str, int, int, int]]
+"""Files by name, time, size and inode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One version of a model in the repository, the folder or file it lies in, and the model's settings file.
+
+    Attributes:
+        rival: Where another of the same name and version lies.
+        obstacle: Why the model's folder could not be read; its versions are not known then.
+        overrides: Settings over those of the file, each over those before it.
+    """
+
+    name: str
+    version: str
+    location: Path
+    rival: Path | None = None
+    settings_file: Path | None = None
+    obstacle: str = ""
+    overrides: tuple[Layer, ...] = field(default=(), compare=False)
+
+    def fingerprint(self) -> Fingerprint:
+        """Say what its files are now: it differs once one of them does, or its model's settings do."""
+        single = self.location.is_file()
+        files = self.location.parent.glob(f"{escape(self.location.stem)}.*") if single else self.location.rglob("*")
+        # What the settings name, such as labels, lies beside them.
+        settings = () if self.settings_file is None else self.settings_file.parent.glob("*")
+        marks = frozenset(mark for file in (*files, *settings) if (mark := _mark(file)))
+        said = [dict(layer.table) for layer in self.overrides]
+        return marks | {(json.dumps(said, sort_keys=True), 0, 0, 0)} if said else marks
+
+    def settings(self) -> ModelSettings:
+        """Read the model's settings; the defaults where it has no file.
+
+        Raises:
+            ServingError: MODEL_FAILED if the file is broken, or what lies over it.
+        """
+        file = self.settings_file
+        if file is not None:
+            return settings_from([read_layer(file), *self.overrides], file.parent)
+        return settings_from(self.overrides, self.location) if self.overrides else ModelSettings()
+
+    def model_file(self) -> Path:
+        """Find what the runtime reads: a model file, or the folder of a TensorFlow SavedModel.
+
+        Raises:
+            ServingError: MODEL_FAILED if there is none, more than one, another of this name and version, or if the
+                folder cannot be read.
+        """
+        if self.obstacle:
+            raise _unreadable(self.obstacle)
+        if self.rival is not None:
+            raise ServingError(
+                Code.MODEL_FAILED,
+                f"version {self.version} of model '{self.name}' is in the repository twice: "
+                f"{self.location.name} and {self.rival.name}",
+            )
+        if self.location.is_file():
+            return self.location
+        try:
+            files = _model_files(self.location)
+        except OSError as error:
+            raise _unreadable(str(error)) from error
+        if any(file.name == SAVED_MODEL for file in files):
+            return self.location
+        if len(files) == 1:
+            return files[0]
+        found = ", ".join(file.name for file in files) or "none"
+        raise ServingError(
+            Code.MODEL_FAILED,
+            f"version {self.version} of model '{self.name}' has to hold one model file "
+            f"({' '.join(MODEL_SUFFIXES)}), found {found}",
+        )
+
+
+def entries_at(path: Path) -> list[Entry]:
+    """List the versions of a model that lies at a path; none where there is no model."""
+    if path.name.startswith("."):
+        return []
+    if path.is_file():
+        return [Entry(path.stem, "1", path)] if path.suffix in MODEL_SUFFIXES else []
+    if not path.is_dir():
+        return []
+    settings_file = path / FILE_NAME
+    settings = settings_file if settings_file.is_file() else None
+    versions = sorted((child for child in path.iterdir() if is_version(child)), key=lambda child: int(child.name))
+    if versions:
+        return [Entry(path.name, str(int(child.name)), child, settings_file=settings) for child in versions]
+    return [Entry(path.name, "1", path, settings_file=settings)] if _model_files(path) else []
+
+
+def versions_at(location: Path, name: str, over: Layer) -> list[Entry]:
+    """List the versions of a model that has this name wherever it lies, at least one; with settings over its own."""
+    try:
+        entries = entries_at(location)
+        reason = "it has no version folder and no model file" if location.exists() else f"there is no '{location}'"
+    except OSError as error:
+        entries, reason = [], str(error)
+    found = one_of_each(entries) or [Entry(name, "1", location, obstacle=reason)]
+    return [replace(entry, name=name, overrides=(over,)) for entry in found]
+
+
+def is_version(path: Path) -> bool:
+    """Tell whether a folder is named as a version is."""
+    return path.is_dir() and path.name.isascii() and path.name.isdigit()
+
+
+def one_of_each(entries: Iterable[Entry]) -> list[Entry]:
+    """Keep one entry of each name and version, which knows of another there is."""
+    found: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        first = found.setdefault((entry.name, entry.version), entry)
+        if first is not entry:
+            found[entry.name, entry.version] = replace(first, rival=entry.location)
+    return list(found.values())
+
+
+def overridden(entries: Iterable[Entry], overrides: Overrides) -> list[Entry]:
+    """Lay settings over those that entries have."""
+    return [
+        replace(entry, overrides=(*entry.overrides, Layer(_LOAD, overrides[entry.name])))
+        if entry.name in overrides
+        else entry
+        for entry in entries
+    ]
+
+
+def chosen(versions: list[Entry], default: VersionPolicy) -> list[Entry]:
+    """Give those versions of one model that its policy asks for, or the default where its settings have none."""
+    numbers = _policy_of(versions[0], default).choose({int(entry.version) for entry in versions})
+    return [entry for entry in versions if int(entry.version) in numbers]
+
+
+def _policy_of(entry: Entry, default: VersionPolicy) -> VersionPolicy:
+    try:
+        return entry.settings().version_policy or default
+    except ServingError:
+        # Broken settings are the reason why the model does not load, and are told there.
+        return default
+
+
+def _model_files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.suffix in MODEL_SUFFIXES and not file.name.startswith("."))
+
+
+def _unreadable(reason: str) -> ServingError:
+    return ServingError(Code.MODEL_FAILED, f"its folder cannot be read: {reason}")
+
+
+def _mark(file: Path) -> tuple[str, int, int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None  # it went while the folder was read
+    return (str(file), status.st_mtime_ns, status.st_size, status.st_ino) if S_ISREG(status.st_mode) else None

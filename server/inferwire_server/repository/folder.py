@@ -1,0 +1,141 @@
+"""The model repository: which files in a folder are models, under which names and versions.
+
+    NAME/VERSION/model files      versions are folders named by a whole number
+    NAME/model files              one version, 1
+    NAME.onnx                     a single file, one version, 1
+    NAME/inferwire.toml           the model's settings; optional
+
+The folder of one model, or one model file, is a repository too: a folder is that of one model if it has version folders
+and nothing else that is a model. It says what it passes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+
+import structlog
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.model_formats import SAVED_MODEL
+from inferwire_server.core.versions import VersionPolicy
+from inferwire_server.errors import ServingError
+from inferwire_server.repository.entries import (
+    Entry,
+    Overrides,
+    chosen,
+    entries_at,
+    is_version,
+    one_of_each,
+    overridden,
+)
+
+log = structlog.stdlib.get_logger()
+
+_EXPECTED = "model files, or a folder named by a whole number, as 1, with model files"
+
+_STRAY_VERSION = "it is named as a version is, and lies beside models, expected a name that is no whole number"
+
+_FEW = 5
+"""So much of what a folder has is named."""
+
+_NO_MODELS = ("lost+found",)
+"""Folders that file systems make for themselves, and that few may read."""
+
+
+class Repository:
+    """A folder of models, the folder of one, or one model file. The policy is for models without one of their own."""
+
+    def __init__(self, root: Path, policy: VersionPolicy) -> None:
+        self.root = root
+        self._policy = policy
+        self._told: frozenset[tuple[str, str]] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"<Repository {self.root}>"
+
+    def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
+        """List the versions to serve, by name, then by version, and warn of folders of which nothing is, once of each.
+
+        Raises:
+            ServingError: INVALID_INPUT if there is no such folder or file.
+        """
+        models: dict[str, list[Entry]] = {}
+        for entry in overridden(self.scan(), overrides):
+            models.setdefault(entry.name, []).append(entry)
+        found = {name: chosen(versions, self._policy) for name, versions in models.items()}
+        self._warn_of(
+            [
+                *self._without_models(set(models)),
+                *((name, _not_chosen(models[name])) for name, versions in found.items() if not versions),
+            ]
+        )
+        return [entry for versions in found.values() for entry in versions]
+
+    def scan(self) -> list[Entry]:
+        """List every version of every model, by name, then by version.
+
+        Raises:
+            ServingError: INVALID_INPUT if there is no such folder or file.
+        """
+        if self.root.is_file():
+            return [Entry(self.root.stem, "1", self.root)]
+        if not self.root.is_dir():
+            raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file")
+        if self._is_one_model:
+            return one_of_each(entries_at(self.root.resolve()))
+        children = [child for child in sorted(self.root.iterdir()) if not is_version(child)]
+        return one_of_each(entry for child in children for entry in _entries_or_obstacle(child))
+
+    @property
+    def _is_one_model(self) -> bool:
+        children = list(self.root.iterdir())
+        if any(child.name == SAVED_MODEL for child in children):
+            return True
+        others = [child for child in children if not is_version(child)]
+        return len(others) < len(children) and not any(map(_has_model, others))
+
+    def _without_models(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Give the folders that are none of these models, and why."""
+        if not self.root.is_dir() or self._is_one_model:
+            return
+        for child in sorted(self.root.iterdir()):
+            if child.is_dir() and child.name not in (*_NO_MODELS, *names) and not child.name.startswith("."):
+                # It may have gone since.
+                with suppress(OSError):
+                    yield child.name, _STRAY_VERSION if is_version(child) else _no_model(child)
+
+    def _warn_of(self, passed_over: Iterable[tuple[str, str]]) -> None:
+        """Say what is passed over, unless it was when the folder was last read."""
+        found = frozenset(passed_over)
+        for folder, reason in sorted(found - self._told):
+            log.warning("passed over", folder=folder, reason=reason)
+        self._told = found
+
+
+def _no_model(folder: Path) -> str:
+    inner = ", ".join(sorted(f"'{each.name}'" for each in folder.iterdir())[:_FEW])
+    return f"it has {inner or 'nothing'}, expected {_EXPECTED}"
+
+
+def _not_chosen(versions: Sequence[Entry]) -> str:
+    there = ", ".join(entry.version for entry in versions)
+    return f"it has no version but {there}, expected one that its version policy asks for"
+
+
+def _entries_or_obstacle(path: Path) -> list[Entry]:
+    """Give a folder that cannot be read as a model that will not load: the others are to be served."""
+    try:
+        return [] if path.name in _NO_MODELS else entries_at(path)
+    except OSError as error:
+        return [Entry(path.name, "1", path, obstacle=str(error))]
+
+
+def _has_model(path: Path) -> bool:
+    """Tell whether a child of the repository is a model; one that cannot be read is not known to be."""
+    try:
+        return path.name not in _NO_MODELS and bool(entries_at(path))
+    except OSError:
+        return False

@@ -1,0 +1,224 @@
+"""Makes the served models those of the repository: loads, reloads and unloads them while others serve.
+
+A reload opens the new model beside the old one, changes them in one step of the loop, and lets the old one run
+the jobs it has. One that is asked for changes all versions of a model, or none. A change runs to its end also when
+whoever asked for it has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+import structlog
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.model_states import ModelState
+from inferwire_server.engine.backend import ModelOptions
+from inferwire_server.engine.engine import Engine
+from inferwire_server.engine.models import Model
+from inferwire_server.errors import ServingError
+from inferwire_server.repository.catalogue import Catalogue, Served
+from inferwire_server.repository.entries import Entry, Fingerprint, Overrides
+from inferwire_server.repository.version_loads import VersionLoads
+
+log = structlog.stdlib.get_logger()
+
+T = TypeVar("T")
+
+Found = dict[Entry, Fingerprint]
+
+
+class Loader:
+    """Loads and unloads versions; one change of a model at a time, and models do not wait for each other.
+
+    Use as an async context manager: leaving it gives up changes that have not ended.
+    """
+
+    def __init__(
+        self, engine: Engine, catalogue: Catalogue, scan: Callable[[Overrides], list[Entry]], options: ModelOptions
+    ) -> None:
+        self._engine = engine
+        self._catalogue = catalogue
+        self._scan = scan
+        self._loads = VersionLoads(engine, catalogue, options)
+        self._overrides: Overrides = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._changes: set[asyncio.Task[Any]] = set()
+        self._drains: dict[asyncio.Task[None], str] = {}
+
+    async def __aenter__(self) -> Loader:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        for change in self._changes:
+            change.cancel()
+        await asyncio.gather(*self._changes, return_exceptions=True)
+
+    def __repr__(self) -> str:
+        return f"<Loader: {len(self._changes)} changes>"
+
+    async def sync(self) -> bool:
+        """Load what is new or has changed in the repository, then unload what has gone; failures are recorded.
+
+        Give whether anything did change.
+
+        Raises:
+            ServingError: INVALID_INPUT if the repository is not there.
+        """
+        tried = {name: self._catalogue.tried(name) for name in self._catalogue.names}
+        found = await asyncio.to_thread(self._find, self._overrides)
+        before = self._catalogue.statuses()
+        self._catalogue.expect(found)
+        names = self._catalogue.names | {entry.name for entry in found}
+        await asyncio.gather(*(self._own(self._follow(name, _of(name, found), tried.get(name, {}))) for name in names))
+        return self._catalogue.statuses() != before
+
+    async def load(self, name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Load a model, or load it anew beside what serves meanwhile; give back when it is ready.
+
+        It keeps to these settings, over those it has, until it is loaded anew; if it fails, to those of before.
+
+        Raises:
+            ServingError: MODEL_NOT_FOUND if the repository has none of this name; MODEL_FAILED with the reason, and
+                what was served is what is served.
+        """
+        await self._own(self._load_anew(name, settings))
+
+    async def unload(self, name: str) -> None:
+        """Take no more jobs for a model and free it when it has run those it has; nothing for an unknown one.
+
+        Those that it took before a reload or another unload are among them.
+        """
+        await self._own(self._unload(name))
+
+    async def _unload(self, name: str) -> None:
+        async with self._lock(name):
+            for served in self._catalogue.of(name):
+                self._retire(served)
+            drains = [drain for drain, draining in self._drains.items() if draining == name]
+        await asyncio.gather(*drains)
+
+    async def _load_anew(self, name: str, settings: Mapping[str, Any]) -> None:
+        async with self._lock(name):
+            found = await asyncio.to_thread(self._find, self._overridden(name, settings), name)
+            if not found:
+                raise ServingError(
+                    Code.MODEL_NOT_FOUND, f"failed to load '{name}', failed to poll from model repository"
+                )
+            models, failures = await self._loads.open_all(found)
+            if failures:
+                await self._give_up(models, failures)
+                raise ServingError(Code.MODEL_FAILED, "; ".join(_failed(entry, failures[entry]) for entry in failures))
+            self._overrides = self._overridden(name, settings)
+            for entry, model in models.items():
+                self._serve(entry, model, found[entry])
+            self._retire_others(name, found)
+
+    async def _follow(self, name: str, found: Found, tried: Mapping[str, Fingerprint]) -> None:
+        """Make one model what was found of it; `tried` is what it was loaded from before anybody looked."""
+        async with self._lock(name):
+            if self._catalogue.tried(name) != tried:
+                # A load has come between. What was found before it would undo it.
+                found = await asyncio.to_thread(self._find, self._overrides, name)
+            due = [entry for entry in found if self._is_due(entry, found[entry])]
+            await asyncio.gather(*(self._load(entry, found[entry]) for entry in due))
+            self._retire_others(name, found)
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        """Give what is held while a model changes; it is there as long as somebody holds it or waits for it."""
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    def _find(self, overrides: Overrides, name: str | None = None) -> Found:
+        """Look at all versions of the repository, or at those of one model."""
+        entries = self._scan(overrides)
+        return {entry: entry.fingerprint() for entry in entries if name in (None, entry.name)}
+
+    def _overridden(self, name: str, settings: Mapping[str, Any]) -> Overrides:
+        """Lay settings over a model's own in place of those that lie there."""
+        others = {other: theirs for other, theirs in self._overrides.items() if other != name}
+        return {**others, name: settings} if settings else others
+
+    def _is_due(self, entry: Entry, fingerprint: Fingerprint) -> bool:
+        served = self._catalogue.get(entry.name, entry.version)
+        return served is None or served.tried != fingerprint
+
+    async def _load(self, entry: Entry, fingerprint: Fingerprint) -> None:
+        """Load a version; one that fails is tried again once its files are others."""
+        outcome = await self._loads.open(entry)
+        if isinstance(outcome, Model):
+            self._serve(entry, outcome, fingerprint)
+        else:
+            self._loads.note_failure(entry, outcome.message, fingerprint)
+
+    async def _give_up(self, models: Mapping[Entry, Model], failures: Mapping[Entry, str]) -> None:
+        """Free what was opened beside versions that failed, and note why of all of them."""
+        reason = "; ".join(f"version {entry.version} failed: {failures[entry]}" for entry in failures)
+        for entry in models:
+            self._loads.note_failure(entry, reason)
+        for entry in failures:
+            self._loads.note_failure(entry, failures[entry])
+        await asyncio.gather(*map(self._engine.unload, models.values()))
+
+    def _serve(self, entry: Entry, model: Model, fingerprint: Fingerprint) -> None:
+        """Let a model take the jobs of its version, and the one that took them before run those it has."""
+        before = self._loads.serve(entry, model, fingerprint)
+        if before is not None:
+            self._let_go(entry.name, self._engine.unload(before))
+
+    def _retire_others(self, name: str, found: Iterable[Entry]) -> None:
+        """Retire the versions of a model that were not found, once something that was found serves."""
+        kept = {entry.version for entry in found}
+        if kept and kept.isdisjoint(self._catalogue.versions(name)):
+            return
+        for served in self._catalogue.of(name):
+            if served.version not in kept:
+                self._retire(served, is_gone=True)
+
+    def _retire(self, served: Served, *, is_gone: bool = False) -> None:
+        """Take no more jobs for a version, and let it run those it has."""
+        if served.model is not None:
+            draining = served.drains(is_gone=is_gone)
+            self._catalogue.put(draining)
+            self._let_go(served.name, self._drain(draining, served.model))
+        elif is_gone and not served.is_gone:
+            self._catalogue.forget(served)
+        elif served.state is ModelState.FAILED:
+            self._catalogue.put(served.unloads())
+
+    async def _drain(self, served: Served, model: Model) -> None:
+        await self._engine.unload(model)
+        log.info("model unloaded", model=served.name, version=served.version)
+        if self._catalogue.get(served.name, served.version) is not served:
+            return  # it has been loaded again, or has gone from the repository
+        if served.is_gone:
+            self._catalogue.forget(served)
+        else:
+            self._catalogue.put(served.unloads())
+
+    def _let_go(self, name: str, drain: Coroutine[Any, Any, None]) -> None:
+        """Free what a model has been, which whoever unloads the model waits for."""
+        task = self._start(drain)
+        self._drains[task] = name
+        task.add_done_callback(self._drains.pop)
+
+    async def _own(self, change: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.shield(self._start(change))
+
+    def _start(self, change: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(change)
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
+        return task
+
+
+def _of(name: str, found: Found) -> Found:
+    """Give the versions of one model."""
+    return {entry: fingerprint for entry, fingerprint in found.items() if entry.name == name}
+
+
+def _failed(entry: Entry, reason: str) -> str:
+    return f"failed to load '{entry.name}' version {entry.version}: {reason}"

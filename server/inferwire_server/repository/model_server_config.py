@@ -1,0 +1,151 @@
+"""OpenVINO Model Server's configuration file as a model repository: which models it names, where, with which settings.
+
+What the file says that is not offered here is said in one message, and nothing of the file is served then: a model
+without its preprocessing would answer, and wrongly. It opens no model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+from inferwire_server.core.versions import VersionPolicy
+from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.repository.entries import Entry, Overrides, chosen, overridden, versions_at
+from inferwire_server.repository.model_server_fields import Table, translate
+from inferwire_server.repository.setting_layers import Layer
+
+MIGRATION = "docs/from-openvino-model-server.md says what maps to what"
+
+_NOT_OFFERED = {
+    "mediapipe_config_list": "graphs of MediaPipe, and the language models in them, are not offered",
+    "pipeline_config_list": "pipelines are not offered",
+    "custom_node_library_config_list": "custom nodes are not offered",
+    "custom_loader_config_list": "models are read from files alone",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredModel:
+    """A model that the file names.
+
+    Attributes:
+        settings: What the file says of it, as an `inferwire.toml` would say it.
+    """
+
+    name: str
+    location: Path
+    settings: Table
+
+
+class ConfiguredRepository:
+    """The models that a configuration file names. The policy is for those without one of their own."""
+
+    def __init__(self, file: Path, policy: VersionPolicy) -> None:
+        self._file = file
+        self._policy = policy
+
+    def __repr__(self) -> str:
+        return f"<ConfiguredRepository {self._file}>"
+
+    def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
+        """List the versions to serve, in the file's order.
+
+        Raises:
+            ServingError: INVALID_INPUT if the file cannot be read, or says what is not offered here.
+        """
+        entries: list[Entry] = []
+        for model in read_config(self._file):
+            said = Layer(self._file.name, model.settings)
+            versions = overridden(versions_at(model.location, model.name, said), overrides)
+            entries += chosen(versions, self._policy)
+        return entries
+
+    def folders(self) -> frozenset[Path]:
+        """Give the folders in which a change may matter, as far as they are there."""
+        try:
+            locations = [model.location for model in read_config(self._file)]
+        except ServingError:
+            locations = []
+        return frozenset(folder for folder in (self._file.parent, *locations) if folder.is_dir())
+
+
+def read_config(file: Path) -> list[ConfiguredModel]:
+    """Read the file.
+
+    Raises:
+        ServingError: INVALID_INPUT naming all that is wrong.
+    """
+    try:
+        document: object = json.loads(file.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise invalid_input(f"the configuration '{file}' cannot be read: it is nested too deeply") from error
+    except (OSError, ValueError) as error:
+        raise invalid_input(f"the configuration '{file}' cannot be read: {_why(error)}") from error
+    reading = _Reading(file.parent)
+    models = reading.models(document)
+    if reading.problems:
+        raise invalid_input(f"the configuration '{file}': {'; '.join(reading.problems)} ({MIGRATION})")
+    return models
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+
+
+class _Reading:
+    """Reads one file to its end, whatever is wrong in it, and gathers what is."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.problems: list[str] = []
+
+    def models(self, document: object) -> list[ConfiguredModel]:
+        if not isinstance(document, dict):
+            self.problems.append("it is no JSON object, expected one with a model_config_list")
+            return []
+        sections = cast("Table", document)
+        for name, section in sections.items():
+            self._check_section(name, section)
+        listed = sections.get("model_config_list", [])
+        if not isinstance(listed, list):
+            self.problems.append("model_config_list is no list")
+            return []
+        models = [self._model(at, item) for at, item in enumerate(cast("list[object]", listed))]
+        found = [model for model in models if model is not None]
+        names = [model.name for model in found]
+        self.problems += [f"model '{name}' is there twice" for name in sorted({n for n in names if names.count(n) > 1})]
+        return found
+
+    def _check_section(self, name: str, section: object) -> None:
+        if name in _NOT_OFFERED and section:
+            self.problems.append(f"{name}: {_NOT_OFFERED[name]}")
+        elif name not in ("model_config_list", "monitoring", *_NOT_OFFERED):
+            self.problems.append(f"{name} is no section of the file")
+
+    def _model(self, at: int, item: object) -> ConfiguredModel | None:
+        where = f"model_config_list[{at}]"
+        config = cast("Mapping[str, Any]", item).get("config") if isinstance(item, dict) else None
+        if not isinstance(config, dict):
+            self.problems.append(f"{where} has no object config")
+            return None
+        fields = cast("Table", config)
+        missing = [name for name in ("name", "base_path") if not _is_text(fields.get(name))]
+        settings, problems = translate(fields)
+        who = f"model '{fields['name']}'" if "name" not in missing else where
+        self.problems += [f"{who}: {name} has to be a text" for name in missing]
+        self.problems += [f"{who}: {problem}" for problem in problems]
+        if missing:
+            return None
+        base_path: str = fields["base_path"]
+        if "://" in base_path:
+            self.problems.append(f"{who}: base_path is '{base_path}', expected a folder of this machine")
+        return ConfiguredModel(fields["name"], self._folder / base_path, settings)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)

@@ -1,0 +1,285 @@
+"""What the operator decides for one model: its `inferwire.toml`, read and checked.
+
+Every setting is optional, and so is the file. Nothing here opens the model: whether a shape or an input
+fits it is said when it is loaded.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from inferwire_proto.errors import Code
+from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.bindings import BindingTerms
+from inferwire_server.core.specs import Dimension, Shape
+from inferwire_server.core.versions import VersionPolicy, parse_version_policy
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.errors import ServingError
+from inferwire_server.repository.label_file import read_labels
+from inferwire_server.repository.preprocessing_settings import InputPreprocessing, read_input_preprocessing
+from inferwire_server.repository.setting_layers import Layer, flattened, source_of
+from inferwire_server.repository.setting_values import (
+    LARGEST,
+    UnfitError,
+    is_number,
+    is_whole,
+    items,
+    switch,
+    text,
+    whole,
+)
+
+FILE_NAME = "inferwire.toml"
+
+ANY = "any"
+"""The shape of an input that takes every length in each of its dimensions."""
+
+_TOO_DEEP = "cannot be read: it is nested too deeply"
+
+MOST_WEIGHT = 1000
+"""The most a model may weigh; the least is one divided by it."""
+
+_PRECISIONS = ("f32", "f16", "bf16")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """One model's settings; the server's own where one is None.
+
+    Attributes:
+        device: What it is compiled for.
+        properties: OpenVINO's properties, over those of the server.
+        precision: What it computes in: OpenVINO's INFERENCE_PRECISION_HINT.
+        slots: How many of its inferences run at once.
+        version_policy: Which of its versions are served.
+        priority: The priority of jobs that name none.
+        weight: Its share of a device that others want too: twice the weight, twice the time.
+        batch: How many rows inputs have, in place of what the model says; of models whose shapes are not given.
+        shapes: Shapes of inputs, in place of those in the model, or `ANY`; "" names the only one, or all for `ANY`.
+        warm_up: Shapes of the zeros it runs before it is ready; None for no such run.
+        labels: The names of the classes that an output's last dimension counts.
+        idle_unload_s: After how many seconds without a job it is unloaded, until the next; None for never.
+        max_sequences: How many callers' states it keeps at once, if it keeps states.
+        sequences_wait: Whether one caller more waits; else it is refused.
+        sequence_idle_s: After how long without an inference a caller's states are freed.
+        preprocessing: What is done to inputs before the model, by name; "" names the only one.
+    """
+
+    device: str | None = None
+    properties: Properties = field(default_factory=dict[str, PropertyValue])
+    precision: str | None = None
+    slots: int | None = None
+    version_policy: VersionPolicy | None = None
+    priority: int = 0
+    weight: float = 1.0
+    batch: Dimension | None = None
+    shapes: dict[str, Shape | str] = field(default_factory=dict[str, Shape | str])
+    warm_up: Mapping[str, tuple[int, ...]] | None = None
+    labels: tuple[str, ...] = ()
+    idle_unload_s: float | None = None
+    max_sequences: int | None = None
+    sequences_wait: bool | None = None
+    sequence_idle_s: float | None = None
+    preprocessing: dict[str, InputPreprocessing] = field(default_factory=dict[str, InputPreprocessing])
+
+    def source(self, path: Path) -> Source:
+        """Say what is read where the model lies there."""
+        recorded = tuple(each.recorded(name) for name, each in self.preprocessing.items())
+        reshape = {name: shape for name, shape in self.shapes.items() if not isinstance(shape, str)}
+        free = frozenset(name for name, shape in self.shapes.items() if shape == ANY)
+        return Source(path, reshape=reshape, free=free, batch=self.batch, preprocessing=recorded)
+
+    def options(self, name: str, defaults: ModelOptions) -> ModelOptions:
+        """Say how the model of this name is compiled where others are compiled with these defaults."""
+        precision: Properties = {"INFERENCE_PRECISION_HINT": self.precision} if self.precision else {}
+        return replace(
+            defaults,
+            name=name,
+            device=self.device or defaults.device,
+            properties={**defaults.properties, **self.properties, **precision},
+            slots=self.slots or defaults.slots,
+            priority=self.priority,
+            weight=self.weight,
+            warm_up=self.warm_up,
+            labels=self.labels,
+            idle_unload_s=self.idle_unload_s,
+            binding=self._binding(defaults.binding),
+            pictures={name: each.pictures for name, each in self.preprocessing.items() if each.pictures},
+        )
+
+    def _binding(self, defaults: BindingTerms) -> BindingTerms:
+        return BindingTerms(
+            most=self.max_sequences or defaults.most,
+            idle_s=self.sequence_idle_s or defaults.idle_s,
+            may_wait=defaults.may_wait if self.sequences_wait is None else self.sequences_wait,
+        )
+
+
+def read_settings(path: Path) -> ModelSettings:
+    """Read a model's settings file.
+
+    Raises:
+        ServingError: MODEL_FAILED naming the file, the setting, what it was and what was expected.
+    """
+    return settings_from([read_layer(path)], path.parent)
+
+
+def read_layer(path: Path) -> Layer:
+    """Read a settings file without looking at what it says.
+
+    Raises:
+        ServingError: MODEL_FAILED if it is no file of the form.
+    """
+    name = f"{path.parent.name}/{path.name}"
+    try:
+        return Layer(name, tomllib.loads(path.read_text(encoding="utf-8")))
+    except RecursionError as error:
+        raise ServingError(Code.MODEL_FAILED, f"{name} {_TOO_DEEP}") from error
+    except (OSError, ValueError) as error:
+        raise ServingError(Code.MODEL_FAILED, f"{name} cannot be read: {error}") from error
+
+
+def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
+    """Read what is said of a model, at least by one; the files that are named lie in the folder.
+
+    Raises:
+        ServingError: As `read_settings`, naming who says it.
+    """
+    table = flattened(layers)
+    problems = _unknown(table, layers)
+    given: dict[str, Any] = {}
+    try:
+        known = {name: value for name, value in table.items() if name in _READERS}
+        given = items(known, lambda name, value: _READERS[name](value))
+        if "labels" in given:
+            given["labels"] = read_labels(folder / given["labels"])
+    except UnfitError as unfit:
+        for path, sentence in unfit.each():
+            problems.setdefault(source_of(layers, path), []).append(f"{'.'.join(path)} {sentence}")
+    except RecursionError:
+        problems.setdefault(layers[0].source, []).append(_TOO_DEEP)
+    if problems:
+        told = (f"{source}: {'; '.join(sentences)}" for source, sentences in problems.items())
+        raise ServingError(Code.MODEL_FAILED, "; ".join(told))
+    return ModelSettings(**given)
+
+
+def _unknown(table: Mapping[str, object], layers: Sequence[Layer]) -> dict[str, list[str]]:
+    """Say which settings there are not, by who says them."""
+    unknown: dict[str, list[str]] = {}
+    for name in table:
+        if name not in _READERS:
+            unknown.setdefault(source_of(layers, [name]), []).append(f"'{name}' is no setting")
+    return {source: [f"{'; '.join(names)}, expected {', '.join(_READERS)}"] for source, names in unknown.items()}
+
+
+def _seconds(value: object) -> float:
+    if not is_number(value, 0, LARGEST) or value == 0:
+        raise UnfitError(value, f"a number above 0, at most {LARGEST}")
+    return float(value)
+
+
+def _weight(value: object) -> float:
+    # Beside a run of one that weighs next to nothing the runs of the others add nothing to a float.
+    if not is_number(value, 1 / MOST_WEIGHT, MOST_WEIGHT):
+        raise UnfitError(value, f"a number from {1 / MOST_WEIGHT} up to {MOST_WEIGHT}")
+    return float(value)
+
+
+def _precision(value: object) -> str:
+    if value not in _PRECISIONS:
+        raise UnfitError(value, ", ".join(_PRECISIONS[:-1]) + f" or {_PRECISIONS[-1]}")
+    return cast("str", value)
+
+
+def _version_policy(value: object) -> VersionPolicy:
+    expected = 'a policy: "latest", "latest:2", "all", or versions such as "1,3"'
+    try:
+        return parse_version_policy(text(value, expected))
+    except ServingError as error:
+        raise UnfitError(value, expected) from error
+
+
+def _table_of(read_item: Callable[[object], Any], expected: str) -> Callable[[object], dict[str, Any]]:
+    def read(value: object) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise UnfitError(value, expected)
+        return items(cast("dict[str, object]", value), lambda _, item: read_item(item))
+
+    return read
+
+
+def _property(value: object) -> PropertyValue:
+    if isinstance(value, dict):
+        return items(cast("dict[str, object]", value), lambda _, item: _property(item))
+    if isinstance(value, list):
+        return [_property(item) for item in cast("list[object]", value)]
+    if isinstance(value, str | bool | int | float):
+        return value
+    raise UnfitError(value, "text, a number, true or false, or a list or table of them")
+
+
+_ROWS = f'up to {LARGEST}, -1 for any, or bounds such as "1..8"'
+_SHAPE = f'a list of dimensions: lengths {_ROWS}; or "any" for all of them'
+
+
+def _shape(value: object) -> Shape | str:
+    if value == ANY:
+        return ANY
+    if not isinstance(value, list):
+        raise UnfitError(value, _SHAPE)
+    items = cast("list[object]", value)
+    return tuple(_dimension(item, items) for item in items)
+
+
+def _batch(value: object) -> Dimension:
+    try:
+        return _dimension(value, [])
+    except UnfitError as error:
+        raise UnfitError(value, f"a number of rows {_ROWS}") from error
+
+
+def _dimension(item: object, shape: list[object]) -> Dimension:
+    if is_whole(item, -1):
+        return Dimension(0, None) if item == -1 else Dimension(item, item)
+    if isinstance(item, str) and (bounds := re.fullmatch(r"([0-9]{1,10})\.\.([0-9]{1,10})?", item)):
+        least, most = int(bounds[1]), int(bounds[2]) if bounds[2] else None
+        if least <= (LARGEST if most is None else most) <= LARGEST:
+            return Dimension(least, most)
+    raise UnfitError(shape, _SHAPE)
+
+
+def _lengths(value: object) -> tuple[int, ...]:
+    expected = f"a list of lengths from 0 up to {LARGEST}"
+    if not isinstance(value, list):
+        raise UnfitError(value, expected)
+    items = cast("list[object]", value)
+    if not all(is_whole(item, 0) for item in items):
+        raise UnfitError(items, expected)
+    return tuple(cast("list[int]", items))
+
+
+_READERS: Mapping[str, Callable[[object], Any]] = {
+    "device": lambda value: text(value, "a device such as CPU or AUTO:GPU,CPU"),
+    "properties": _table_of(_property, "a table of OpenVINO's properties"),
+    "precision": _precision,
+    "slots": lambda value: whole(value, 1),
+    "version_policy": _version_policy,
+    "priority": lambda value: whole(value, -LARGEST),
+    "weight": _weight,
+    "batch": _batch,
+    "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
+    "labels": lambda value: text(value, "the name of a file beside this one"),
+    "idle_unload_s": _seconds,
+    "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
+    "max_sequences": lambda value: whole(value, 1),
+    "sequences_wait": switch,
+    "sequence_idle_s": _seconds,
+    "preprocessing": _table_of(read_input_preprocessing, "a table of inputs' names, each with a table of its own"),
+}
+"""The settings there are, and how each is read."""

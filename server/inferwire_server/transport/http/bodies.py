@@ -1,0 +1,143 @@
+"""Reading request bodies: never more than the limit, however they are framed or compressed."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import Any, cast
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.transport.http.exchange import exchange_of
+from inferwire_server.transport.http.request_headers import header
+
+_WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+_GZIP = b"\x1f\x8b"
+"""What a member of a gzip stream begins with; there may be several."""
+_STEP = 1024
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Read a body to its end, decompressed.
+
+    Raises:
+        ServingError: TOO_LARGE as soon as it is, UNSUPPORTED_ENCODING, or INVALID_INPUT.
+        ClientDisconnect: If the caller goes before the end.
+    """
+    encoding = _encoding(request)
+    if encoding not in _WINDOW_BITS and encoding != "":
+        raise ServingError(
+            Code.UNSUPPORTED_ENCODING,
+            f"the body has Content-Encoding '{encoding}', expected gzip, deflate or identity",
+        )
+    body = await read_undecoded(request, limit)
+    if encoding in _WINDOW_BITS:
+        return await asyncio.to_thread(decompress, body, encoding, limit)
+    return body
+
+
+async def read_undecoded(request: Request, limit: int) -> bytes:
+    """Read a body to its end, as it was sent.
+
+    Raises:
+        ServingError: TOO_LARGE as soon as it is.
+        ClientDisconnect: If the caller goes before the end.
+    """
+    stated = header(request.scope, b"content-length")
+    if stated is not None and stated.isdigit() and int(stated) > limit:
+        raise _too_large(f"the body has {stated} bytes", limit)
+    whole = exchange_of(request.scope).take_body()
+    if whole is not None:
+        if len(whole) > limit:
+            raise _too_large(f"the body has more than {limit} bytes", limit)
+        return bytes(whole)
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(f"the body has more than {limit} bytes", limit)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def decompress(body: bytes, encoding: str, limit: int) -> bytes:
+    """Decompress a body, and stop where it grows over the limit.
+
+    Raises:
+        ServingError: TOO_LARGE, or INVALID_INPUT if it is not what its encoding says.
+    """
+    members: list[bytes] = []
+    size, rest = 0, memoryview(body)
+    while True:
+        stream = zlib.decompressobj(_WINDOW_BITS[encoding])
+        try:
+            content, taken = _inflate(stream, rest, limit - size, is_first=not members)
+        except zlib.error as error:
+            raise invalid_input(f"the body is no {encoding} stream: {error}") from error
+        members.append(content)
+        size += len(content)
+        if size > limit:
+            raise _too_large(f"the body has more than {limit} bytes when decompressed", limit)
+        if not stream.eof:
+            raise invalid_input(f"the body ends inside its {encoding} stream, expected all of it")
+        rest = rest[taken:]
+        if not rest:
+            return b"".join(members)
+        if encoding == "deflate" or bytes(rest[:2]) != _GZIP:
+            raise invalid_input(f"{len(rest)} bytes follow the {encoding} stream of the body, expected none")
+
+
+def _inflate(stream: Any, data: memoryview, room: int, *, is_first: bool) -> tuple[bytes, int]:
+    """Decompress one member, at most a byte more than there is room for; say how much of the data it was.
+
+    Most bodies are one member, and go in one piece. Others go in small ones: what a member leaves of them is copied.
+    """
+    parts: list[bytes] = []
+    at, step = 0, len(data) if is_first else _STEP
+    while at < len(data) and not stream.eof and room >= 0:
+        part = stream.decompress(data[at : at + step], room + 1)
+        parts.append(part)
+        room -= len(part)
+        at += step
+    return b"".join(parts), min(at, len(data)) - len(stream.unused_data)
+
+
+async def read_object(request: Request, limit: int) -> dict[str, Any]:
+    """Read a body that is a JSON object; one that is empty is one without entries.
+
+    Raises:
+        ServingError: INVALID_INPUT for any other, and what reading a body raises.
+    """
+    body = await read_body(request, limit)
+    try:
+        parsed: object = orjson.loads(body) if body.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise invalid_input(f"the body is no JSON: {error}") from error
+    if not isinstance(parsed, dict):
+        raise invalid_input("the body is no JSON object, expected one or nothing")
+    return cast("dict[str, Any]", parsed)
+
+
+def _too_large(what: str, limit: int) -> ServingError:
+    return ServingError(
+        Code.TOO_LARGE,
+        f"{what}, expected at most {limit}; send less, or start the server with a larger --max-http-body-mb",
+    )
+
+
+def _encoding(request: Request) -> str:
+    """Say how a body is encoded, empty where it is not: all of its headers together, which several may be."""
+    stated = [value for name, value in request.scope["headers"] if name == b"content-encoding"]
+    if not stated:
+        return ""
+    encodings = [encoding.strip().lower() for encoding in b",".join(stated).decode("latin-1").split(",")]
+    return ", ".join(encoding for encoding in encodings if encoding not in ("", "identity"))

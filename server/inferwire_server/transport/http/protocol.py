@@ -1,0 +1,196 @@
+"""HTTP/1.1 as uvicorn speaks it, for requests as our own parser reads them; and what becomes of all that is none."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import orjson
+from httptools import HttpParserError
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from inferwire_proto.errors import Code
+from inferwire_proto.frames import PREFACE
+from inferwire_server.transport.http.awaited import Awaited, Patience
+from inferwire_server.transport.http.exchange import EXTENSION, Connection, Exchange, Turns
+from inferwire_server.transport.http.joined_writes import JoinedWrites
+from inferwire_server.transport.http.request_ids import RequestIds
+from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong
+from inferwire_server.transport.session.session_file import TakeOver
+
+
+def _refusal(status: bytes, code: Code, sentence: str) -> bytes:
+    """Write an answer that closes the connection, for what never became a request."""
+    body = orjson.dumps({"error": sentence, "code": code.name})
+    head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d" % len(body)
+    return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, head, body)
+
+
+_HEAD_TOO_LONG = _refusal(
+    b"431 Request Header Fields Too Large",
+    Code.TOO_LARGE,
+    f"the request line and headers, or what stands between parts of the body, are longer than {LONGEST_HEAD} bytes",
+)
+_NO_HTTP = _refusal(b"400 Bad Request", Code.INVALID_INPUT, "what arrived is no HTTP/1.1 request")
+_NO_GRPC = _refusal(
+    b"400 Bad Request",
+    Code.INVALID_INPUT,
+    "this is the HTTP port, which takes no HTTP/2: gRPC calls go to the gRPC port, 8001 unless set with --grpc-port",
+)
+_HTTP2 = b"PRI"
+"""The method that HTTP/2 begins with, so that servers of HTTP/1.1 know it."""
+
+_TOO_SLOW = _refusal(b"408 Request Timeout", Code.DEADLINE_EXCEEDED, "no more of the request has come for too long")
+
+GATHERED_BODY = 1024 * 1024
+"""How much of a body is gathered before the application is woken for it, and the peer told to wait."""
+
+
+class Parting:
+    """Whether the callers of a port are sent elsewhere: an answer is then the last on its connection."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def __repr__(self) -> str:
+        return f"<Parting: {'begun' if self.has_begun else 'not yet'}>"
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """One connection.
+
+    Attributes:
+        pieces: How many times something has come by it.
+    """
+
+    _opening = b""
+
+    def __init__(self, ids: RequestIds, parting: Parting, take_over: TakeOver | None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._ids = ids
+        self._parting = parting
+        self._take_over = take_over
+        self._requests = RequestParser(self)
+        self.pieces = 0
+        self._awaited = Awaited()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Take a connection. What is written to it goes out at once, the parts of an answer together."""
+        super().connection_made(transport)
+        peer: socket.socket = transport.get_extra_info("socket")
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        joined = JoinedWrites(transport, self.loop)
+        self.transport = joined
+        self.flow = Turns(joined, self.pipeline)
+        self._connection = Connection(joined, self.flow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection, and tell whoever works for it."""
+        super().connection_lost(exc)
+        self._requests.close()
+        self._connection.lost()
+
+    def data_received(self, data: bytes) -> None:
+        """Take in bytes, unless another protocol is to have them."""
+        self.pieces += 1
+        if self._take_over is not None:
+            data = self._opening + data
+            if len(data) < len(PREFACE) and PREFACE.startswith(data):
+                self._opening = data
+                return
+            take_over, self._take_over = self._take_over, None
+            if data.startswith(PREFACE):
+                self._leave_to(take_over, data[len(PREFACE) :])
+                return
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
+        try:
+            self._requests.feed(data)
+        except TooLong:
+            self._refuse(_HEAD_TOO_LONG)
+        except HttpParserError:
+            self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
+
+    def look(self, now: float, patience: Patience) -> None:
+        """Give up a peer that does not go on with what it has begun; uvicorn gives up those that begin nothing more."""
+        cycle: RequestResponseCycle | None = cast("Any", self.cycle)
+        is_answered = cycle is None or cycle.response_complete
+        if self._requests.is_in_head:
+            is_awaited = is_answered and self.timeout_keep_alive_task is None
+            what, limit_s = ("head", cycle), patience.head_s
+        else:
+            is_awaited = not self.flow.read_paused and (cycle is None or not cycle.waiting_for_100_continue)
+            what, limit_s = ("body", self.pieces), patience.body_s
+        if not is_awaited or self.transport.is_closing():
+            self._awaited.nothing()
+        elif self._awaited.is_overdue(what, now, limit_s):
+            may_answer = self.pieces > 0 and self._take_over is None and (self._requests.is_in_head or not is_answered)
+            self._refuse(_TOO_SLOW if may_answer else b"")
+
+    def part(self) -> None:
+        """Have the answer that is due be the last on this connection, as later ones are once parting has begun.
+
+        Of several that are, the last: what came before it has been sent for an answer, too. One whose head has gone
+        cannot say any more that it is the last.
+        """
+        cycle: RequestResponseCycle | None = cast("Any", self.cycle)
+        if cycle is not None and not cycle.response_started:
+            cycle.keep_alive = False
+
+    def on_headers_complete(self) -> None:
+        """Begin a request."""
+        super().on_headers_complete()
+        cycle = self.cycle
+        cycle.default_headers = [*cycle.default_headers, self._ids.name(self.headers)]
+        if self._parting.has_begun:
+            cycle.keep_alive = False
+        extensions: dict[str, Any] = {EXTENSION: Exchange(cycle, self._connection)}
+        cycle.scope["extensions"] = extensions
+
+    def on_body(self, body: bytes) -> None:
+        """Take in more of a body. uvicorn would stop reading at each 64 KiB until the application has had its turn."""
+        if self.cycle.response_complete:
+            return
+        self.cycle.body += body
+        if len(self.cycle.body) >= GATHERED_BODY:
+            self.flow.pause_reading()
+            self.cycle.message_event.set()
+
+    def _leave_to(self, take_over: TakeOver, data: bytes) -> None:
+        """Have another protocol speak on this connection from now on."""
+        self.connections.discard(self)
+        self._unset_keepalive_if_required()
+        self._requests.close()
+        self.parser: Any = None  # it knows this protocol
+        take_over(self._connection.transport.release(), data)
+
+    def _refuse(self, answer: bytes) -> None:
+        """Answer what is no request, and take no more: requests before it are answered first."""
+        self._requests.close()
+        cycle: RequestResponseCycle | None = cast("Any", self.cycle)
+        if cycle is None or cycle.response_complete:
+            self._end(answer)
+        elif not cycle.more_body:
+            cycle.on_response = partial(self._end, answer)
+        elif self.pipeline and self.pipeline[0][0] is cycle:
+            # It is the request that breaks off, and waits for its turn.
+            application: Any = partial(_break_off, cycle, partial(self._end, answer))
+            self.pipeline[0] = cycle, application
+        else:
+            self._end(b"" if cycle.response_started else answer)
+
+    def _end(self, answer: bytes) -> None:
+        self.transport.write(answer)
+        self.transport.close()
+
+
+async def _break_off(
+    cycle: RequestResponseCycle, end: Callable[[], None], _scope: Scope, _receive: Receive, _send: Send
+) -> None:
+    """End a connection where a request should be worked for, of which not all can come."""
+    cycle.disconnected = True
+    end()

@@ -1,0 +1,13 @@
+"""Headers of a request, looked up without the framework's mapping, which takes ten times as long."""
+
+from __future__ import annotations
+
+from starlette.types import Scope
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """Give a header's first value, by its name in small letters; None where it was not sent."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return value.decode("latin-1")
+    return None

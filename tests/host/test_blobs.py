@@ -1,0 +1,334 @@
+"""Uploaded files: kept by hash for as long as somebody holds them."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+from tests.busy_threads import BusyThreads
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
+from inferwire_server.host.blobs import BlobLimits, BlobStore
+
+CONTENT = b"0123456789"
+DIGEST = sha256(CONTENT).digest()
+
+
+@pytest.fixture
+def blobs() -> Generator[BlobStore, None, None]:
+    store = BlobStore(BlobLimits(10, 3 * 4106))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+async def full() -> AsyncGenerator[BlobStore, None]:
+    """Holds as much as it may."""
+    store = BlobStore(BlobLimits(10, 4106))
+    await put(store)
+    yield store
+    store.close()
+
+
+def folder_of(blobs: BlobStore) -> Path:
+    return Path(repr(blobs).rpartition(" ")[2].rstrip(">"))
+
+
+def files_of(blobs: BlobStore) -> list[str]:
+    return sorted(path.name for path in folder_of(blobs).rglob("*"))
+
+
+@contextmanager
+def no_file_beyond(byte_size: int) -> Generator[None, None, None]:
+    """Have the system refuse what makes a file longer, as where the disk is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (byte_size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def chunks(*parts: bytes) -> AsyncGenerator[bytes, None]:
+    for part in parts:
+        yield part
+
+
+async def put(blobs: BlobStore, content: bytes = CONTENT) -> bytes:
+    digest = sha256(content).digest()
+    await blobs.put(digest, len(content), chunks(content))
+    return digest
+
+
+async def refusal(blobs: BlobStore, digest: bytes, byte_size: int, *parts: bytes) -> ServingError:
+    with pytest.raises(ServingError) as caught:
+        await blobs.put(digest, byte_size, chunks(*parts))
+    await blobs.cleared()
+    assert files_of(blobs) == []
+    return caught.value
+
+
+async def test_a_blob_is_its_chunks_in_a_row(blobs: BlobStore) -> None:
+    await blobs.put(DIGEST, 10, chunks(b"01234", b"", b"56789"))
+    assert files_of(blobs) == [DIGEST.hex()]
+    assert (folder_of(blobs) / DIGEST.hex()).read_bytes() == CONTENT
+    assert repr(blobs) == f"<BlobStore: 1 blobs in {folder_of(blobs)}>"
+
+
+async def test_an_empty_blob_is_one(blobs: BlobStore) -> None:
+    await blobs.put(sha256(b"").digest(), 0, chunks())
+    assert len(files_of(blobs)) == 1
+
+
+async def test_too_large_a_blob_is_refused_before_a_byte_is_read(blobs: BlobStore) -> None:
+    error = await refusal(blobs, DIGEST, 11)
+    assert (error.code, error.message) == (Code.TOO_LARGE, "the upload has 11 bytes, at most 10 are allowed")
+
+
+@pytest.mark.parametrize(
+    ("digest", "byte_size", "parts", "message"),
+    [
+        (b"short", 10, (CONTENT,), "the blob's hash has 5 bytes, expected the 32 of a SHA-256"),
+        (DIGEST, 10, (b"01234",), "the upload has 5 bytes, expected the 10 it announced"),
+        (DIGEST, 5, (b"0123", b"456", b"789"), "the upload has more than the 5 bytes it announced"),
+        (bytes(32), 10, (CONTENT,), f"the upload has hash {DIGEST.hex()}, expected {bytes(32).hex()}"),
+    ],
+)
+async def test_an_upload_is_what_it_announced(
+    blobs: BlobStore, digest: bytes, byte_size: int, parts: tuple[bytes, ...], message: str
+) -> None:
+    error = await refusal(blobs, digest, byte_size, *parts)
+    assert (error.code, error.message) == (Code.INVALID_INPUT, message)
+
+
+async def test_an_upload_that_breaks_off_leaves_nothing(blobs: BlobStore) -> None:
+    async def breaking() -> AsyncGenerator[bytes, None]:
+        yield b"01234"
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        await blobs.put(DIGEST, 10, breaking())
+    await blobs.cleared()
+    assert files_of(blobs) == []
+
+
+async def test_all_blobs_together_take_so_much_and_no_more(blobs: BlobStore) -> None:
+    first, second = await put(blobs, b"a"), await put(blobs, b"b")
+    await put(blobs)
+    with pytest.raises(ServingError) as caught:
+        await put(blobs, b"c" * 10)
+    assert caught.value.code is Code.TOO_LARGE
+    assert caught.value.message == (
+        "the upload of 10 bytes is too much for this server, where uploads take 12300 of at most 12318 bytes; "
+        "release some first, or start it with a larger --max-uploads-mb"
+    )
+    blobs.drop(first)
+    for _ in range(3):
+        await put(blobs, b"b")
+        blobs.drop(second)
+    await put(blobs, b"c" * 10)
+    assert len(files_of(blobs)) == 3
+
+
+async def test_uploads_count_while_they_come_and_not_once_they_have_failed(blobs: BlobStore) -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def breaking() -> AsyncGenerator[bytes, None]:
+        begun.set()
+        await goes_on.wait()
+        yield b"else"
+
+    coming = [asyncio.ensure_future(blobs.put(DIGEST, 10, breaking())) for _ in range(3)]
+    await begun.wait()
+    with pytest.raises(ServingError, match="uploads take 12318 of at most 12318 bytes"):
+        await put(blobs, b"")
+    goes_on.set()
+    assert len(await asyncio.gather(*coming, return_exceptions=True)) == 3
+    for content in (b"a", b"b", b"c"):
+        await put(blobs, content)
+
+
+async def test_a_disk_that_takes_no_more_is_told_as_one(blobs: BlobStore) -> None:
+    with no_file_beyond(5):
+        error = await refusal(blobs, DIGEST, 10, CONTENT)
+    assert (error.code, error.message) == (Code.TOO_LARGE, "the upload cannot be stored: File too large")
+    for _ in range(3):
+        await put(blobs)
+
+
+async def test_a_folder_that_cannot_be_written_to_is_told_as_one(blobs: BlobStore) -> None:
+    model = await put(blobs)
+    rmtree(folder_of(blobs))
+    error = await refusal(blobs, DIGEST, 10, CONTENT)
+    assert (error.code, error.message) == (Code.TOO_LARGE, "the upload cannot be stored: No such file or directory")
+    with pytest.raises(ServingError, match=r"^the model's files cannot be stored: No such file or directory$"):
+        blobs.lay_out(model, None, ".onnx", {})
+
+
+@pytest.mark.parametrize("suffix", [".onnx", "saved_model.pb"])
+async def test_files_that_cannot_be_laid_out_leave_nothing(blobs: BlobStore, suffix: str) -> None:
+    model = await put(blobs)
+    (folder_of(blobs) / model.hex()).unlink()
+    with pytest.raises(ServingError, match="the model's files cannot be stored: No such file or directory"):
+        blobs.lay_out(model, None, suffix, {})
+    assert files_of(blobs) == []
+
+
+async def test_a_blob_goes_with_its_last_holder(blobs: BlobStore) -> None:
+    await put(blobs)
+    await put(blobs)
+    await blobs.cleared()
+    blobs.drop(DIGEST)
+    assert files_of(blobs) == [DIGEST.hex()]
+    blobs.drop(DIGEST)
+    await blobs.cleared()
+    assert files_of(blobs) == []
+
+
+async def test_a_blob_is_removed_on_a_thread_and_counts_until_it_is_gone(full: BlobStore, threads: BusyThreads) -> None:
+    threads.occupy()
+    full.drop(DIGEST)
+    assert len(files_of(full)) == 1
+    assert DIGEST.hex() not in files_of(full)
+    again = asyncio.ensure_future(put(full, b"other"))
+    await asyncio.sleep(0)
+    threads.leave()
+    # It has waited for the room.
+    digest = await again
+    assert files_of(full) == [digest.hex()]
+
+
+async def test_a_blob_comes_again_while_it_is_removed(blobs: BlobStore, threads: BusyThreads) -> None:
+    await put(blobs)
+    threads.occupy()
+    blobs.drop(DIGEST)
+    again = asyncio.ensure_future(put(blobs))
+    await asyncio.sleep(0)
+    threads.leave()
+    await again
+    await blobs.cleared()
+    assert (folder_of(blobs) / DIGEST.hex()).read_bytes() == CONTENT
+
+
+async def test_files_that_nobody_reads_any_more_are_removed_on_a_thread(blobs: BlobStore, threads: BusyThreads) -> None:
+    folder, _ = blobs.lay_out(await put(blobs), None, ".onnx", {})
+    threads.occupy()
+    blobs.clear(folder)
+    assert folder.exists()
+    threads.leave()
+    await blobs.cleared()
+    assert not folder.exists()
+
+
+async def test_a_file_that_was_cleaned_away_is_there_again_with_the_next_upload(blobs: BlobStore) -> None:
+    await put(blobs)
+    (folder_of(blobs) / DIGEST.hex()).unlink()
+    await put(blobs)
+    assert (folder_of(blobs) / DIGEST.hex()).read_bytes() == CONTENT
+
+
+async def test_a_file_that_somebody_cleaned_away_is_no_error(blobs: BlobStore) -> None:
+    await put(blobs)
+    (folder_of(blobs) / DIGEST.hex()).unlink()
+    blobs.drop(DIGEST)
+    assert repr(blobs).startswith("<BlobStore: 0 blobs")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "names"), [(".xml", ["model.bin", "model.xml"]), (".pdmodel", ["model.pdiparams", "model.pdmodel"])]
+)
+async def test_blobs_are_laid_out_as_a_runtime_looks_for_them(blobs: BlobStore, suffix: str, names: list[str]) -> None:
+    model, weights = await put(blobs, b"model"), await put(blobs, b"weights")
+    folder, path = blobs.lay_out(model, weights, suffix, {})
+    assert sorted(child.name for child in folder.iterdir()) == names
+    assert path.read_bytes() == b"model"
+    assert (folder / names[0]).read_bytes() == b"weights"
+
+
+async def test_a_model_without_weights_is_laid_out_alone_and_outlives_its_blob(blobs: BlobStore) -> None:
+    model = await put(blobs, b"model")
+    folder, path = blobs.lay_out(model, None, ".onnx", {})
+    blobs.drop(model)
+    assert [child.name for child in folder.iterdir()] == ["model.onnx"]
+    assert path.read_bytes() == b"model"
+
+
+@pytest.mark.parametrize("suffix", ["", "onnx", ".", ".bin", "./../x", ".so", "." + "x" * 300])
+async def test_an_ending_of_no_model_is_refused_and_leaves_nothing(blobs: BlobStore, suffix: str) -> None:
+    model = await put(blobs)
+    before = files_of(blobs)
+    with pytest.raises(ServingError) as caught:
+        blobs.lay_out(model, model, suffix, {})
+    assert caught.value.code is Code.INVALID_INPUT
+    assert caught.value.message == (
+        f"the model file's ending is '{suffix}', expected one of .xml .onnx .tflite .pdmodel .pb .pbtxt"
+    )
+    assert files_of(blobs) == before
+
+
+async def test_a_saved_model_is_laid_out_as_its_folder(blobs: BlobStore) -> None:
+    model, index = await put(blobs, b"model"), await put(blobs, b"index")
+    folder, path = blobs.lay_out(model, None, "saved_model.pb", {"variables/variables.index": index})
+    assert path.parent == folder
+    assert (path / "saved_model.pb").read_bytes() == b"model"
+    assert (path / "variables/variables.index").read_bytes() == b"index"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "path"),
+    [
+        (".xml", "variables/variables.index"),
+        *((".onnx", path) for path in ("", "..", "../x", "x/../y", "/etc/x", "x//y", "./x", "x/", "x\0", "x" * 256,
+                                       "model.onnx")),
+        *(
+            ("saved_model.pb", path)
+            for path in ("", "..", "saved_model.pb", "variables", "variables/..", "variables/variables.", "/etc/x",
+                         "variables/variables.a/b", "../variables/variables.index", "variables/variables.index\n",
+                         "variables/variables.index\0", "variables/variables." + "x" * 300)
+        ),
+    ],
+)  # fmt: skip
+async def test_variables_are_laid_out_nowhere_else(blobs: BlobStore, suffix: str, path: str) -> None:
+    model = await put(blobs)
+    before = files_of(blobs)
+    with pytest.raises(ServingError) as caught:
+        blobs.lay_out(model, None, suffix, {path: model})
+    assert caught.value.code is Code.INVALID_INPUT
+    assert caught.value.message == (
+        f"a model with the ending '{suffix}' has variables at '{path}', expected none there"
+    )
+    assert files_of(blobs) == before
+
+
+async def test_files_with_tensors_are_laid_out_beside_an_onnx_model(blobs: BlobStore) -> None:
+    model, tensor = await put(blobs, b"model"), await put(blobs, b"tensor")
+    _, path = blobs.lay_out(model, None, ".onnx", {"model.onnx.data": tensor, "a/b/ä c": tensor})
+    assert path.read_bytes() == b"model"
+    assert (path.parent / "model.onnx.data").read_bytes() == (path.parent / "a/b/ä c").read_bytes() == b"tensor"
+
+
+@pytest.mark.parametrize("paths", [("a", "a/b"), ("a/b", "a"), ("a", "a/b/c")])
+async def test_files_that_cannot_lie_beside_each_other_are_refused(blobs: BlobStore, paths: tuple[str, ...]) -> None:
+    model = await put(blobs)
+    before = files_of(blobs)
+    with pytest.raises(ServingError) as caught:
+        blobs.lay_out(model, None, ".onnx", dict.fromkeys(paths, model))
+    assert caught.value.code is Code.INVALID_INPUT
+    assert caught.value.message == f"'{paths[-1]}' is taken by another of the model's files"
+    assert files_of(blobs) == before
+
+
+async def test_closing_removes_the_folder() -> None:
+    store = BlobStore(BlobLimits(10, 3 * 4106))
+    folder = folder_of(store)
+    await put(store)
+    assert folder.is_dir()
+    store.close()
+    assert not folder.exists()

@@ -1,0 +1,25 @@
+"""What the machine has room for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inferwire_server.host.machine import free_temporary_bytes, memory_bytes
+
+
+def test_a_machine_has_memory_and_a_disk() -> None:
+    total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
+    assert memory_bytes([]) == pytest.approx(int(total.split()[1]) * 1024)
+    assert free_temporary_bytes() > 0
+
+
+@pytest.mark.parametrize(
+    ("content", "counts"), [("1048576\n", True), ("max\n", False), (f"{1 << 62}\n", False), (None, False)]
+)
+def test_a_container_has_what_it_is_given(tmp_path: Path, content: str | None, counts: bool) -> None:
+    file = tmp_path / "memory.max"
+    if content is not None:
+        file.write_text(content)
+    assert memory_bytes([tmp_path / "none", file]) == (1 << 20 if counts else memory_bytes([]))

@@ -1,0 +1,79 @@
+"""A process's own folder: gone with it, and found where it was killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from inferwire_server.host.own_folder import OwnFolder, remove_left_behind
+
+PROGRAM = """
+from inferwire_server.host.own_folder import OwnFolder
+folder = OwnFolder()
+(folder.path / "inside").mkdir()
+(folder.path / "inside" / "file").write_bytes(b"content")
+print(folder.path, flush=True)
+input()
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of temporary files for the test alone."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+def test_it_is_there_until_it_is_closed(temporary: Path) -> None:
+    folder = OwnFolder()
+    assert folder.path.parent == temporary
+    assert repr(folder) == f"<OwnFolder: {folder.path}>"
+    remove_left_behind()
+    assert folder.path.is_dir()
+    folder.close()
+    assert not any(temporary.iterdir())
+
+
+def test_what_a_killed_process_has_left_is_removed_and_what_a_living_one_uses_is_not(temporary: Path) -> None:
+    processes = [
+        subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    folders: list[Path] = []
+    for process in processes:
+        assert process.stdout is not None
+        folders.append(Path(process.stdout.readline().strip()))
+    killed, living = processes
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert all((folder / "inside" / "file").exists() for folder in folders)
+    remove_left_behind()
+    assert [folder.exists() for folder in folders] == [False, True]
+    living.kill()
+    living.communicate()
+    remove_left_behind()
+    assert not any(temporary.iterdir())
+
+
+def test_what_is_nobodys_mark_is_left_alone(temporary: Path) -> None:
+    left = OwnFolder()
+    (mark,) = left.path.iterdir()
+    (temporary / "inferwire-unmarked").mkdir()
+    (temporary / "inferwire-file").touch()
+    other = temporary / "other"
+    other.mkdir()
+    (other / mark.name).touch()
+    (temporary / "inferwire-link").symlink_to(other)
+    linked = temporary / "inferwire-linked-mark"
+    linked.mkdir()
+    (linked / mark.name).symlink_to(other / mark.name)
+    before = sorted(temporary.rglob("*"))
+    remove_left_behind()
+    assert sorted(temporary.rglob("*")) == before
+    left.close()

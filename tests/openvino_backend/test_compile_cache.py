@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.openvino_backend.backend import OpenVinoBackend
+from inferwire_server.openvino_backend.compile_cache import LOCK, alone_in
+
+MODEL = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"
+
+
+def is_held(folder: Path) -> bool:
+    with (folder / LOCK).open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def is_waited_for(folder: Path) -> bool:
+    """Whether the system lists somebody who waits for the folder's lock: in a line of its own, with an arrow."""
+    inode = (folder / LOCK).stat().st_ino
+    lines = Path("/proc/locks").read_text().splitlines()
+    return any("->" in line and f":{inode} " in line for line in lines)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        pass
+
+
+def test_the_folder_is_one_compilers_alone_until_it_has_done(tmp_path: Path) -> None:
+    cache = tmp_path / "not" / "there yet"
+    with alone_in(cache):
+        assert is_held(cache)
+    assert not is_held(cache)
+    with pytest.raises(ZeroDivisionError), alone_in(cache):
+        raise ZeroDivisionError
+    assert not is_held(cache)
+
+
+def test_a_process_that_waits_for_itself_says_nothing(tmp_path: Path) -> None:
+    def compile_something() -> None:
+        with alone_in(tmp_path):
+            pass
+
+    with capture_logs() as logs, ThreadPoolExecutor(1) as threads:
+        with alone_in(tmp_path):
+            compiling = threads.submit(compile_something)
+            wait_until(lambda: is_waited_for(tmp_path))
+        compiling.result(60)
+    assert logs == []
+
+
+def test_a_process_that_waits_for_another_says_so(tmp_path: Path) -> None:
+    def compile_something() -> None:
+        with alone_in(tmp_path):
+            pass
+
+    with capture_logs() as logs, ThreadPoolExecutor(1) as threads:
+        with (tmp_path / LOCK).open("ab") as held_by_another:
+            fcntl.flock(held_by_another, fcntl.LOCK_EX)
+            compiling = threads.submit(compile_something)
+            wait_until(lambda: is_waited_for(tmp_path))
+        compiling.result(60)
+    assert [entry["event"] for entry in logs] == ["waiting for another that compiles into the cache"]
+
+
+def test_a_folder_that_cannot_be_made_is_openvinos_to_complain_of(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with alone_in(tmp_path / "file" / "cache"):
+        pass
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_a_model_is_compiled_into_a_cache_when_nobody_else_does(tmp_path: Path) -> None:
+    options = ModelOptions("m", "CPU", {"CACHE_DIR": str(tmp_path)})
+    with ThreadPoolExecutor(1) as threads:
+        with alone_in(tmp_path):
+            compiling = threads.submit(OpenVinoBackend().compile, Source(MODEL), options)
+            wait_until(lambda: compiling.done() or is_waited_for(tmp_path))
+            assert not compiling.done()
+            assert not list(tmp_path.glob("*.blob"))
+        assert compiling.result(60).spec.name == "m"
+    assert list(tmp_path.glob("*.blob"))
+    assert not is_held(tmp_path)

@@ -1,0 +1,148 @@
+"""An inference that fails leaves nothing behind in a graph of OpenVINO's that others' inferences could fail by."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from openvino import opset13 as op
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.backend import ModelOptions, Slot, Source
+from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.openvino_backend.graphs import Graphs
+from inferwire_server.openvino_backend.sources import renewal
+
+GOOD, BAD = 8, 7
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A model of whatever length, as it says, which then wants rows of four."""
+    data = op.parameter([ov.Dimension(4, 1000)], np.float32, name="data")
+    rows = op.reshape(op.relu(data), op.constant(np.array([-1, 4], np.int64)), special_zero=False)
+    make: Any = ov.Model
+    ov.save_model(make([op.result(rows)], [data], "rows"), tmp_path / "rows.xml")
+    return tmp_path / "rows.xml"
+
+
+@pytest.fixture(params=["CPU", "AUTO"])
+def model(path: Path, request: pytest.FixtureRequest) -> OpenVinoModel:
+    return OpenVinoBackend().compile(Source(path), ModelOptions("rows", request.param, {"NUM_STREAMS": "1"}))
+
+
+def infer(slot: Slot, length: int) -> int:
+    """Infer, and say how many rows came of it."""
+    (found,) = slot.run([Tensor(BY_NAME["f32"], (length,), np.ones(length, np.float32).tobytes())], [0])
+    return found.shape[0]
+
+
+def fail(slot: Slot) -> None:
+    with pytest.raises(ServingError, match=rf"\({BAD}\)") as caught:
+        infer(slot, BAD)
+    assert caught.value.code is Code.INFERENCE_FAILED
+
+
+def quick_slot(model: OpenVinoModel) -> Slot:
+    slot = model.create_quick_slot()
+    assert slot is not None
+    return slot
+
+
+def test_openvinos_own_graphs_are_spoilt(path: Path) -> None:
+    """Once it is not so any more, what is tested here may go."""
+    request = ov.Core().compile_model(path, "CPU", {"NUM_STREAMS": "1"}).create_infer_request()
+    request.infer([np.ones(GOOD, np.float32)])
+    for length in (BAD, GOOD):
+        with pytest.raises(RuntimeError, match=rf"\({BAD}\)"):
+            request.infer([np.ones(length, np.float32)])
+
+
+@pytest.mark.parametrize("make", [OpenVinoModel.create_slot, quick_slot], ids=["on threads", "on the loop"])
+def test_what_follows_a_failure_in_the_same_slot_and_in_others_is_not_touched_by_it(
+    model: OpenVinoModel, make: Callable[[OpenVinoModel], Slot]
+) -> None:
+    slots = [make(model) for _ in range(2)]
+    for slot in slots:
+        assert infer(slot, GOOD) == 2
+    for slot in slots:
+        fail(slot)
+        fail(slot)
+        assert [infer(each, GOOD) for each in slots for _ in range(2)] == [2] * 4
+
+
+def test_inferences_beside_ones_that_fail_do_not(model: OpenVinoModel) -> None:
+    slots = [model.create_slot() for _ in range(2)]
+    for slot in slots:
+        infer(slot, GOOD)
+
+    def run(slot: Slot, length: int) -> None:
+        for _ in range(10):
+            if length == GOOD:
+                assert infer(slot, GOOD) == 2
+            else:
+                fail(slot)
+
+    with ThreadPoolExecutor(2) as threads:
+        for each in [threads.submit(run, *pair) for pair in zip(slots, (GOOD, BAD), strict=True)]:
+            each.result()
+
+
+def test_the_new_graph_is_everybodys_whether_what_failed_fails_again_or_not(path: Path) -> None:
+    core = ov.Core()
+    made: list[ov.CompiledModel] = []
+
+    def renew(_: ov.CompiledModel) -> ov.CompiledModel:
+        made.append(core.compile_model(path, "CPU"))
+        return made[-1]
+
+    def infer_in(compiled: ov.CompiledModel, length: int) -> int:
+        return compiled.create_infer_request().infer([np.ones(length, np.float32)])[0].shape[0]
+
+    graphs = Graphs(core.compile_model(path, "CPU"), renew)
+    failure = RuntimeError("somebody else's shape")
+    assert graphs.run_anew(lambda compiled: infer_in(compiled, GOOD), failure) == 2
+    assert graphs.compiled is made[0]
+    with pytest.raises(RuntimeError, match=rf"\({BAD}\)"):
+        graphs.run_anew(lambda compiled: infer_in(compiled, BAD), failure)
+    assert graphs.compiled is made[1]
+
+
+def test_a_model_whose_files_are_others_by_now_stays_what_it_was(path: Path) -> None:
+    model = OpenVinoBackend().compile(Source(path), ModelOptions("rows", "CPU", {"NUM_STREAMS": "1"}))
+    slot = model.create_slot()
+    infer(slot, GOOD)
+    status = path.stat()
+    path.write_text("no model")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    fail(slot)
+    assert infer(slot, GOOD) == 2
+
+
+def test_a_model_whose_folder_is_gone_is_made_of_what_is_in_memory(path: Path, tmp_path: Path) -> None:
+    core = ov.Core()
+    compiled = core.compile_model(path, "CPU")
+    source = Source(tmp_path / "brought" / "model.onnx")
+    source.path.parent.mkdir()
+    source.path.touch()
+    renew = renewal(core, source, "CPU", {})
+    rmtree(source.path.parent)
+    assert renew(compiled).create_infer_request().infer([np.ones(GOOD, np.float32)])[0].shape == (2, 4)
+
+
+def test_what_cannot_be_made_anew_fails_as_it_did(path: Path) -> None:
+    model = OpenVinoBackend().compile(Source(path), ModelOptions("rows", "AUTO", {"NUM_STREAMS": "1"}))
+    slot = model.create_slot()
+    infer(slot, GOOD)
+    path.unlink()
+    fail(slot)  # AUTO exports nothing

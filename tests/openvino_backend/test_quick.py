@@ -1,0 +1,167 @@
+"""The real runtime on the calling thread: the same results, and only for models that may be brief."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import openvino.opset13 as ops
+import pytest
+from tests.openvino_backend.test_backend import EXACT, NOT_ON_CPU, identity, parameter, saved
+
+from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.openvino_backend.quick import MOST_WEIGHT_BYTES
+from inferwire_server.openvino_backend.slots import LARGEST_COPY
+
+DIGITS = Path(__file__).parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"
+BYTE_TYPES = [row for row in ELEMENT_TYPES if row.name not in NOT_ON_CPU and not row.is_string]
+
+
+@pytest.fixture(scope="module")
+def backend() -> OpenVinoBackend:
+    return OpenVinoBackend()
+
+
+def compiled(backend: OpenVinoBackend, source: Source, device: str = "CPU", **properties: str) -> OpenVinoModel:
+    return backend.compile(source, ModelOptions("m", device, EXACT | properties))
+
+
+def rows(count: int) -> Tensor:
+    pixels = np.random.default_rng(count).random((count, 64), dtype=np.float32)
+    return Tensor(BY_NAME["f32"], (count, 64), pixels.tobytes())
+
+
+@pytest.mark.parametrize("device", ["CPU", "AUTO", "BATCH:CPU(4)"])
+def test_it_gives_what_a_slot_gives_whatever_shape_came_before(backend: OpenVinoBackend, device: str) -> None:
+    model = compiled(backend, Source(DIGITS), device)
+    slot, quick = model.create_slot(), model.create_quick_slot()
+    assert quick is not None
+    largest = LARGEST_COPY // 256 + 1
+    for count in (1, 1, 3, largest, 1, 2, largest, largest, 3):
+        expected = np.frombuffer(slot.run([rows(count)], [0])[0].data, np.float32)
+        found = quick.run([rows(count)], [0])[0]
+        assert found.shape == (count, 10)
+        np.testing.assert_allclose(np.frombuffer(found.data, np.float32), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("row", BYTE_TYPES, ids=lambda row: row.name)
+def test_it_takes_every_type_of_a_fixed_size(backend: OpenVinoBackend, tmp_path: Path, row: ElementType) -> None:
+    quick = compiled(backend, identity(tmp_path, row)).create_quick_slot()
+    assert quick is not None
+    for count in (row.unit_elements * 2, row.unit_elements * 3, row.unit_elements * 2):
+        given = Tensor(
+            row, (count,), bytes(range(1, row.byte_size((count,)) + 1)) if row.name != "boolean" else b"\1" * count
+        )
+        assert quick.run([given], [0]) == (given,)
+
+
+def test_an_input_may_come_as_a_view_and_be_empty(backend: OpenVinoBackend) -> None:
+    quick = compiled(backend, Source(DIGITS)).create_quick_slot()
+    assert quick is not None
+    assert quick.run([Tensor(BY_NAME["f32"], (0, 64), b"")], [0])[0].shape == (0, 10)
+    held = memoryview(bytearray(rows(2).data))
+    assert quick.run([Tensor(BY_NAME["f32"], (2, 64), held)], [0]) == quick.run([rows(2)], [0])
+
+
+def test_what_it_gave_stays_as_it_was(backend: OpenVinoBackend) -> None:
+    quick = compiled(backend, Source(DIGITS)).create_quick_slot()
+    assert quick is not None
+    (first,) = quick.run([rows(1)], [0])
+    before = bytes(first.data)
+    quick.run([rows(2)], [0])
+    quick.run([Tensor(BY_NAME["f32"], (1, 64), bytes(256))], [0])
+    assert first.data == before
+
+
+def test_what_the_runtime_refused_is_refused_again(backend: OpenVinoBackend) -> None:
+    quick = compiled(backend, Source(DIGITS)).create_quick_slot()
+    assert quick is not None
+    (expected,) = quick.run([rows(1)], [0])
+    for _ in range(2):
+        with pytest.raises(ServingError):
+            quick.run([Tensor(BY_NAME["f32"], (1, 63), bytes(252))], [0])
+    assert quick.run([rows(1)], [0]) == (expected,)
+
+
+def heavy(folder: Path) -> Source:
+    x: Any = parameter(BY_NAME["f32"], (-1, 8))
+    width = MOST_WEIGHT_BYTES // 32 + 1
+    return saved(folder, [("y", ops.matmul(x, ops.constant(np.ones((8, width), np.float32)), False, False))], [x])
+
+
+def keeping_states(folder: Path) -> Source:
+    x: Any = parameter(BY_NAME["f32"], (1,))
+    info = ov.op.util.VariableInfo()
+    info.data_shape, info.data_type, info.variable_id = ov.PartialShape([1]), ov.Type.f32, "s"
+    variable = ov.op.util.Variable(info)
+    read: Any = ops.read_value(ops.constant(np.zeros(1, np.float32)), variable)
+    total: Any = ops.add(x, read)
+    make: Any = ov.Model
+    model = make([ops.result(total)], [ops.assign(total, variable)], [x], "counting")
+    path = folder / "model.xml"
+    ov.save_model(model, path, compress_to_fp16=False)
+    return Source(path)
+
+
+def taking_text(folder: Path) -> Source:
+    return identity(folder, BY_NAME["string"])
+
+
+def counting_to_a_value(folder: Path) -> Source:
+    n = parameter(BY_NAME["i64"], ())
+    numbers: Any = ops.range(ops.constant(np.int64(0)), n, ops.constant(np.int64(1)), "i64")
+    return saved(folder, [("y", ops.reduce_sum(numbers, ops.constant(np.array([0])), False))], [n])
+
+
+def going_round_as_often_as_a_value_says(folder: Path) -> Source:
+    x, times = parameter(BY_NAME["f32"], (1,)), parameter(BY_NAME["i64"], (), "times")
+    inside: Any = ops.parameter([1], ov.Type.f32)
+    more: Any = ops.add(inside, ops.constant(np.ones(1, np.float32)))
+    goes_on: Any = ops.constant(np.array([True]))
+    make: Any = ov.Model
+    loop: Any = ops.loop(times, ops.constant(np.array([True])))
+    loop.set_function(make([more, goes_on], [inside], "body"))
+    loop.set_special_body_ports([-1, 1])
+    loop.set_merged_input(inside, x.output(0), more.output(0))
+    return saved(folder, [("y", loop.get_iter_value(more.output(0), -1))], [x, times])
+
+
+def of_no_length_that_fits(folder: Path) -> Source:
+    x = parameter(BY_NAME["f32"], (-1,))
+    return saved(folder, [("y", ops.reshape(x, ops.constant(np.array([2, 4])), False))], [x])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        heavy,
+        keeping_states,
+        taking_text,
+        counting_to_a_value,
+        going_round_as_often_as_a_value_says,
+        of_no_length_that_fits,
+    ],
+)
+def test_a_model_that_cannot_be_brief_has_none(
+    backend: OpenVinoBackend, tmp_path: Path, make: Callable[[Path], Source]
+) -> None:
+    assert compiled(backend, make(tmp_path)).create_quick_slot() is None
+
+
+def test_a_blob_has_none(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    blob = tmp_path / "model.blob"
+    blob.write_bytes(compiled(backend, Source(DIGITS)).export())
+    assert compiled(backend, Source(blob, is_compiled=True)).create_quick_slot() is None
+
+
+def test_streams_and_threads_that_were_asked_for_are_the_models_own(backend: OpenVinoBackend) -> None:
+    model = compiled(backend, Source(DIGITS), NUM_STREAMS="1")
+    assert model.create_quick_slot() is not None
+    assert model.properties["NUM_STREAMS"] == 1

@@ -1,0 +1,65 @@
+"""Graphs that would end the process as they run are refused instead, wherever the operation hides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset13
+
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.backend import OpenVinoBackend
+
+op: Any = opset13
+make: Any = openvino.Model
+
+
+def bits(data: Any) -> Any:
+    """Convert there and back, through a type that the plugin writes too much of."""
+    there = op.convert(data, "u1", name="to_bits")
+    return op.convert(there, "f32")
+
+
+def plain() -> Any:
+    data = op.parameter([1, 8], np.float32)
+    return make([op.result(bits(data))], [data], "plain")
+
+
+def branch() -> Any:
+    data, condition = op.parameter([1, 8], np.float32), op.parameter([1], np.bool_)
+    then_data, else_data = op.parameter([1, 8], np.float32), op.parameter([1, 8], np.float32)
+    bodies = make([op.result(bits(then_data))], [then_data]), make([op.result(else_data)], [else_data])
+    choice = op.if_op(condition)
+    choice.set_then_body(bodies[0])
+    choice.set_else_body(bodies[1])
+    choice.set_input(data.output(0), then_data, else_data)
+    out = choice.set_output(bodies[0].results[0], bodies[1].results[0])
+    return make([op.result(out)], [data, condition], "branch")
+
+
+def loop() -> Any:
+    data, inside = op.parameter([1, 8], np.float32), op.parameter([1, 8], np.float32)
+    body = make([op.result(bits(inside))], [inside])
+    iterator = op.tensor_iterator()
+    iterator.set_body(body)
+    iterator.set_sliced_input(inside, data.output(0), 0, 1, 1, -1, 0)
+    out = iterator.get_concatenated_slices(body.results[0].output(0), 0, 1, 1, -1, 0)
+    return make([op.result(out)], [data], "loop")
+
+
+@pytest.mark.parametrize("build", [plain, branch, loop])
+def test_a_conversion_that_writes_too_much_is_refused(build: Any, tmp_path: Path) -> None:
+    openvino.save_model(build(), tmp_path / "model.xml")
+    with pytest.raises(ServingError, match=r"node '.*to_bits.*' converts to u1, .* expected u8 or boolean"):
+        OpenVinoBackend().compile(Source(tmp_path / "model.xml"), ModelOptions("m", "CPU"))
+
+
+def test_constants_of_bits_are_no_harm(tmp_path: Path) -> None:
+    data = op.parameter([1, 8], np.float32)
+    constant = op.convert(op.constant(openvino.Tensor(np.array([5], np.uint8), [8], openvino.Type.u1)), "f32")
+    openvino.save_model(make([op.result(op.add(data, constant))], [data], "add"), tmp_path / "model.xml")
+    OpenVinoBackend().compile(Source(tmp_path / "model.xml"), ModelOptions("m", "CPU"))

@@ -1,0 +1,256 @@
+"""Which files are models, under which names and versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+from tests.conftest import without_rights
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.versions import All, Latest, Specific, VersionPolicy
+from inferwire_server.errors import ServingError
+from inferwire_server.repository.entries import Entry
+from inferwire_server.repository.folder import Repository
+from inferwire_server.repository.model_settings import ModelSettings
+
+
+def lay_out(root: Path, *files: str) -> Repository:
+    for file in files:
+        path = root / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return Repository(root, Latest())
+
+
+def found(root: Path, *files: str) -> list[tuple[str, str, str]]:
+    """Name, version and model file of every entry, as the scan finds them."""
+    return [
+        (entry.name, entry.version, entry.model_file().relative_to(root).as_posix())
+        for entry in lay_out(root, *files).scan()
+    ]
+
+
+def failure(entry: Entry) -> str:
+    with pytest.raises(ServingError) as caught:
+        entry.model_file()
+    assert caught.value.code is Code.MODEL_FAILED
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("m/1/model.xml", ("m", "1", "m/1/model.xml")),
+        ("m/12/other.onnx", ("m", "12", "m/12/other.onnx")),
+        ("m/model.tflite", ("m", "1", "m/model.tflite")),
+        ("m.onnx", ("m", "1", "m.onnx")),
+        ("m.v2.onnx", ("m.v2", "1", "m.v2.onnx")),
+        ("m/01/inference.pdmodel", ("m", "1", "m/01/inference.pdmodel")),
+        ("m/1/frozen.pb", ("m", "1", "m/1/frozen.pb")),
+        ("m/1/saved_model.pb", ("m", "1", "m/1")),
+    ],
+)
+def test_a_model_is_a_file_or_a_folder_of_versions(tmp_path: Path, file: str, expected: tuple[str, str, str]) -> None:
+    assert found(tmp_path, file) == [expected]
+
+
+def test_models_come_by_name_and_versions_by_number(tmp_path: Path) -> None:
+    entries = found(tmp_path, "b/10/m.xml", "b/9/m.xml", "a.onnx", "b/2/m.xml")
+    assert [entry[:2] for entry in entries] == [("a", "1"), ("b", "2"), ("b", "9"), ("b", "10")]
+
+
+def test_what_is_no_model_is_passed_over(tmp_path: Path) -> None:
+    files = ("README.md", "m/1/m.xml", "m/1/m.bin", "m/labels.txt", "m/drafts/m.xml", "docs/guide.md", "empty/x/y")
+    assert [entry[:2] for entry in found(tmp_path, *files)] == [("m", "1")]
+
+
+def test_hidden_files_and_folders_are_passed_over(tmp_path: Path) -> None:
+    files = (".git/1/m.xml", ".hidden.onnx", "m/1/m.xml", "m/1/._m.xml", "m/.cache/m.xml")
+    assert found(tmp_path, *files) == [("m", "1", "m/1/m.xml")]
+
+
+def test_a_link_to_nothing_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    assert found(tmp_path, "m.onnx") == [("m", "1", "m.onnx")]
+
+
+def test_a_saved_model_is_its_folder_whatever_tensorflow_puts_beside_it(tmp_path: Path) -> None:
+    files = ("m/1/saved_model.pb", "m/1/fingerprint.pb", "m/1/keras_metadata.pb", "m/1/variables/variables.index")
+    assert found(tmp_path, *files) == [("m", "1", "m/1")]
+
+
+def test_the_folder_of_one_saved_model_is_a_repository_of_one(tmp_path: Path) -> None:
+    lay_out(tmp_path, "m/saved_model.pb", "m/fingerprint.pb", "m/variables/variables.index")
+    assert Repository(tmp_path / "m", Latest()).scan() == [Entry("m", "1", tmp_path / "m")]
+
+
+def test_the_folder_of_one_model_is_a_repository_of_one(tmp_path: Path) -> None:
+    lay_out(tmp_path, "m/1/m.xml", "m/2/m.xml")
+    assert [(entry.name, entry.version) for entry in Repository(tmp_path / "m", Latest()).scan()] == [
+        ("m", "1"),
+        ("m", "2"),
+    ]
+
+
+def test_one_model_file_is_a_repository(tmp_path: Path) -> None:
+    lay_out(tmp_path, "m.onnx", "other.onnx")
+    assert Repository(tmp_path / "m.onnx", Latest()).scan() == [Entry("m", "1", tmp_path / "m.onnx")]
+
+
+def test_an_empty_folder_has_no_models(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
+
+
+def test_a_repository_that_is_not_there_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere"
+    with pytest.raises(ServingError) as caught:
+        Repository(missing, Latest()).scan()
+    assert caught.value.code is Code.INVALID_INPUT
+    assert caught.value.message == f"the model repository '{missing}' is no folder and no model file"
+    assert repr(Repository(missing, Latest())) == f"<Repository {missing}>"
+
+
+@pytest.mark.parametrize(
+    ("files", "listed"),
+    [(("m/1/a.xml", "m/1/b.onnx"), "a.xml, b.onnx"), (("m/1/notes.txt",), "none")],
+)
+def test_a_version_holds_exactly_one_model(tmp_path: Path, files: tuple[str, ...], listed: str) -> None:
+    (entry,) = lay_out(tmp_path, *files).scan()
+    assert failure(entry) == (
+        f"version 1 of model 'm' has to hold one model file (.xml .onnx .tflite .pdmodel .pb .pbtxt), found {listed}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "pair"),
+    [
+        (("m.onnx", "m.xml"), "m.onnx and m.xml"),
+        (("m/1/m.xml", "m.onnx"), "m and m.onnx"),
+        (("m/01/m.xml", "m/1/m.xml"), "01 and 1"),
+    ],
+)
+def test_a_model_that_is_there_twice_is_neither(tmp_path: Path, files: tuple[str, ...], pair: str) -> None:
+    entries = lay_out(tmp_path, *files, "fine.onnx").scan()
+    assert [entry.name for entry in entries] == ["fine", "m"]
+    message = failure(entries[1])
+    assert message.startswith("version 1 of model 'm' is in the repository twice: ")
+    assert set(message.partition("twice: ")[2].split(" and ")) <= {*pair.split(" and "), "1"}
+
+
+def served(root: Path, policy: VersionPolicy) -> list[tuple[str, str]]:
+    return [(entry.name, entry.version) for entry in Repository(root, policy).served()]
+
+
+def test_a_policy_is_applied_to_each_model(tmp_path: Path) -> None:
+    lay_out(tmp_path, "a/9/m.xml", "a/10/m.xml", "a/2/m.xml", "b.onnx")
+    assert served(tmp_path, Latest()) == [("a", "10"), ("b", "1")]
+    assert served(tmp_path, Latest(2)) == [("a", "9"), ("a", "10"), ("b", "1")]
+    assert served(tmp_path, All()) == [("a", "2"), ("a", "9"), ("a", "10"), ("b", "1")]
+    assert served(tmp_path, Specific(frozenset({2, 3}))) == [("a", "2")]
+
+
+def test_a_model_may_have_a_policy_of_its_own(tmp_path: Path) -> None:
+    lay_out(tmp_path, "a/1/m.xml", "a/2/m.xml", "b/1/m.xml", "b/2/m.xml", "c/1/m.xml", "c/2/m.xml")
+    (tmp_path / "a/inferwire.toml").write_text('version_policy = "all"')
+    (tmp_path / "b/inferwire.toml").write_text('version_policy = "1"')
+    (tmp_path / "c/inferwire.toml").write_text("broken")
+    assert served(tmp_path, Latest()) == [("a", "1"), ("a", "2"), ("b", "1"), ("c", "2")]
+
+
+@pytest.mark.parametrize(
+    ("root", "files"),
+    [
+        ("", ("m/1/m.xml", "m/inferwire.toml")),
+        ("", ("m/m.xml", "m/inferwire.toml")),
+        ("m", ("m/1/m.xml", "m/inferwire.toml")),
+    ],
+)
+def test_settings_lie_in_the_model_s_folder(tmp_path: Path, root: str, files: tuple[str, ...]) -> None:
+    lay_out(tmp_path, *files)
+    (tmp_path / "m/inferwire.toml").write_text("slots = 5")
+    (entry,) = Repository(tmp_path / root, Latest()).scan()
+    assert entry.settings().slots == 5
+
+
+def test_a_model_needs_no_settings(tmp_path: Path) -> None:
+    entries = lay_out(tmp_path, "inferwire.toml", "a.onnx", "b/1/m.xml").scan()
+    assert [entry.settings() for entry in entries] == [ModelSettings(), ModelSettings()]
+
+
+@pytest.mark.parametrize(("closed", "mode"), [("b", 0o000), ("b", 0o444), ("b/1", 0o000)])
+def test_a_folder_that_cannot_be_read_is_a_model_that_does_not_load(
+    readable_by_all: Path, closed: str, mode: int
+) -> None:
+    repository = lay_out(readable_by_all, "a.onnx", "b/1/m.xml", "c/1/m.xml")
+    (readable_by_all / closed).chmod(mode)
+    try:
+        with without_rights():
+            entries = repository.served()
+            assert [(entry.name, entry.version) for entry in entries] == [("a", "1"), ("b", "1"), ("c", "1")]
+            assert [len(entry.fingerprint()) for entry in entries] == [1, 0, 1]
+            assert failure(entries[1]).startswith("its folder cannot be read: [Errno 13] Permission denied: '")
+            assert entries[2].model_file().name == "m.xml"
+    finally:
+        (readable_by_all / closed).chmod(0o755)
+
+
+def test_what_a_file_system_found_is_no_model(tmp_path: Path) -> None:
+    assert found(tmp_path, "lost+found/1/m.xml", "a.onnx") == [("a", "1", "a.onnx")]
+
+
+def warnings_of(repository: Repository) -> list[tuple[str, str]]:
+    """What the repository says as it is read."""
+    with capture_logs() as logged:
+        repository.served()
+    assert all((line["event"], line["log_level"]) == ("passed over", "warning") for line in logged)
+    return [(line["folder"], line["reason"]) for line in logged]
+
+
+def test_a_folder_without_a_model_is_named_with_what_it_has(tmp_path: Path) -> None:
+    repository = lay_out(
+        tmp_path, "a/v1/model.xml", "b/1/model.xml", "c/readme", ".git/x", "lost+found/x", "notes.txt", "m.onnx"
+    )
+    (tmp_path / "empty").mkdir()
+    expected = "expected model files, or a folder named by a whole number, as 1, with model files"
+    assert warnings_of(repository) == [
+        ("a", f"it has 'v1', {expected}"),
+        ("c", f"it has 'readme', {expected}"),
+        ("empty", f"it has nothing, {expected}"),
+    ]
+
+
+def test_a_folder_that_is_passed_over_is_told_again_only_when_it_has_changed(tmp_path: Path) -> None:
+    repository = lay_out(tmp_path, "a/v1/model.xml", "b/1/model.xml")
+    assert [folder for folder, _ in warnings_of(repository)] == ["a"]
+    assert warnings_of(repository) == []
+    (tmp_path / "a/v2").mkdir()
+    assert [folder for folder, _ in warnings_of(repository)] == ["a"]
+    (tmp_path / "a/v1").rename(tmp_path / "a/1")
+    assert warnings_of(repository) == []
+
+
+def test_a_model_of_which_no_version_is_asked_for_is_named(tmp_path: Path) -> None:
+    lay_out(tmp_path, "a/1/model.xml", "a/2/model.xml", "b/3/model.xml")
+    assert warnings_of(Repository(tmp_path, Specific(frozenset({3})))) == [
+        ("a", "it has no version but 1, 2, expected one that its version policy asks for")
+    ]
+
+
+@pytest.mark.parametrize("stray", ["2024/x", "2024/model.onnx", "2024/1/model.onnx"])
+@pytest.mark.parametrize("model", ["a/1/model.xml", "a.onnx"])
+def test_a_folder_named_by_a_number_does_not_hide_the_models_beside_it(tmp_path: Path, stray: str, model: str) -> None:
+    repository = lay_out(tmp_path, model, stray)
+    assert [(entry.name, entry.version) for entry in repository.scan()] == [("a", "1")]
+    assert warnings_of(repository) == [
+        ("2024", "it is named as a version is, and lies beside models, expected a name that is no whole number")
+    ]
+
+
+@pytest.mark.parametrize(
+    "files", [("1/model.xml", "assets/x"), ("1/model.xml", "lost+found/model.xml"), ("saved_model.pb", "variables/x")]
+)
+def test_folders_of_one_model_are_its_own_affair(tmp_path: Path, files: tuple[str, ...]) -> None:
+    assert warnings_of(lay_out(tmp_path / "m", *files)) == []
+    assert warnings_of(Repository(tmp_path / "m" / files[0], Latest())) == []

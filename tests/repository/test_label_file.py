@@ -1,0 +1,68 @@
+"""Labels: where they are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inferwire_proto.errors import Code
+from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.engine.engine import Engine, QueueOptions
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
+from inferwire_server.errors import ServingError
+from inferwire_server.repository.entries import Entry
+from inferwire_server.repository.label_file import read_labels
+from inferwire_server.repository.tallies import Tallies
+
+
+def failure(call: Callable[[], object]) -> str:
+    with pytest.raises(ServingError) as caught:
+        call()
+    assert caught.value.code is Code.MODEL_FAILED
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("l.txt", "cat\ndog, big\n"), ("l.txt", "cat \r\ndog, big"), ("l.json", '["cat", "dog, big"]')]
+)
+def test_they_are_lines_or_a_list(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_bytes(text.encode())
+    assert read_labels(tmp_path / name) == ("cat", "dog, big")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("l.txt", "", "labels l.txt is empty, expected a label for each class"),
+        ("l.json", "{}", "labels l.json cannot be read: it is JSON, expected a list of texts"),
+        ("l.json", "[1]", "labels l.json cannot be read: it is JSON, expected a list of texts"),
+        ("l.json", "[", "labels l.json cannot be read: "),
+        ("l.json", "[" * 200_000, "labels l.json cannot be read: it is JSON that is nested too deeply"),
+        ("l.txt", None, "labels l.txt cannot be read: [Errno 2]"),
+    ],
+)
+def test_what_is_no_list_of_labels_is_named(tmp_path: Path, name: str, text: str | None, expected: str) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    assert failure(lambda: read_labels(tmp_path / name)).startswith(expected)
+
+
+async def test_a_model_has_its_labels_if_they_fit() -> None:
+    async with Engine(FakeBackend({"m": FakeModel(echo_spec("m", 2))}), QueueOptions(), Tallies().of) as engine:
+        model = await engine.load(Source(Path("m.xml")), ModelOptions("m", labels=("a", "b")))
+        assert model.labels == ("a", "b")
+        with pytest.raises(ServingError, match="there are 1 labels, expected as many"):
+            await engine.load(Source(Path("m.xml")), ModelOptions("m", labels=("a",)))
+
+
+def test_a_model_whose_labels_change_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "inferwire.toml").write_text('labels = "l.txt"')
+    entry = Entry("m", "1", tmp_path / "1", settings_file=tmp_path / "inferwire.toml")
+    (tmp_path / "l.txt").write_text("a")
+    before = entry.fingerprint()
+    assert entry.settings().labels == ("a",)
+    (tmp_path / "l.txt").write_text("a\nb")
+    assert entry.fingerprint() != before
