@@ -237,7 +237,7 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (contract_knows_nobody, "inferwire_proto.errors", "import grpc"),
     (sides_never_meet, "inferwire.core", "from inferwire_server.settings import Settings"),
     (sides_never_meet, "inferwire_server.service", "from inferwire import Tensor"),
-    (client_needs_three_packages, "inferwire.tensor", "import ml_dtypes"),
+    (client_needs_three_packages, "inferwire.tensors.tensor", "import ml_dtypes"),
     (core_is_pure, "inferwire_server.core.queue", "from time import monotonic"),
     (core_is_pure, "inferwire_server.core.queue", "from inferwire_server import engine"),
     (

@@ -13,10 +13,10 @@ from typing import Any, cast
 
 from inferwire import properties
 from inferwire.arguments import openvinos
-from inferwire.ov_any import OVAny
 from inferwire.properties.declaration import Choice
 from inferwire.properties.streams import Num
-from inferwire.types import Type, as_type, element_type_of, type_of
+from inferwire.values.ov_any import OVAny
+from inferwire.values.types import Type, as_type, element_type_of, type_of
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.properties import DYNAMIC, EnumValue, PropertyValue
 

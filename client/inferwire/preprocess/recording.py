@@ -11,9 +11,9 @@ from enum import Enum
 from typing import Any, ClassVar, Self, SupportsFloat, cast
 
 from inferwire.arguments import Unpicklable, as_integer, as_member, as_size, incompatible, openvinos
-from inferwire.layout import Layout, as_layout
-from inferwire.partial_shape import PartialShape
-from inferwire.types import Type, as_type, element_type_of
+from inferwire.values.layout import Layout, as_layout
+from inferwire.values.partial_shape import PartialShape
+from inferwire.values.types import Type, as_type, element_type_of
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import EnumValue, PropertyValue
 
