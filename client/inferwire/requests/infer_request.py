@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from inferwire.arguments import as_integer, incompatible
 from inferwire.graph.ports import ConstOutput
 from inferwire.names_of_2023 import shares_inputs
+from inferwire.requests.kept_states import KeptStates
 from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.profiling import ProfilingInfo
 from inferwire.requests.remote_model import RemoteModel
 from inferwire.requests.request_results import results_of
 from inferwire.requests.request_runs import RequestRuns
 from inferwire.requests.request_state import Run
-from inferwire.requests.request_states import RequestStates
 from inferwire.requests.tensor_access import TensorAccess
 from inferwire.requests.variable_state import VariableState
 from inferwire.transport.executions import Timings
@@ -61,7 +61,7 @@ class InferRequest(TensorAccess):
         self, model: RemoteModel, compiled: Callable[[RemoteModel], CompiledModel], *, keeps_states: bool = True
     ) -> None:
         super().__init__(model.ports, model.transport.lend)
-        states = RequestStates(model) if keeps_states and model.description.states else None
+        states = KeptStates(model) if keeps_states and model.description.states else None
         self._runs = RequestRuns(model, self._state, self._tensors, states)
         self._model = model
         # And not the compiled model itself, which has a request of its own: they would keep one another.

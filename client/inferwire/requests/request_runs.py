@@ -29,9 +29,9 @@ from inferwire.errors import (
 from inferwire.requests.awaiting import Ending
 from inferwire.requests.callbacks import CALLBACK_THREADS
 from inferwire.requests.inputs import bring_in
+from inferwire.requests.kept_states import KeptStates
 from inferwire.requests.remote_model import RemoteModel
 from inferwire.requests.request_state import CANCELLED, Phase, RequestState, Run
-from inferwire.requests.request_states import RequestStates
 from inferwire.requests.request_tensors import RequestTensors
 from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, Timings
 from inferwire.values.scheduling import NORMAL, Scheduling
@@ -55,7 +55,7 @@ class RequestRuns:
     hold: Callable[[Run, bool], object] | None = None
 
     def __init__(
-        self, model: RemoteModel, state: RequestState, tensors: RequestTensors, states: RequestStates | None
+        self, model: RemoteModel, state: RequestState, tensors: RequestTensors, states: KeptStates | None
     ) -> None:
         self.states = states
         self.timings = Timings()

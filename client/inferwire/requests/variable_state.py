@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from inferwire.arguments import Unpicklable, incompatible
+from inferwire.requests.kept_states import KeptStates
 from inferwire.requests.request_state import RequestState
-from inferwire.requests.request_states import RequestStates
 from inferwire.tensors.tensor import Tensor, as_tensor
 
 
@@ -22,7 +22,7 @@ class VariableState(Unpicklable):
         >>> state.state = before
     """
 
-    def __init__(self, name: str, states: RequestStates, request: RequestState) -> None:
+    def __init__(self, name: str, states: KeptStates, request: RequestState) -> None:
         self._name = name
         self._states = states
         self._request = request

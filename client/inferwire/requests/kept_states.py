@@ -1,4 +1,4 @@
-"""A request's states, which the server keeps: the one thing of a request that is not local.
+"""The states that a server keeps for one request: the one thing of a request that is not local.
 
 Owns whether the server holds states for the request, and whether they are still those that its inferences
 left. They are not where an answer was lost: whether the inference happened nobody knows then.
@@ -21,7 +21,7 @@ from inferwire.transport.executions import SequenceMark
 T = TypeVar("T")
 
 
-class RequestStates:
+class KeptStates:
     """The sequence of a request on the server, which begins with the first use of it."""
 
     def __init__(self, model: RemoteModel) -> None:
@@ -32,7 +32,7 @@ class RequestStates:
         weakref.finalize(self, model.transport.release_sequence, self._id).atexit = False
 
     def __repr__(self) -> str:
-        return f"<RequestStates {self._id}: {'lost' if self._lost else 'kept' if self._is_started else 'fresh'}>"
+        return f"<KeptStates {self._id}: {'lost' if self._lost else 'kept' if self._is_started else 'fresh'}>"
 
     def mark(self) -> SequenceMark:
         """Say which sequence the next call belongs to.
