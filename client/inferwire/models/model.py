@@ -16,7 +16,7 @@ from inferwire.graph.nodes import node_of
 from inferwire.graph.ports import Output, PortDescription, copy_layouts
 from inferwire.models.model_files import ModelFiles
 from inferwire.models.readable_model import ReadableModel
-from inferwire.models.runtime_info import RuntimeInfo
+from inferwire.models.rt_info import RuntimeInfo
 from inferwire.not_offered import refuse
 from inferwire.transport.descriptions import Blobs, ModelDescription, ModelSource, Preprocessing
 from inferwire.transport.protocol import Transport

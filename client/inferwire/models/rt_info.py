@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 from xml.etree import ElementTree
 
+from inferwire.arguments import incompatible, is_list
 from inferwire.models.model_files import ModelFiles
 from inferwire.models.onnx_files import read_metadata
 from inferwire.transport.executions import WireBytes
@@ -28,8 +29,78 @@ class RuntimeMap(dict[str, Any]):
         """Give the values themselves, at every depth."""
         return {name: each.plain() if isinstance(each, RuntimeMap) else each.value for name, each in self.items()}
 
+    def at(self, path: str | Sequence[str]) -> Any:
+        """Follow a path of names; None where it leads nowhere."""
+        found: object = self
+        for name in [path] if isinstance(path, str) else path:
+            below = found.value if isinstance(found, OVAny) else found
+            found = cast("dict[str, Any]", below).get(name) if isinstance(below, dict) else None
+        return found
 
-def read_rt_info(files: ModelFiles) -> RuntimeMap:
+    def put(self, path: str | Sequence[str], value: object) -> None:
+        """Put a value where a path of names leads, which need not exist before."""
+        *above, last = [path] if isinstance(path, str) else path
+        info = self
+        for name in above:
+            below = info.get(name)
+            if not isinstance(below, RuntimeMap):
+                info[name] = {}
+                below = info[name]
+            info = below
+        info[last] = value
+
+
+class RuntimeInfo:
+    """The part of a model that gives its runtime information. Mirrors that of `openvino.Model`."""
+
+    _files: ModelFiles
+    _rt_info: RuntimeMap | None = None
+
+    @property
+    def rt_info(self) -> RuntimeMap:
+        """What the model's file says of itself, by name: an `OVAny` each, or a map of what is below."""
+        if self._rt_info is None:
+            self._rt_info = _read(self._files)
+        return self._rt_info
+
+    def get_rt_info(self, path: str | Sequence[str] | None = None) -> Any:
+        """Give what the model's file says of itself: all of it, or what a name or a path of names leads to.
+
+        Mirrors `openvino.Model.get_rt_info`. IR and ONNX files have such information, read on this side.
+
+        Raises:
+            TypeError: For what is no path.
+            RuntimeError: For one that leads nowhere.
+        """
+        if path is None:
+            return self.rt_info
+        found = self.rt_info.at(_path("get_rt_info", self, path))
+        if found is None:
+            raise RuntimeError("Cannot get runtime attribute. Path to runtime attribute is incorrect.")
+        if isinstance(found, OVAny):
+            return found
+        return OVAny(found.plain() if isinstance(found, RuntimeMap) else found)
+
+    def has_rt_info(self, path: str | Sequence[str]) -> bool:
+        """Tell whether a name or a path of names leads somewhere. Mirrors `openvino.Model.has_rt_info`."""
+        return self.rt_info.at(_path("has_rt_info", self, path)) is not None
+
+    def set_rt_info(self, obj: object, path: str | Sequence[str]) -> None:
+        """Put a value where a name or a path of names leads; it stays on this side.
+
+        Mirrors `openvino.Model.set_rt_info`.
+        """
+        self.rt_info.put(_path("set_rt_info", self, path), obj)
+
+
+def _path(function: str, owner: object, path: object) -> str | list[str]:
+    if isinstance(path, str) or (is_list(path) and path and all(isinstance(name, str) for name in path)):
+        return path
+    signatures = ("(self: Model, path: list[str])", "(self: Model, path: str)")
+    raise incompatible(function, *signatures, invoked=(owner, path))
+
+
+def _read(files: ModelFiles) -> RuntimeMap:
     """Give what a file says."""
     match files.suffix:
         case ".xml":
@@ -38,27 +109,6 @@ def read_rt_info(files: ModelFiles) -> RuntimeMap:
             return _map_of(_of_onnx(files.model.content))
         case _:
             return RuntimeMap()
-
-
-def found_at(info: RuntimeMap, path: str | Sequence[str]) -> Any:
-    """Follow a path of names; None where it leads nowhere."""
-    found: object = info
-    for name in [path] if isinstance(path, str) else path:
-        below = found.value if isinstance(found, OVAny) else found
-        found = cast("dict[str, Any]", below).get(name) if isinstance(below, dict) else None
-    return found
-
-
-def set_at(info: RuntimeMap, path: str | Sequence[str], value: object) -> None:
-    """Put a value where a path of names leads, which need not exist before."""
-    names = [path] if isinstance(path, str) else path
-    for name in names[:-1]:
-        below = info.get(name)
-        if not isinstance(below, RuntimeMap):
-            info[name] = {}
-            below = info[name]
-        info = below
-    info[names[-1]] = value
 
 
 def _held(value: object) -> RuntimeMap | OVAny:
