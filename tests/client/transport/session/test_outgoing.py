@@ -10,14 +10,14 @@ from os import sched_yield
 import pytest
 
 from inferwire.transport.executions import Timings
-from inferwire.transport.outgoing import (
+from inferwire.transport.session.outgoing import (
     AT_ONCE_BYTES,
     LONGEST_HOLD_S,
     MOST_EXECUTIONS,
     Batch,
     Outgoing,
 )
-from inferwire.transport.stream_execution import EncodedHeader, StreamExecution, count_answers
+from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers
 
 TIMEOUT_S = 30
 

@@ -9,10 +9,10 @@ from queue import SimpleQueue
 import pytest
 
 import inferwire as ov
-from inferwire.transport.carriers import Pieces
 from inferwire.transport.executions import Outcome, WireBytes
-from inferwire.transport.session_stream import SessionStream
-from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
+from inferwire.transport.session.carriers import Pieces
+from inferwire.transport.session.session_stream import SessionStream
+from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution
 from inferwire_proto.inferwire.v1.inference_pb2 import ExecutionResult, SessionHello, SessionResponse, SessionWelcome
 
 TIMEOUT_S = 10

@@ -13,10 +13,10 @@ from time import perf_counter
 
 from inferwire.errors import Cancelled, InferwireError, ServerUnavailable, anew
 from inferwire.transport import codec, rpc
-from inferwire.transport.carriers import Carrier, Pieces
 from inferwire.transport.executions import Outcome, WireBytes
-from inferwire.transport.outgoing import MOST_BYTES, Outgoing, Stack
-from inferwire.transport.stream_execution import EncodedHeader, StreamExecution, count_answers, not_taken
+from inferwire.transport.session.carriers import Carrier, Pieces
+from inferwire.transport.session.outgoing import MOST_BYTES, Outgoing, Stack
+from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers, not_taken
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1.inference_pb2 import (
     Execution,

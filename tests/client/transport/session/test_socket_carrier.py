@@ -19,8 +19,8 @@ import pytest
 from tests.certificates import Authority
 
 import inferwire as ov
-from inferwire.transport.carriers import Pieces
-from inferwire.transport.socket_carrier import MOST_JOINED, SocketCarrier
+from inferwire.transport.session.carriers import Pieces
+from inferwire.transport.session.socket_carrier import MOST_JOINED, SocketCarrier
 from inferwire_proto import frames
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import Frame, FrameReader, Kind, MalformedFrame

@@ -20,7 +20,7 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TypeAlias
 
-from inferwire.transport.stream_execution import EncodedHeader, Flow, StreamExecution
+from inferwire.transport.session.stream_execution import EncodedHeader, Flow, StreamExecution
 
 MOST_EXECUTIONS = 64
 """How many executions, or stacks of them, one message carries at the most, so that answers begin to come early."""

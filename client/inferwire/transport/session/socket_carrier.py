@@ -19,9 +19,9 @@ from contextlib import ExitStack
 from inferwire.errors import ServerUnavailable
 from inferwire.transport import codec
 from inferwire.transport.address import SocketPlace
-from inferwire.transport.carriers import Pieces
 from inferwire.transport.executions import WireBytes
-from inferwire.transport.tls_layer import TlsLayer
+from inferwire.transport.session.carriers import Pieces
+from inferwire.transport.session.tls_layer import TlsLayer
 from inferwire_proto import frames
 from inferwire_proto.frames import FrameReader, Kind
 from inferwire_proto.inferwire.v1.types_pb2 import Error
