@@ -17,7 +17,7 @@ from inferwire.queues.job_pool import Callback, ErrorCallback, JobPool
 from inferwire.queues.ordered_results import results_in_order
 from inferwire.requests.infer_request import InferRequest
 from inferwire.requests.ov_dict import OVDict
-from inferwire.requests.request_state import Run
+from inferwire.requests.run import Run
 
 FEWEST_JOBS = 8
 """Jobs of a queue that is not told how many, at least. Measured with a tiny model on two cores: four leave the

@@ -21,7 +21,8 @@ from inferwire.process import THIS
 from inferwire.requests.awaiting import Handover
 from inferwire.requests.callbacks import CALLBACK_THREADS
 from inferwire.requests.infer_request import InferRequest
-from inferwire.requests.request_state import BUSY, FINALIZING, FORKED, Phase, Run
+from inferwire.requests.request_state import BUSY
+from inferwire.requests.run import FINALIZING, FORKED, Phase, Run
 
 Callback: TypeAlias = Callable[[InferRequest, Any], object]
 ErrorCallback: TypeAlias = Callable[[InferRequest, Any, RuntimeError], object]

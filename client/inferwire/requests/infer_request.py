@@ -20,7 +20,7 @@ from inferwire.requests.profiling import ProfilingInfo
 from inferwire.requests.remote_model import RemoteModel
 from inferwire.requests.request_results import results_of
 from inferwire.requests.request_runs import RequestRuns
-from inferwire.requests.request_state import Run
+from inferwire.requests.run import Run
 from inferwire.requests.tensor_access import TensorAccess
 from inferwire.requests.variable_state import VariableState
 from inferwire.transport.executions import Timings

@@ -31,8 +31,9 @@ from inferwire.requests.callbacks import CALLBACK_THREADS
 from inferwire.requests.inputs import bring_in
 from inferwire.requests.kept_states import KeptStates
 from inferwire.requests.remote_model import RemoteModel
-from inferwire.requests.request_state import CANCELLED, Phase, RequestState, Run
+from inferwire.requests.request_state import CANCELLED, RequestState
 from inferwire.requests.request_tensors import RequestTensors
+from inferwire.requests.run import Phase, Run
 from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, Timings
 from inferwire.values.scheduling import NORMAL, Scheduling
 

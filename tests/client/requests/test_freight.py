@@ -10,7 +10,8 @@ from tests.client.conftest import describe, double
 
 import inferwire as ov
 from inferwire.requests.infer_request import InferRequest
-from inferwire.requests.request_state import Phase, RequestState, Run
+from inferwire.requests.request_state import RequestState
+from inferwire.requests.run import Phase, Run
 from inferwire.transport.executions import ExecutionHeader, Outcome, Target
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
 from inferwire_proto.element_types import BY_NAME
