@@ -1,7 +1,7 @@
 """Many inferences at once, as openvino's users know them: `AsyncInferQueue`.
 
-Owns the interface. Which request is idle and what went wrong is `job_pool`'s business, what a request does
-`infer_request`'s.
+Owns the interface. Which request is idle is `job_pool`'s business, what is told of a job's end `job_endings`', what a
+request does `infer_request`'s.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 from inferwire.arguments import Unpicklable, as_size, incompatible, position
 from inferwire.models.compiled_model import CompiledModel
 from inferwire.names_of_2023 import shares_inputs
-from inferwire.queues.job_pool import Callback, ErrorCallback, JobPool
+from inferwire.queues.job_endings import Callback, ErrorCallback
+from inferwire.queues.job_pool import JobPool
 from inferwire.queues.ordered_results import results_in_order
 from inferwire.requests.infer_request import InferRequest
 from inferwire.requests.ov_dict import OVDict
@@ -62,10 +63,11 @@ class AsyncInferQueue(Unpicklable):
             raise incompatible("__init__", signature, invoked=(model, jobs))
         count = count or _jobs_for(model)
         self._pool = pool = JobPool([model.create_infer_request() for _ in range(count)])
-        # Kept here and not there, since they refer to the pool.
-        self._call_backs = [partial(pool.call_back, at) for at in range(count)]
-        self._on_end, self._give_back = pool.ended, pool.give_back
-        self._on_no_room = pool.wait_for_room if pool.waits_for_room else None
+        self._endings = endings = pool.endings
+        # Made once, and kept here and not there, since they refer to the pool and to what it has.
+        self._call_backs = [partial(endings.call_back, at) for at in range(count)]
+        self._on_end, self._give_back = endings.ended, pool.give_back
+        self._on_no_room = None if pool.refused is None else pool.refused.put
 
     def __repr__(self) -> str:
         return f"<AsyncInferQueue: {len(self)} jobs>"
@@ -82,7 +84,7 @@ class AsyncInferQueue(Unpicklable):
     @property
     def userdata(self) -> list[Any]:
         """What each request was last given; None where nothing."""
-        return list(self._pool.userdata)
+        return list(self._endings.userdata)
 
     def is_ready(self) -> bool:
         """Tell whether a request is idle, so that `start_async` does not wait."""
@@ -108,7 +110,8 @@ class AsyncInferQueue(Unpicklable):
         if not callable(callback):
             signature = "(self: AsyncInferQueue, arg0: Callable) -> None"
             raise incompatible("set_callback", signature, invoked=(self, callback))
-        self._pool.call_done(callback)
+        self._pool.check_idle()
+        self._endings.on_done = callback
 
     def set_error_callback(self, callback: ErrorCallback) -> None:
         """Have `callback(request, userdata, error)` called after each inference that failed; not in openvino.
@@ -127,7 +130,8 @@ class AsyncInferQueue(Unpicklable):
         if not callable(callback):
             signature = "(self: AsyncInferQueue, callback: Callable) -> None"
             raise incompatible("set_error_callback", signature, invoked=(self, callback))
-        self._pool.call_failed(callback)
+        self._pool.check_idle()
+        self._endings.on_failed = callback
 
     def start_async(
         self,
@@ -158,11 +162,11 @@ class AsyncInferQueue(Unpicklable):
         run.on_no_room = self._on_no_room
         try:
             at = pool.take(run)
-            if pool.callbacks.done is not None:
+            if self._endings.on_done is not None:
                 run.callback = self._call_backs[at]
             runs = pool.runs[at]
             header = runs.prepare(inputs, share, run)
-            pool.userdata[at] = userdata
+            self._endings.userdata[at] = userdata
             runs.submit(header, run)
         except BaseException as error:
             pool.give_up(run, error)
