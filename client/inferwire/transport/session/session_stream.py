@@ -15,7 +15,8 @@ from inferwire.errors import Cancelled, InferwireError, ServerUnavailable, anew
 from inferwire.transport import codec, rpc
 from inferwire.transport.executions import Outcome, WireBytes
 from inferwire.transport.session.carriers import Carrier, Pieces
-from inferwire.transport.session.outgoing import MOST_BYTES, Outgoing, Stack
+from inferwire.transport.session.held_back import Stack
+from inferwire.transport.session.outgoing import MOST_BYTES, Outgoing
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers, not_taken
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1.inference_pb2 import (
@@ -59,7 +60,7 @@ class SessionStream:
         self._send = carrier.send
         self._reader = threading.Thread(target=self._read, name="inferwire-session", daemon=True)
         try:
-            carrier.start(self._messages(), self._outgoing.call)
+            carrier.start(self._messages(), self._outgoing.interrupt)
             self._reader.start()
             self._await_welcome(timeout_s)
         except BaseException:

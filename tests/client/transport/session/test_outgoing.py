@@ -10,9 +10,9 @@ from os import sched_yield
 import pytest
 
 from inferwire.transport.executions import Timings
+from inferwire.transport.session.held_back import LONGEST_HOLD_S
 from inferwire.transport.session.outgoing import (
     AT_ONCE_BYTES,
-    LONGEST_HOLD_S,
     MOST_EXECUTIONS,
     Batch,
     Outgoing,
@@ -392,7 +392,7 @@ def test_a_thread_that_is_called_comes_with_nothing_and_is_left_what_is_put_mean
     rig: Rig, pool: ThreadPoolExecutor
 ) -> None:
     batch = sleeping(rig, pool)
-    rig.outgoing.call()
+    rig.outgoing.interrupt()
     assert batch.result(TIMEOUT_S) == Batch()
     assert put_and_take(rig, stackable()) is None
     assert rig.taken() == [[1]]
