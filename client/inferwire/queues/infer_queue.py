@@ -165,7 +165,7 @@ class AsyncInferQueue(Unpicklable):
             if self._endings.on_done is not None:
                 run.callback = self._call_backs[at]
             runs = pool.runs[at]
-            header = runs.prepare(inputs, share, run)
+            header = runs.prepare(run, inputs, share)
             self._endings.userdata[at] = userdata
             runs.submit(header, run)
         except BaseException as error:

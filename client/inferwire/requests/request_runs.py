@@ -4,7 +4,7 @@ Owns the way of an execution through a request: claimed, brought in, sent, answe
 back; and what the last one left beside its outputs: times and profile. When each step may happen is
 `request_state`'s business, what users see of it `infer_request`'s.
 
-Whatever a step raises, and a signal's handler may raise anywhere in it, whoever took it gives the execution up.
+A step may raise anywhere, since a signal's handler may: whoever took it then calls `give_up`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class RequestRuns:
         elapsed_ms: How long the last one took, as the client saw it.
         profile: What each layer took in the last one that was profiled.
         scheduling: How the next ones are scheduled.
-        hold: What keeps the request's place in a queue for an execution that the request's user begins, and, where it
-            is true that nobody waits for it there, sees to its end; None where the request is of no queue.
+        hold: Keeps a queue from lending its request while an execution runs that the request's user has begun, and sees
+            to its end where it is also given true: nobody waits where it was begun. None for a request of no queue.
     """
 
     hold: Callable[[Run, bool], object] | None = None
@@ -66,8 +66,8 @@ class RequestRuns:
         self._model = model
         self._state = state
         self._tensors = tensors
-        # As `weakref.WeakMethod`, which would make the method anew for each answer.
-        self._deliver = partial(_deliver, weakref.ref(self), self._take_answer.__func__)
+        # Weakly, so that what is under way does not keep a request that nobody else holds.
+        self._deliver = partial(_deliver, weakref.ref(self))
 
     def __repr__(self) -> str:
         return f"<RequestRuns of {self._model!r}: {self._state!r}>"
@@ -82,15 +82,12 @@ class RequestRuns:
         self.scheduling = scheduling
         self._tensors.forget_freight()
 
-    def start(self, run: Run, inputs: Any, share_inputs: bool, brought_in: Callable[[], object] | None = None) -> None:
-        """Take an execution to the server; nobody waits for it here.
-
-        `brought_in` is called once the inputs have been found to fit.
-        """
+    def start(self, run: Run, inputs: Any, share_inputs: bool, on_taken: Callable[[], object]) -> None:
+        """Take an execution to the server, and call `on_taken` once its inputs have been taken; nobody waits here."""
         try:
             if self.hold is not None:
                 self.hold(run, True)
-            self.submit(self.prepare(inputs, share_inputs, run, brought_in), run)
+            self.submit(self.prepare(run, inputs, share_inputs, on_taken), run)
         except BaseException as error:
             self.give_up(run, error)
             raise
@@ -100,7 +97,7 @@ class RequestRuns:
         try:
             if self.hold is not None:
                 self.hold(run, False)
-            self.submit(self.prepare(inputs, share_inputs, run), run)
+            self.submit(self.prepare(run, inputs, share_inputs), run)
             self._receive(run)
         except BaseException as error:
             self.give_up(run, error)
@@ -117,7 +114,7 @@ class RequestRuns:
         try:
             if self.hold is not None and run.place < 0:
                 self.hold(run, False)
-            header = self.prepare(inputs, share_inputs, run)
+            header = self.prepare(run, inputs, share_inputs)
             if self._model.transport.is_ready(header):
                 self.submit(header, run)
             else:
@@ -139,14 +136,14 @@ class RequestRuns:
         return found
 
     def prepare(
-        self, inputs: Any, share_inputs: bool, run: Run, brought_in: Callable[[], object] | None = None
+        self, run: Run, inputs: Any, share_inputs: bool, on_taken: Callable[[], object] | None = None
     ) -> ExecutionHeader:
-        """Make the request busy, bring the inputs in and begin the execution."""
+        """Make the request busy, take the inputs into its tensors and begin the execution."""
         self._state.claim(run)
         tensors = self._tensors
         bring_in(inputs, tensors, share=share_inputs)
-        if brought_in is not None:
-            brought_in()
+        if on_taken is not None:
+            on_taken()
         run.freight = freight = tensors.freight(self._model.transport)
         header = freight.header
         if header is None:
@@ -172,10 +169,20 @@ class RequestRuns:
             raise self.states.failed(error) from None
         self._state.sent(run, execution)
 
+    def take_answer(self, run: Run, outcome: Outcome) -> None:
+        """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
+        if run.answer_latch is not None:
+            if self._state.answer(run, outcome):
+                run.answer_latch.set()
+        elif outcome.error is not None and self._is_put_off(run, outcome.error):
+            return
+        elif self._state.finish(run, outcome, self._store):
+            _conclude(run)
+
     def give_up(self, run: Run, error: BaseException) -> None:
         """Leave the request idle, and nobody waiting, after an error in a step of an execution, however far that came.
 
-        Whoever is told of its end is not, and hears of the error otherwise.
+        `on_end` is not called: whoever took the step raises the error.
         """
         self._state.give_up(run, _reason(error))
         run.on_end = None
@@ -201,16 +208,6 @@ class RequestRuns:
             run.await_answer()
         if run.phase is Phase.ANSWERED:
             self._state.end(run, self._store(run, run.outcome or Outcome()))
-            _conclude(run)
-
-    def _take_answer(self, run: Run, outcome: Outcome) -> None:
-        """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
-        if run.answer_latch is not None:
-            if self._state.answer(run, outcome):
-                run.answer_latch.set()
-        elif outcome.error is not None and self._is_put_off(run, outcome.error):
-            return
-        elif self._state.finish(run, outcome, self._store):
             _conclude(run)
 
     def _is_put_off(self, run: Run, error: InferwireError) -> bool:
@@ -271,13 +268,8 @@ def _conclude(run: Run) -> None:
         run.conclude()
 
 
-def _deliver(
-    weak_runs: Callable[[], RequestRuns | None],
-    take: Callable[[RequestRuns, Run, Outcome], None],
-    run: Run,
-    outcome: Outcome,
-) -> None:
+def _deliver(weak_runs: Callable[[], RequestRuns | None], run: Run, outcome: Outcome) -> None:
     """Deliver to a request, unless nobody holds it any more: its callback is then not called."""
     runs = weak_runs()
     if runs is not None:
-        take(runs, run, outcome)
+        runs.take_answer(run, outcome)
