@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from inferwire.arguments import openvinos
 from inferwire.models.model_files import ModelFiles, read_files
 
 
 def serialized(model: Any) -> ModelFiles | None:
     """Give an `openvino.Model` as IR; None for anything else."""
-    kind = cast("type[object]", type(model))
-    if not (kind.__module__.partition(".")[0] == "openvino" and kind.__name__ == "Model"):
+    if openvinos(model) != "Model":
         return None
     import openvino
 

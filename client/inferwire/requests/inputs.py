@@ -11,17 +11,17 @@ from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
-from inferwire.arguments import is_list, is_list_or_tuple, openvinos
+from inferwire.arguments import is_array, is_list, is_list_or_tuple, openvinos
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.ports import Port
 from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.request_tensors import RequestTensors
+from inferwire.tensors.element_arrays import Array
 from inferwire.tensors.memory import OverMemory
 from inferwire.tensors.tensor import Tensor, as_tensor
 from inferwire.values.types import type_of
 
 Key: TypeAlias = int | str | Port | None
-_Array: TypeAlias = np.ndarray[Any, Any]
 _SCALARS = (np.number, int, float, str)
 _PLAIN_KEYS = (int, str)
 _KEYS = (int, str, Port)
@@ -43,7 +43,7 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
     """
     if inputs is None:
         return
-    if _is_array(inputs) and not share:
+    if is_array(inputs) and not share:
         _write(inputs, tensors, None)
         return
     if _is_dict(inputs):
@@ -107,7 +107,7 @@ def _copy_items(items: list[tuple[Any, Any]], tensors: RequestTensors) -> None:
     for key, value in items:
         if not isinstance(key, _KEYS):
             raise TypeError(f"Incompatible key type for input: {key}")
-        if _is_array(value):
+        if is_array(value):
             _write(value, tensors, key)
         elif _is_scalar(value):
             tensors.place(key, _tensor_of(value, tensors, key, share=False))
@@ -134,7 +134,7 @@ def _share(inputs: object, items: list[tuple[Any, Any]] | None, tensors: Request
         tensors.place(key, tensor)
 
 
-def _write(array: _Array, tensors: RequestTensors, key: Key) -> None:
+def _write(array: Array, tensors: RequestTensors, key: Key) -> None:
     """Copy an array into the present tensor, which takes its shape; numpy casts."""
     if array.ndim == 0:
         tensors.place(key, _tensor_of(array, tensors, key, share=False))
@@ -152,7 +152,7 @@ def _tensor_of(value: object, tensors: RequestTensors, key: Key, *, share: bool)
     """Make the tensor a value stands for; one that is a tensor stays what it is."""
     if isinstance(value, Tensor):
         return value
-    if _is_array(value):
+    if is_array(value):
         return _tensor_of_array(value, _target(tensors, key), share=share)
     if is_list(value):
         return Tensor(value)
@@ -161,12 +161,12 @@ def _tensor_of(value: object, tensors: RequestTensors, key: Key, *, share: bool)
     raise TypeError(f"Incompatible inputs of type: {type(value)}")
 
 
-def _tensor_of_scalar(array: _Array, target: Tensor) -> Tensor:
+def _tensor_of_scalar(array: Array, target: Tensor) -> Tensor:
     row = target.memory.row
     return Tensor(array if row.is_string else array.astype(row.storage_dtype, copy=False))
 
 
-def _tensor_of_array(array: _Array, target: Tensor, *, share: bool) -> Tensor:
+def _tensor_of_array(array: Array, target: Tensor, *, share: bool) -> Tensor:
     memory = target.memory
     if memory.row.is_string:
         return Tensor(array)
@@ -183,7 +183,7 @@ def _tensor_of_array(array: _Array, target: Tensor, *, share: bool) -> Tensor:
     return Tensor(array, shared_memory=share)
 
 
-def _filled(target: Tensor, shape: tuple[int, ...], content: _Array) -> Tensor:
+def _filled(target: Tensor, shape: tuple[int, ...], content: Array) -> Tensor:
     """Make a tensor of the target's type and copy the content into it."""
     tensor = Tensor(type_of(target.memory.row), shape)
     tensor.memory.write(content)
@@ -201,17 +201,13 @@ def _require_key(key: object) -> None:
 
 
 def _c_style(value: object) -> object:
-    if _is_array(value):
+    if is_array(value):
         return np.ascontiguousarray(value) if value.ndim else value
     return np.asarray(value) if _is_array_like(value) else value
 
 
 def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
     return isinstance(value, dict)
-
-
-def _is_array(value: object) -> TypeGuard[_Array]:
-    return isinstance(value, np.ndarray)
 
 
 def _is_scalar(value: object) -> TypeGuard[Any]:
