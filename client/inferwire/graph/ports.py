@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from inferwire.arguments import Unpicklable
 from inferwire.not_offered import PartlyMirrored
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.shapes import Shape
@@ -53,7 +54,7 @@ class Input:
         raise TypeError("inferwire.Input: No constructor defined!")
 
 
-class Port(PartlyMirrored):
+class Port(Unpicklable, PartlyMirrored):
     """What `ConstOutput` and `Output` have in common, which are two classes without a common one in openvino.
 
     Two ports are equal where they are of the same class and node: those of another compilation of the same model are
@@ -85,9 +86,6 @@ class Port(PartlyMirrored):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         raise TypeError(f"Cannot deepcopy 'openvino.{type(self).__name__}' object.")
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError(f"cannot pickle 'inferwire.{type(self).__name__}' object")
 
     def facts(self) -> str:
         """Give names, shape and type as text; for the SDK's own use, not in openvino."""
