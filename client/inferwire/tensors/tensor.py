@@ -213,8 +213,10 @@ class Tensor(OverMemory, Unpicklable):
             TypeError: For what is no tensor.
             RuntimeError: As `copy_from`.
         """
-        signature = "(self: Tensor, target_tensor: Tensor)"
-        _copy(self._memory, _memory_of("copy_to", signature, self, target_tensor))
+        target = as_tensor(target_tensor)
+        if target is None:
+            raise incompatible("copy_to", "(self: Tensor, target_tensor: Tensor)", invoked=(self, target_tensor))
+        _copy(self._memory, target.memory)
 
     def is_continuous(self) -> bool:
         """Tell whether the elements lie without gaps; false for most regions."""
@@ -291,13 +293,6 @@ def _known(value: Any) -> Any:
         return value
     known = as_tensor(value)
     return known or as_type(value) or as_port(value) or value
-
-
-def _memory_of(function: str, signature: str, owner: Tensor, other: object) -> Memory:
-    tensor = as_tensor(other)
-    if tensor is None:
-        raise incompatible(function, signature, invoked=(owner, other))
-    return tensor.memory
 
 
 def _copy(source: Memory, target: Memory) -> None:
