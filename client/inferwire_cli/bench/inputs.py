@@ -91,7 +91,7 @@ def _check(port: PortDescription, shape: tuple[int, ...]) -> None:
 
 
 def _least(dimension: Dimension) -> int:
-    return dimension.min_length or (dimension.min_length if dimension.is_static else 1)
+    return dimension.min_length if dimension.is_static else max(dimension.min_length, 1)
 
 
 def _lengths(text: str) -> tuple[int, ...]:
