@@ -28,7 +28,7 @@ def results_of(tensors: RequestTensors, *, share: bool, decode_strings: bool) ->
             if share:
                 warnings.warn("Result of a string type will be copied to OVDict!", RuntimeWarning, stacklevel=3)
             results[port] = tensor.str_data if decode_strings else tensor.bytes_data
-        elif (fetch := memory.later(share=share)) is not None:
+        elif (fetch := memory.fetcher(share=share)) is not None:
             results[port], later[port] = _NOT_FETCHED, fetch
         else:
             results[port] = memory.array.view() if share else memory.read().copy()

@@ -121,7 +121,7 @@ class RequestTensors:
         self.forget_freight()
         if port.is_input:
             check_input(port, tensor)
-            tensor.memory.feed()
+            tensor.memory.mark_as_input()
             self._inputs[port.index] = tensor
             self._sources[port.index] = tensor.memory
         else:
@@ -204,7 +204,9 @@ class RequestTensors:
                 refuse_to_send(port, shape)
         parts = [(at, source.kept_by(transport)) for at, source in enumerate(self._sources)]
         reads = {at: part for at, part in parts if part is not None}
-        names = [(at, each.reserve(transport, postpone=self._postpones)) for at, each in enumerate(self._targets)]
+        names = [
+            (at, each.reserve_output(transport, postpone=self._postpones)) for at, each in enumerate(self._targets)
+        ]
         keeps = {at: name for at, name in names if name is not None}
         buffers = [source.wire_data() for at, source in enumerate(self._sources) if at not in reads]
         return Freight(shapes, buffers, reads, keeps)
@@ -250,7 +252,7 @@ class RequestTensors:
                     raise _not_kept(position, element_type.byte_size(shape))
                 memory.load_wire(shape, content)
             elif position in kept:
-                memory.keep(kept[position].take(memory.row, shape))
+                memory.take_kept(kept[position].take(memory.row, shape))
             else:
                 raise RuntimeError(f"the server kept output {position}, which it was to send")
 

@@ -33,6 +33,7 @@ class Home(Enum):
 
 
 _HERE = Home.HERE
+"""For every look at a tensor's data: Python 3.11 takes long to find a member in its enumeration."""
 
 
 class Dense(Memory):
@@ -62,22 +63,22 @@ class Dense(Memory):
 
     def pin(self) -> Array:
         """Have the elements here from now on."""
-        self._settle(_HERE)
+        self._set_home(_HERE)
         return self.read()
 
     def read(self) -> Array:
         """Give the elements, fetching them where only the server has them."""
         if self._kept is not None:
             elements = self._kept.fetch()
-            self._settle(_HERE)
+            self._set_home(_HERE)
             np.copyto(self._array, elements)
-            self._have()
+            self._set_kept(None)
         return self._array
 
     def write(self, elements: Array) -> None:
         """Set all elements."""
         if self._kept is not None:
-            self._have()
+            self._set_kept(None)
         self._array[...] = elements
 
     @property
@@ -115,21 +116,21 @@ class Dense(Memory):
             view = self._bytes or self._view_bytes()
             if len(data) == len(view) and not view.readonly:
                 if self._kept is not None:
-                    self._have()
+                    self._set_kept(None)
                 view[:] = data
                 return
         super().load_wire(shape, data)
 
     def load(self, elements: Array, shape: tuple[int, ...]) -> None:
         """Take a shape and the elements; what there was before is not fetched for that."""
-        self._have()
+        self._set_kept(None)
         self._reshape(shape)
         np.copyto(self._array, elements)
 
-    def feed(self) -> None:
-        """Let what comes next stay on the server, if nobody has ever read it here."""
+    def mark_as_input(self) -> None:
+        """Let the next elements stay on the server, if nobody has ever read any here."""
         if self._home is Home.UNDECIDED:
-            self._settle(Home.SERVER)
+            self._set_home(Home.SERVER)
 
     def kept_by(self, transport: Transport) -> KeptPart | None:
         """Where the server has the elements that nobody has read here."""
@@ -138,22 +139,22 @@ class Dense(Memory):
             return None
         return KeptPart(kept.tensor, StoredBox(kept.tensor.id))
 
-    def reserve(self, transport: Transport, *, postpone: bool) -> KeptTensor | None:
-        """Name the next output if it may stay; what this one had is given up for it."""
+    def reserve_output(self, transport: Transport, *, postpone: bool) -> KeptTensor | None:
+        """Name the next output if it may stay; the elements that there are now are given up for it."""
         if self._home is _HERE or (self._home is Home.UNDECIDED and not postpone):
             return None
-        self._have()
+        self._set_kept(None)
         if self._names is None:
             self._names = KeptNames()
         return self._names.next(transport)
 
-    def keep(self, elements: KeptElements) -> None:
+    def take_kept(self, elements: KeptElements) -> None:
         """Take elements that stay on the server."""
         self._reshape(elements.shape)
-        self._have(elements)
+        self._set_kept(elements)
 
-    def later(self, *, share: bool) -> Callable[[], Array] | None:
-        """Fetch them when somebody looks; whatever the server keeps afterwards, a copy is of these."""
+    def fetcher(self, *, share: bool) -> Callable[[], Array] | None:
+        """Fetch the elements that there are now, for a copy; for a view, those that there are when somebody looks."""
         if self._kept is None:
             return None
         return self.pin if share else partial(self._copy, self._kept)
@@ -164,22 +165,22 @@ class Dense(Memory):
         return Region(self, begin, self._array[box] if box else self._array)
 
     def _copy(self, elements: KeptElements) -> Array:
-        self._settle(_HERE)
+        self._set_home(_HERE)
         return elements.fetch().copy()
 
-    def _have(self, kept: KeptElements | None = None) -> None:
-        """Have the elements here, or on the server."""
+    def _set_kept(self, kept: KeptElements | None) -> None:
+        """Note which elements the server keeps; None where they are here."""
         if kept is not self._kept:
             self._kept = kept
-            self._change()
+            self._count_change()
 
-    def _settle(self, home: Home) -> None:
-        """Say where the next elements belong."""
+    def _set_home(self, home: Home) -> None:
+        """Note where the next elements belong."""
         if home is not self._home:
             self._home = home
-            self._change()
+            self._count_change()
 
-    def _change(self) -> None:
+    def _count_change(self) -> None:
         if self.version is not None:
             self.version += 1
 
@@ -196,7 +197,7 @@ class Dense(Memory):
         self._array = shaped(self.row, shape, self._buffer)
         self._bytes = self._wire = None
         self.shape = shape
-        self._change()
+        self._count_change()
 
     def _make_room(self, shape: tuple[int, ...]) -> Array:
         """Make a buffer for a shape."""
@@ -268,9 +269,9 @@ class Region(Memory):
         self._array = self._whole[tuple(map(slice, shape))] if shape else self._whole
         self.shape = shape
 
-    def feed(self) -> None:
+    def mark_as_input(self) -> None:
         """Let the whole stay on the server."""
-        self._root.feed()
+        self._root.mark_as_input()
 
     def kept_by(self, transport: Transport) -> KeptPart | None:
         """Where the server has the box, as long as the whole is what it was made in."""

@@ -95,16 +95,16 @@ class Memory(ABC):
         self.write(elements)
 
     @abstractmethod
-    def feed(self) -> None:
-        """Hear that a request reads its input here: elements that only the server needs need not come here."""
+    def mark_as_input(self) -> None:
+        """Note that a request reads its input here: elements that only the server needs may stay there."""
 
     def kept_by(self, transport: Transport) -> KeptPart | None:
         """Where the server of a transport has these very elements, if it does."""
         del transport
         return None
 
-    def reserve(self, transport: Transport, *, postpone: bool) -> KeptTensor | None:
-        """Give the name under which a server is to keep the output that lands here next; None to have it sent.
+    def reserve_output(self, transport: Transport, *, postpone: bool) -> KeptTensor | None:
+        """Give the tensor in which a server is to keep the output that lands here next; None to have it sent.
 
         Args:
             transport: Calls the server that is about to make the output.
@@ -113,12 +113,12 @@ class Memory(ABC):
         del transport, postpone
         return None
 
-    def keep(self, elements: KeptElements) -> None:
-        """Take elements that the server kept under the reserved name."""
+    def take_kept(self, elements: KeptElements) -> None:
+        """Take elements that the server kept in the reserved tensor."""
         raise RuntimeError(f"the server kept {elements}, which was to be sent; this is a bug")
 
-    def later(self, *, share: bool) -> Callable[[], Array] | None:
-        """Give what fetches the elements for a result, where they are not here.
+    def fetcher(self, *, share: bool) -> Callable[[], Array] | None:
+        """Give what fetches the elements once somebody looks at a result; None where they are here.
 
         Args:
             share: Whether the result is a view of the memory, and not a copy of what is there now.

@@ -84,14 +84,14 @@ class RemoteMemory(Memory):
         shape = tuple(stop - start for start, stop in zip(begin, end, strict=True))
         return RemoteMemory(self.tensor, self.row, shape, inside)
 
-    def feed(self) -> None:
+    def mark_as_input(self) -> None:
         """Change nothing: the server has the elements in any case."""
 
     def kept_by(self, transport: Transport) -> KeptPart | None:
         """Where its server has it; for other servers it is fetched."""
         return KeptPart(self.tensor, self.box) if transport is self.tensor.transport else None
 
-    def reserve(self, transport: Transport, *, postpone: bool) -> KeptTensor:
+    def reserve_output(self, transport: Transport, *, postpone: bool) -> KeptTensor:
         """Have an output land in it.
 
         Raises:
@@ -107,11 +107,11 @@ class RemoteMemory(Memory):
             raise RuntimeError("a region of a remote tensor cannot be an output, expected a whole one")
         return self.tensor
 
-    def keep(self, elements: KeptElements) -> None:
+    def take_kept(self, elements: KeptElements) -> None:
         """Take the shape of an output that landed in it."""
         self.shape = elements.shape
 
-    def later(self, *, share: bool) -> Callable[[], Array]:
+    def fetcher(self, *, share: bool) -> Callable[[], Array]:
         """Fetch what is there when somebody looks."""
         return self.read if share else self._copy
 
