@@ -139,7 +139,7 @@ def _write(array: Array, tensors: RequestTensors, key: Key) -> None:
     if array.ndim == 0:
         tensors.place(key, _tensor_of(array, tensors, key, share=False))
         return
-    memory = tensors.memory_at(key)
+    memory = tensors.at(key)
     if memory.shape != array.shape:
         memory.set_shape(array.shape)
     if memory.row.is_string:
@@ -192,7 +192,7 @@ def _filled(target: Tensor, shape: tuple[int, ...], content: Array) -> Tensor:
 
 def _target(tensors: RequestTensors, key: Key) -> Tensor:
     _require_key(key)
-    return tensors.tensor_at(key)
+    return Tensor.over(tensors.at(key))
 
 
 def _require_key(key: object) -> None:

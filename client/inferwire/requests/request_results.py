@@ -11,6 +11,7 @@ from inferwire.graph.ports import ConstOutput
 from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.request_tensors import RequestTensors
 from inferwire.tensors.element_arrays import Array
+from inferwire.tensors.tensor import Tensor
 
 _NOT_FETCHED = np.empty(0)
 
@@ -22,11 +23,11 @@ def results_of(tensors: RequestTensors, *, share: bool, decode_strings: bool) ->
     """
     results: dict[ConstOutput, Array] = {}
     later: dict[ConstOutput, Callable[[], Array]] = {}
-    for port, tensor in zip(tensors.ports.output_ports, tensors.outputs, strict=True):
-        memory = tensor.memory
+    for port, memory in zip(tensors.ports.output_ports, tensors.outputs, strict=True):
         if memory.row.is_string:
             if share:
                 warnings.warn("Result of a string type will be copied to OVDict!", RuntimeWarning, stacklevel=3)
+            tensor = Tensor.over(memory)
             results[port] = tensor.str_data if decode_strings else tensor.bytes_data
         elif (fetch := memory.fetcher(share=share)) is not None:
             results[port], later[port] = _NOT_FETCHED, fetch

@@ -1,4 +1,4 @@
-"""The tensors of one request: which belongs to which port, and what of them travels.
+"""The tensors of one request: which memory belongs to which port, and what of it travels.
 
 Whether a tensor fits its port is `port_fit`'s business. Knows nothing of executions; whoever calls it has made sure
 that none is running.
@@ -54,62 +54,56 @@ class Freight:
 
 
 class RequestTensors:
-    """A tensor for each input and output of a model."""
+    """A tensor for each input and output of a model: the memory behind it, over which users get a new one each time.
+
+    Attributes:
+        ports: The inputs and outputs.
+        outputs: The memory of each output, in order.
+    """
 
     def __init__(self, ports: ModelPorts, lend: Lend) -> None:
         self.ports = ports
-        self._inputs = [Tensor.over(Lendable(each.row, each.first_shape, lend)) for each in ports.inputs]
-        self._outputs = [_first_tensor(each) for each in ports.outputs]
-        self._sources: list[Memory | Batch] = [tensor.memory for tensor in self._inputs]
-        self._targets: list[Memory] = [tensor.memory for tensor in self._outputs]
+        self.outputs: list[Memory] = [_zeros(each) for each in ports.outputs]
+        self._inputs: list[Memory | Batch] = [Lendable(each.row, each.first_shape, lend) for each in ports.inputs]
         self._freight: Freight | None = None
         self._versions: list[tuple[Memory, int]] = []
         self._postpones = False
 
-    @property
-    def inputs(self) -> Sequence[Tensor]:
-        """The tensors of the inputs in order.
-
-        Raises:
-            RuntimeError: If one of them was given as a batch of several.
-        """
-        return [self.get(port) for port in self.ports.inputs]
-
-    @property
-    def outputs(self) -> Sequence[Tensor]:
-        """The tensors of the outputs in order."""
-        return self._outputs
-
-    def memory_at(self, key: int | str | Port | None) -> Memory:
-        """Give the memory of the tensor that `tensor_at` gives."""
-        sources = self._sources
-        at = 0 if key is None and len(sources) == 1 else key
-        if type(at) is int and 0 <= at < len(sources):
-            source = sources[at]
-            if not isinstance(source, Batch):
-                return source
-        return self.tensor_at(key).memory
-
-    def input_port(self, index: int | None) -> ModelPort:
-        """Find an input to read its tensor; without a position, the only one."""
-        return _to_read("input", self.ports.inputs, index)
-
-    def output_at(self, index: int | None) -> Tensor:
-        """Give the tensor of an output; without a position, of the only one."""
-        return self._outputs[_to_read("output", self.ports.outputs, index).index]
-
-    def get(self, port: ModelPort) -> Tensor:
-        """Give the tensor of a port.
+    def get(self, port: ModelPort) -> Memory:
+        """Give the memory of a port's tensor.
 
         Raises:
             RuntimeError: If it was given as a batch of several.
         """
-        if port.is_input and isinstance(self._sources[port.index], Batch):
+        memory = (self._inputs if port.is_input else self.outputs)[port.index]
+        if isinstance(memory, Batch):
             raise RuntimeError(
                 "get_tensor shall not be used together with batched set_tensors/set_input_tensors for port "
                 f"'{port.port!r}'"
             )
-        return (self._inputs if port.is_input else self._outputs)[port.index]
+        return memory
+
+    def input_at(self, index: int | None) -> Memory:
+        """Give the memory of an input's tensor; without a position, of the only one's."""
+        return self.get(_to_read("input", self.ports.inputs, index))
+
+    def output_at(self, index: int | None) -> Memory:
+        """Give the memory of an output's tensor; without a position, of the only one's."""
+        return self.outputs[_to_read("output", self.ports.outputs, index).index]
+
+    def at(self, key: int | str | Port | None) -> Memory:
+        """Give the memory of the tensor that the inputs of a call name by `key`; without one, of the only input's."""
+        inputs = self._inputs
+        index = 0 if key is None and len(inputs) == 1 else key
+        if type(index) is int and 0 <= index < len(inputs):  # looked up here, for it is so in nearly every inference
+            memory = inputs[index]
+            if not isinstance(memory, Batch):
+                return memory
+        if isinstance(key, str):
+            return self.get(self.ports.named(key))
+        if isinstance(key, Port):
+            return self.get(self.ports.of(key))
+        return self.input_at(key)
 
     def set(self, port: ModelPort, tensor: Tensor) -> None:
         """Make a tensor that of a port.
@@ -122,12 +116,10 @@ class RequestTensors:
         if port.is_input:
             check_input(port, tensor)
             tensor.memory.mark_as_input()
-            self._inputs[port.index] = tensor
-            self._sources[port.index] = tensor.memory
+            self._inputs[port.index] = tensor.memory
         else:
             check_output(port, tensor)
-            self._outputs[port.index] = tensor
-            self._targets[port.index] = tensor.memory
+            self.outputs[port.index] = tensor.memory
 
     def set_batch(self, port: ModelPort, tensors: Sequence[Tensor]) -> None:
         """Make several tensors, one item of the batch each, those of an input.
@@ -140,21 +132,11 @@ class RequestTensors:
         if len(tensors) == 1:
             self.set(port, tensors[0])
         else:
-            self._sources[port.index] = Batch(port, tensors)
+            self._inputs[port.index] = Batch(port, tensors)
             self.forget_freight()
 
-    def tensor_at(self, key: int | str | Port | None) -> Tensor:
-        """Give the tensor that the inputs of a call name by `key`; without one, the only input's."""
-        if key is None:
-            return self.get(_only("get_input_tensor()", self.ports.inputs))
-        if isinstance(key, str):
-            return self.get(self.ports.named(key))
-        if isinstance(key, Port):
-            return self.get(self.ports.of(key))
-        return self.get(self.input_port(key))
-
     def place(self, key: int | str | Port | None, tensor: Tensor) -> None:
-        """Make a tensor that of the port the inputs of a call name by `key`; see `tensor_at`."""
+        """Make a tensor that of the port the inputs of a call name by `key`; see `at`."""
         if isinstance(key, str):
             self.set(self.ports.named(key), tensor)
         elif isinstance(key, Port):
@@ -198,24 +180,22 @@ class RequestTensors:
         return freight
 
     def _make_freight(self, transport: Transport) -> Freight:
-        shapes = tuple([each.shape for each in self._sources])
+        shapes = tuple([each.shape for each in self._inputs])
         for port, shape in zip(self.ports.inputs, shapes, strict=True):
             if not port.fits(shape):
                 refuse_to_send(port, shape)
-        parts = [(at, source.kept_by(transport)) for at, source in enumerate(self._sources)]
+        parts = [(at, source.kept_by(transport)) for at, source in enumerate(self._inputs)]
         reads = {at: part for at, part in parts if part is not None}
-        names = [
-            (at, each.reserve_output(transport, postpone=self._postpones)) for at, each in enumerate(self._targets)
-        ]
+        names = [(at, each.reserve_output(transport, postpone=self._postpones)) for at, each in enumerate(self.outputs)]
         keeps = {at: name for at, name in names if name is not None}
-        buffers = [source.wire_data() for at, source in enumerate(self._sources) if at not in reads]
+        buffers = [source.wire_data() for at, source in enumerate(self._inputs) if at not in reads]
         return Freight(shapes, buffers, reads, keeps)
 
     def _keep(self, freight: Freight) -> None:
         """Keep what was made until a tensor changes, as it also does when the server keeps an output of it."""
         self.forget_freight()
         versions: list[tuple[Memory, int]] = []
-        for memory in (*self._sources, *self._targets):
+        for memory in (*self._inputs, *self.outputs):
             if isinstance(memory, Batch) or memory.version is None:
                 return
             versions.append((memory, memory.version))
@@ -238,10 +218,10 @@ class RequestTensors:
                 with other outputs.
         """
         kept = _NOTHING_KEPT if freight is None else freight.keeps
-        if len(forms) != len(self._targets):
-            raise RuntimeError(f"the server gave {len(forms)} outputs, expected {len(self._targets)}")
+        if len(forms) != len(self.outputs):
+            raise RuntimeError(f"the server gave {len(forms)} outputs, expected {len(self.outputs)}")
         for position, (element_type, shape) in enumerate(forms):
-            memory = self._targets[position]
+            memory = self.outputs[position]
             content = data[position]
             if memory.row is not element_type:
                 raise RuntimeError(
@@ -265,11 +245,11 @@ def _not_kept(position: int, byte_size: int) -> RuntimeError:
     )
 
 
-def _first_tensor(port: ModelPort) -> Tensor:
+def _zeros(port: ModelPort) -> Memory:
     memory = allocate(port.row, port.first_shape)
     if not port.row.is_string:
         memory.write(np.zeros((), memory.row.storage_dtype))
-    return Tensor.over(memory)
+    return memory
 
 
 def _to_read(kind: str, ports: Sequence[ModelPort], index: int | None) -> ModelPort:

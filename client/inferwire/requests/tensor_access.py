@@ -43,7 +43,7 @@ class TensorAccess(Unpicklable):
             RuntimeError: While the request is busy.
         """
         with self._state.idle():
-            return [Tensor.over(tensor.memory) for tensor in self._tensors.inputs]
+            return [Tensor.over(self._tensors.get(port)) for port in self._tensors.ports.inputs]
 
     @property
     def output_tensors(self) -> list[Tensor]:
@@ -53,7 +53,7 @@ class TensorAccess(Unpicklable):
             RuntimeError: While the request is busy.
         """
         with self._state.idle():
-            return [Tensor.over(tensor.memory) for tensor in self._tensors.outputs]
+            return list(map(Tensor.over, self._tensors.outputs))
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -82,8 +82,8 @@ class TensorAccess(Unpicklable):
         """
         given = in_order(args, kwargs, ("name",), ("port",))
         self._state.check_idle()
-        found = self._tensors.tensor_at(self._key("get_tensor", None if given is None else given[0], args, kwargs))
-        return Tensor.over(found.memory)
+        key = self._key("get_tensor", None if given is None else given[0], args, kwargs)
+        return Tensor.over(self._tensors.at(key))
 
     def get_input_tensor(self, *args: int, **kwargs: int) -> Tensor:
         """Give the tensor of an input, by its position, or of the only one without.
@@ -96,7 +96,7 @@ class TensorAccess(Unpicklable):
         """
         index = self._index("get_input_tensor", args, kwargs)
         self._state.check_idle()
-        return Tensor.over(self._tensors.get(self._tensors.input_port(index)).memory)
+        return Tensor.over(self._tensors.input_at(index))
 
     def get_output_tensor(self, *args: int, **kwargs: int) -> Tensor:
         """Give the tensor of an output, by its position, or of the only one without.
@@ -110,7 +110,7 @@ class TensorAccess(Unpicklable):
         """
         index = self._index("get_output_tensor", args, kwargs)
         self._state.check_idle()
-        return Tensor.over(self._tensors.output_at(index).memory)
+        return Tensor.over(self._tensors.output_at(index))
 
     @overload
     def set_tensor(self, name: str, tensor: Tensor | RemoteTensor) -> None: ...
