@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, cast
 
 from inferwire import properties
-from inferwire.arguments import openvinos
+from inferwire.arguments import openvino_class
 from inferwire.properties.declaration import Choice
 from inferwire.properties.streams import Num
 from inferwire.values.ov_any import OVAny
@@ -74,7 +74,7 @@ def to_contract(value: object) -> PropertyValue:
 
 def _ours(value: Any) -> Any:
     """Give what stands for a value of openvino's; its enumerations are told apart by their names."""
-    match openvinos(value):
+    match openvino_class(value):
         case "OVAny":
             return OVAny(value.value)
         case "Type":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from inferwire.arguments import openvinos
+from inferwire.arguments import openvino_class
 from inferwire.graph.nodes import node_of
 from inferwire.graph.ports import ConstOutput, Port, PortDescription
 from inferwire.values.partial_shape import PartialShape
@@ -15,7 +15,7 @@ def as_port(value: object) -> Port | None:
     """Take a port, ours or one of a model of openvino's, which is then described alike; None for anything else."""
     if isinstance(value, Port):
         return value
-    if openvinos(value) not in ("ConstOutput", "Output"):
+    if openvino_class(value) not in ("ConstOutput", "Output"):
         return None
     theirs = cast("Any", value)
     node = theirs.get_node()

@@ -9,13 +9,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from inferwire.arguments import openvinos
+from inferwire.arguments import openvino_class
 from inferwire.models.model_files import ModelFiles, read_files
 
 
 def serialized(model: Any) -> ModelFiles | None:
     """Give an `openvino.Model` as IR; None for anything else."""
-    if openvinos(model) != "Model":
+    if openvino_class(model) != "Model":
         return None
     import openvino
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from inferwire.arguments import as_integer, incompatible, openvinos
+from inferwire.arguments import as_integer, incompatible, openvino_class
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.nodes import node_of
 from inferwire.graph.ports import Output, PortDescription, copy_layouts
@@ -159,7 +159,7 @@ class Model(RuntimeInfo, ReadableModel):
             if key not in self._inputs:
                 raise RuntimeError(f"PartialShape for port {key!r} is not used in Model::reshape")
             return self._inputs[self._inputs.index(key)]
-        theirs = as_port(key) if openvinos(key) else None
+        theirs = as_port(key) if openvino_class(key) else None
         if theirs is not None:
             return self.input(theirs.any_name)
         if not isinstance(key, str) and as_integer(key) is None:
@@ -197,7 +197,7 @@ def _given_shapes(model: Model, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     named = dict(kwargs)
     variables = args[1] if len(args) == 2 else named.pop("variables_shapes", {})
     shapes = [*args[:1], *(named.pop(name) for name in ("partial_shape", "partial_shapes") if name in named)]
-    if shapes and openvinos(shapes[0]) == "PartialShape":
+    if shapes and openvino_class(shapes[0]) == "PartialShape":
         shapes[0] = PartialShape(shapes[0])
     is_shape = len(shapes) == 1 and isinstance(shapes[0], PartialShape | list | tuple | str | dict)
     if not is_shape or named or len(args) > 2 or not isinstance(variables, dict):
@@ -208,7 +208,7 @@ def _given_shapes(model: Model, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 
 
 def _shape_of(shape: object) -> PartialShape:
-    if openvinos(shape) in ("PartialShape", "Shape"):
+    if openvino_class(shape) in ("PartialShape", "Shape"):
         return PartialShape(cast("Any", shape))
     if not isinstance(shape, PartialShape | list | tuple | str):
         raise TypeError(

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
-from inferwire.arguments import is_array, is_list, is_list_or_tuple, openvinos
+from inferwire.arguments import is_array, is_list, is_list_or_tuple, openvino_class
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.ports import Port
 from inferwire.requests.ov_dict import OVDict
@@ -72,7 +72,7 @@ def _pairs(inputs: dict[Any, Any]) -> list[tuple[Any, Any]]:
 
 def _items(inputs: object, *, is_single: bool) -> list[tuple[Any, Any]] | None:
     """Give keys and values of what else holds several inputs; None for a single one."""
-    if isinstance(inputs, OVDict) or openvinos(inputs) == "OVDict":
+    if isinstance(inputs, OVDict) or openvino_class(inputs) == "OVDict":
         return list(enumerate(cast("OVDict", inputs).values()))
     if is_list(inputs) and is_single and _is_plain(inputs):
         return [(0, inputs)]
@@ -83,7 +83,7 @@ def _items(inputs: object, *, is_single: bool) -> list[tuple[Any, Any]] | None:
 
 def _known(value: Any) -> Any:
     """Give what stands for a remote tensor, or one of openvino's."""
-    return as_tensor(value) or value if isinstance(value, OverMemory) or openvinos(value) else value
+    return as_tensor(value) or value if isinstance(value, OverMemory) or openvino_class(value) else value
 
 
 def _is_plain(items: list[Any]) -> bool:

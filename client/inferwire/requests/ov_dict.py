@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 
-from inferwire.arguments import openvinos
+from inferwire.arguments import openvino_class
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.ports import ConstOutput, Port, are_alike
 from inferwire.tensors.element_arrays import Array
@@ -90,7 +90,7 @@ class OVDict(Mapping["ConstOutput | str | int", Array]):
             return self._named(key)
         if isinstance(key, int):
             return self._at(key)
-        theirs = as_port(key) if openvinos(key) == "ConstOutput" else None
+        theirs = as_port(key) if openvino_class(key) == "ConstOutput" else None
         if theirs is not None:
             return self._like(theirs)
         raise TypeError(f"Unknown key type: {type(key)}")

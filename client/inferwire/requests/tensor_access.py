@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast, overload
 
-from inferwire.arguments import Unpicklable, as_size, in_order, incompatible, is_list, openvinos
+from inferwire.arguments import Unpicklable, as_size, in_order, incompatible, is_list, openvino_class
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.model_ports import ModelPort, ModelPorts
 from inferwire.graph.ports import Port
@@ -260,7 +260,7 @@ class TensorAccess(Unpicklable):
         """Read the overloads `(key, tensors)` and `(tensors)`."""
         tensors = None if given is None else given[-1]
         if given is None or not (
-            is_list(tensors) or isinstance(tensors, TensorVector) or openvinos(tensors) == "TensorVector"
+            is_list(tensors) or isinstance(tensors, TensorVector) or openvino_class(tensors) == "TensorVector"
         ):
             raise incompatible(function, *_BATCHES, invoked=invoked, keywords=keywords)
         known = [as_tensor(each) for each in cast("list[object]", tensors)]

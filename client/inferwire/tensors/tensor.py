@@ -9,7 +9,7 @@ from typing import Any, cast, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
-from inferwire.arguments import Unpicklable, as_sizes, in_order, incompatible, is_array, is_list, openvinos
+from inferwire.arguments import Unpicklable, as_sizes, in_order, incompatible, is_array, is_list, openvino_class
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.ports import Port
 from inferwire.tensors.dense_memory import allocate
@@ -278,7 +278,7 @@ def as_tensor(value: object) -> Tensor | None:
         return value
     if isinstance(value, OverMemory):
         return Tensor.over(value.memory)
-    if openvinos(value) != "Tensor":
+    if openvino_class(value) != "Tensor":
         return None
     theirs = cast("Any", value)
     element_type = as_type(theirs.get_element_type()) or Type.dynamic
@@ -289,7 +289,7 @@ def as_tensor(value: object) -> Tensor | None:
 
 def _known(value: Any) -> Any:
     """Give what stands for a value of openvino's among the arguments of a constructor."""
-    if not openvinos(value):
+    if not openvino_class(value):
         return value
     known = as_tensor(value)
     return known or as_type(value) or as_port(value) or value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast, overload
 
-from inferwire.arguments import INT64_MAX, Unpicklable, as_integer, in_order, incompatible, openvinos
+from inferwire.arguments import INT64_MAX, Unpicklable, as_integer, in_order, incompatible, openvino_class
 
 _SIGNATURES = (
     "Dimension()",
@@ -177,7 +177,7 @@ def as_dimension(value: object) -> Dimension | None:
     """Take a dimension, ours or openvino's; None for anything else."""
     if isinstance(value, Dimension):
         return value
-    if openvinos(value) != "Dimension":
+    if openvino_class(value) != "Dimension":
         return None
     theirs = cast("Any", value)
     return Dimension(theirs.get_min_length(), theirs.get_max_length())

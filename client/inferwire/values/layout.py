@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferwire.arguments import Unpicklable, incompatible, openvinos
+from inferwire.arguments import Unpicklable, incompatible, openvino_class
 
 _SCALAR = "**SCALAR**"
 _GAP = "..."
@@ -44,7 +44,7 @@ class Layout(Unpicklable):
         return _SCALAR if self._names == (_SCALAR,) else f"[{','.join(self._names)}]"
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, str) or openvinos(other) == "Layout":
+        if isinstance(other, str) or openvino_class(other) == "Layout":
             other = Layout(str(other))
         return self._names == other._names if isinstance(other, Layout) else NotImplemented
 
@@ -82,7 +82,7 @@ def as_layout(value: object) -> Layout | None:
     """Take a layout, ours or openvino's; None for anything else."""
     if isinstance(value, Layout):
         return value
-    return Layout(str(value)) if openvinos(value) == "Layout" else None
+    return Layout(str(value)) if openvino_class(value) == "Layout" else None
 
 
 def _parse(layout: object) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from inferwire.arguments import Unpicklable, is_list, openvinos
+from inferwire.arguments import Unpicklable, is_list, openvino_class
 
 _WORDS = {"YES": True, "TRUE": True, "NO": False, "FALSE": False}
 
@@ -110,4 +110,4 @@ class OVAny(Unpicklable):
 
 def _opened(value: object) -> Any:
     """Give the value that stands in another `OVAny`, ours or openvino's."""
-    return cast("OVAny", value).value if isinstance(value, OVAny) or openvinos(value) == "OVAny" else value
+    return cast("OVAny", value).value if isinstance(value, OVAny) or openvino_class(value) == "OVAny" else value

@@ -16,7 +16,7 @@ from inferwire.arguments import (
     as_sizes,
     incompatible,
     is_list_or_tuple,
-    openvinos,
+    openvino_class,
 )
 from inferwire.values.dimensions import Dimension, as_dimension, fields_of
 from inferwire.values.shapes import Shape
@@ -124,7 +124,7 @@ class PartialShape(Unpicklable):
         dimensions[number] = given
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Shape) or openvinos(other) in _SHAPES:
+        if isinstance(other, Shape) or openvino_class(other) in _SHAPES:
             other = PartialShape(other)  # pyright: ignore[reportArgumentType]
         if isinstance(other, PartialShape):
             return self._dimensions == other._dimensions
@@ -238,7 +238,7 @@ def _dimensions(shape: object) -> list[Dimension] | None:
         return list(shape) if shape.rank.is_static else None
     if isinstance(shape, Shape):
         return [Dimension(size) for size in shape]
-    if openvinos(shape) in _SHAPES:
+    if openvino_class(shape) in _SHAPES:
         return _dimensions(str(shape))
     if not is_list_or_tuple(shape):
         raise incompatible("__init__", *_SIGNATURES, invoked=(shape,))
@@ -276,6 +276,6 @@ def _pair(bounds: list[Any] | tuple[Any, ...]) -> tuple[int, int]:
 def _partial(function: str, owner: PartialShape, value: object) -> PartialShape:
     if isinstance(value, PartialShape):
         return value
-    if openvinos(value) not in _SHAPES:
+    if openvino_class(value) not in _SHAPES:
         raise incompatible(function, "(self: PartialShape, shape: PartialShape)", invoked=(owner, value))
     return PartialShape(str(value))

@@ -15,7 +15,7 @@ from inferwire.arguments import (
     as_sizes,
     incompatible,
     is_list_or_tuple,
-    openvinos,
+    openvino_class,
     position,
 )
 from inferwire.values.dimensions import Dimension, as_dimension, fields_of
@@ -57,7 +57,7 @@ class _ComparableSizes(_Sizes):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, type(self)):
             return self._sizes == other._sizes
-        if is_list_or_tuple(other) or openvinos(other) == type(self).__name__:
+        if is_list_or_tuple(other) or openvino_class(other) == type(self).__name__:
             return tuple(self._sizes) == as_sizes(other)
         return NotImplemented
 

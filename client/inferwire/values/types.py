@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from inferwire.arguments import Unpicklable, incompatible, openvinos
+from inferwire.arguments import Unpicklable, incompatible, openvino_class
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 
 _STRING_BITS = 256
@@ -221,7 +221,7 @@ def as_type(value: object) -> Type | None:
     if isinstance(value, Type):
         return value
     # Among openvino's properties is an enumeration of that name.
-    name = getattr(value, "get_type_name", None) if openvinos(value) == "Type" else None
+    name = getattr(value, "get_type_name", None) if openvino_class(value) == "Type" else None
     return None if name is None else getattr(Type, name())
 
 
