@@ -19,6 +19,10 @@ PACKAGES = (
 )
 SERVER_TRANSPORT = "inferwire_server.transport"
 CLIENT_TRANSPORT = "inferwire.transport"
+CLIENT_LAYERS = tuple(
+    f"inferwire.{layer}" for layer in ("values", "graph", "transport", "tensors", "requests", "models", "queues")
+)
+"""The client's folders from the lowest to the highest; `Core` stands above them."""
 COMPOSITION = tuple(
     f"inferwire_server.{name}" for name in ("process", "server", "sockets", "renewals", "composition", "terms")
 )
@@ -34,7 +38,7 @@ CLIENT_NEEDS = ("numpy", "grpc", "google", "inferwire", "inferwire_proto", "open
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One imported name, where it stands, and whether the import waits for a call."""
+    """One imported name, where it stands, and whether the import waits for a call or is for type checkers alone."""
 
     importer: str
     name: str
@@ -70,13 +74,18 @@ def imported_names(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def is_for_types(node: ast.AST) -> bool:
+    """Whether a statement is `if TYPE_CHECKING`, which no program runs."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
 def imports_of(module: str, source: str) -> list[Import]:
     """List every import of a source, those inside functions too."""
     found: list[Import] = []
 
     def visit(node: ast.AST, *, lazy: bool) -> None:
         found.extend(Import(module, name, getattr(node, "lineno", 0), lazy) for name in imported_names(node))
-        inside = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        inside = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or is_for_types(node)
         for child in ast.iter_child_nodes(node):
             visit(child, lazy=inside)
 
@@ -116,6 +125,12 @@ def client_needs_three_packages(found: Import) -> bool:
     """Let the client import numpy, grpcio, protobuf and the standard library."""
     top = found.name.split(".")[0]
     return lies_in(found.importer, "inferwire") and top not in stdlib_module_names and top not in CLIENT_NEEDS
+
+
+def client_layers_know_those_below(found: Import) -> bool:
+    """Let each folder of the client know those below it, and `Core` know them all."""
+    own = next((height for height, layer in enumerate(CLIENT_LAYERS) if lies_in(found.importer, layer)), None)
+    return own is not None and not found.lazy and found.is_of("inferwire.core", *CLIENT_LAYERS[own + 1 :])
 
 
 def core_is_pure(found: Import) -> bool:
@@ -237,6 +252,7 @@ RULES: tuple[Rule, ...] = (
     contract_knows_nobody,
     sides_never_meet,
     client_needs_three_packages,
+    client_layers_know_those_below,
     core_is_pure,
     host_knows_only_core,
     engine_knows_only_core,
@@ -277,7 +293,9 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (contract_knows_nobody, "inferwire_proto.errors", "import grpc"),
     (sides_never_meet, "inferwire.core", "from inferwire_server.settings import Settings"),
     (sides_never_meet, "inferwire_server.service", "from inferwire import Tensor"),
-    (client_needs_three_packages, "inferwire.tensor", "import ml_dtypes"),
+    (client_needs_three_packages, "inferwire.tensors.tensor", "import ml_dtypes"),
+    (client_layers_know_those_below, "inferwire.tensors.tensor", "from inferwire.requests.inputs import bring_in"),
+    (client_layers_know_those_below, "inferwire.queues.job_pool", "from inferwire.core import Core"),
     (core_is_pure, "inferwire_server.core.queue", "from time import monotonic"),
     (core_is_pure, "inferwire_server.core.queue", "from inferwire_server import engine"),
     (host_knows_only_core, HOST, "from inferwire_server.repository.folder import Repository"),

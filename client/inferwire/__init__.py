@@ -6,10 +6,8 @@ Mirrors `openvino`: `import inferwire as ov` and name the server.
 from typing import NoReturn
 
 from inferwire import exceptions, helpers, layout_helpers, preprocess, properties, utils
-from inferwire.compiled_model import CompiledModel
 from inferwire.conversion import convert_model, save_model, serialize
 from inferwire.core import Core, Version, compile_model
-from inferwire.dimensions import Dimension, Symbol
 from inferwire.errors import (
     Cancelled,
     DeadlineExceeded,
@@ -34,26 +32,28 @@ from inferwire.errors import (
     UnsupportedEncoding,
     UnsupportedType,
 )
-from inferwire.infer_queue import AsyncInferQueue
-from inferwire.infer_request import InferRequest
-from inferwire.layout import Layout
-from inferwire.model import Model
-from inferwire.model_batch import get_batch, set_batch
-from inferwire.nodes import Node
+from inferwire.graph.nodes import Node
+from inferwire.graph.ports import ConstOutput, Input, Output
+from inferwire.models.compiled_model import CompiledModel
+from inferwire.models.model import Model
+from inferwire.models.model_batch import get_batch, set_batch
 from inferwire.not_offered import missing_attribute
-from inferwire.ov_any import OVAny
-from inferwire.partial_shape import PartialShape
-from inferwire.ports import ConstOutput, Input, Output
-from inferwire.profiling import ProfilingInfo
-from inferwire.remote_context import RemoteContext
-from inferwire.remote_tensor import RemoteTensor
-from inferwire.scheduling import Scheduling
-from inferwire.shapes import Coordinate, Shape, Strides
-from inferwire.tensor import Tensor
-from inferwire.tensor_vector import TensorVector
+from inferwire.queues.infer_queue import AsyncInferQueue
+from inferwire.requests.infer_request import InferRequest
+from inferwire.requests.profiling import ProfilingInfo
+from inferwire.tensors.remote_context import RemoteContext
+from inferwire.tensors.remote_tensor import RemoteTensor
+from inferwire.tensors.tensor import Tensor
+from inferwire.tensors.tensor_vector import TensorVector
 from inferwire.transport.executions import Timings
-from inferwire.types import Type
 from inferwire.utils.data_helpers import tensor_from_file
+from inferwire.values.dimensions import Dimension, Symbol
+from inferwire.values.layout import Layout
+from inferwire.values.ov_any import OVAny
+from inferwire.values.partial_shape import PartialShape
+from inferwire.values.scheduling import Scheduling
+from inferwire.values.shapes import Coordinate, Shape, Strides
+from inferwire.values.types import Type
 from inferwire.version import VERSION as __version__  # noqa: N811 - where programs look for it
 from inferwire.version import get_version
 

@@ -32,7 +32,7 @@ class Unpicklable:
         raise TypeError(f"cannot pickle 'inferwire.{type(self).__name__}' object")
 
 
-def openvinos(value: object) -> str:
+def openvino_class(value: object) -> str:
     """Name the class of an object of an openvino installed beside the client; empty for any other object.
 
     Whoever has such an object has imported openvino; it is told by its class alone.
@@ -46,7 +46,7 @@ def as_member(value: object, choices: type[E]) -> E | None:
     if isinstance(value, choices):
         return value
     # Two of openvino's classes are named Type, and only one of them is an enumeration.
-    return choices.__members__.get(getattr(value, "name", "")) if openvinos(value) == choices.__name__ else None
+    return choices.__members__.get(getattr(value, "name", "")) if openvino_class(value) == choices.__name__ else None
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from inferwire.arguments import Unpicklable, in_order, incompatible
-from inferwire.compiled_blobs import read_blob
-from inferwire.compiled_model import CompiledModel
 from inferwire.core_properties import Config, CoreProperties, is_config
 from inferwire.extensions import add_extension
-from inferwire.local_models import serialized
-from inferwire.model import Model
-from inferwire.model_files import Blob, Weights, is_path, no_path, read_files
+from inferwire.graph.ports import copy_layouts
+from inferwire.models.compiled_blobs import read_blob
+from inferwire.models.compiled_model import CompiledModel
+from inferwire.models.local_models import serialized
+from inferwire.models.model import Model
+from inferwire.models.model_files import Blob, Weights, is_path, no_path, read_files
 from inferwire.not_offered import PartlyMirrored
-from inferwire.ports import copy_layouts
 from inferwire.property_values import from_contract, map_to_contract
-from inferwire.remote_context import RemoteContext, context_of
-from inferwire.remote_model import RemoteModel
+from inferwire.requests.remote_model import RemoteModel
+from inferwire.tensors.remote_context import RemoteContext, context_of
 from inferwire.transport.address import parse_address
 from inferwire.transport.credentials import credentials_for
 from inferwire.transport.descriptions import CompiledDescription

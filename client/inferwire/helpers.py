@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from inferwire.shapes import Shape
-from inferwire.types import Type
+from inferwire.values.shapes import Shape
+from inferwire.values.types import Type
 
 _LOW_BITS = {"u1": 1, "u2": 2, "u4": 4, "i4": 4, "nf4": 4, "f4e2m1": 4, "u3": 2, "u6": 4}
 """How many bits of each element stand together before the rest of them do: all, unless 8 is no multiple of a width."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from inferwire.arguments import incompatible
-from inferwire.foreign_ports import as_port
-from inferwire.layout import Layout, as_layout
-from inferwire.ports import Output, Port
+from inferwire.graph.foreign_ports import as_port
+from inferwire.graph.ports import Output, Port
+from inferwire.values.layout import Layout, as_layout
 
 
 def get_layout(port: Port) -> Layout:

@@ -12,11 +12,11 @@ from enum import Enum
 from typing import Any, cast
 
 from inferwire import properties
-from inferwire.arguments import openvinos
-from inferwire.ov_any import OVAny
+from inferwire.arguments import openvino_class
 from inferwire.properties.declaration import Choice
 from inferwire.properties.streams import Num
-from inferwire.types import Type, as_type, element_type_of, type_of
+from inferwire.values.ov_any import OVAny
+from inferwire.values.types import Type, as_type, element_type_of, type_of
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.properties import DYNAMIC, EnumValue, PropertyValue
 
@@ -74,7 +74,7 @@ def to_contract(value: object) -> PropertyValue:
 
 def _ours(value: Any) -> Any:
     """Give what stands for a value of openvino's; its enumerations are told apart by their names."""
-    match openvinos(value):
+    match openvino_class(value):
         case "OVAny":
             return OVAny(value.value)
         case "Type":

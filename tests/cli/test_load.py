@@ -13,7 +13,7 @@ import pytest
 
 import inferwire as ov
 from inferwire.errors import QueueFull, ServerUnavailable
-from inferwire.ports import PortDescription
+from inferwire.graph.ports import PortDescription
 from inferwire.transport.address import parse_address
 from inferwire_cli.bench.figures import Bar, histogram, spreads
 from inferwire_cli.bench.inputs import complete

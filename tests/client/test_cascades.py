@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import inferwire as ov
-from inferwire.ports import PortDescription
+from inferwire.graph.ports import PortDescription
 from inferwire.transport.executions import StoredBox
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
 from inferwire_proto.element_types import BY_NAME

@@ -14,9 +14,9 @@ import pytest
 from openvino.utils.data_helpers import OVDict
 
 import inferwire
-from inferwire.nodes import node_of
-from inferwire.ov_dict import OVDict as OurResults
-from inferwire.ports import ConstOutput, PortDescription
+from inferwire.graph.nodes import node_of
+from inferwire.graph.ports import ConstOutput, PortDescription
+from inferwire.requests.ov_dict import OVDict as OurResults
 
 
 class Ports(NamedTuple):

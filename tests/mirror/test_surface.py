@@ -10,9 +10,9 @@ import openvino
 import pytest
 
 import inferwire
-from inferwire.nodes import Node, Parameter
+from inferwire.graph.nodes import Node, Parameter
 from inferwire.not_offered import MEMBERS, MODULES, TOP_LEVEL
-from inferwire.ov_dict import OVDict
+from inferwire.requests.ov_dict import OVDict
 
 IMPLEMENTATION = frozenset({"_add_openvino_libs_to_search_path", "_op_base", "_ov_api", "_pyopenvino"})
 """Names of openvino that are no part of its interface."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferwire.enumerations import Choice
+from inferwire.values.enumerations import Choice
 
 
 class ColorFormat(Choice):

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any, Self, cast
 
 from inferwire.arguments import Unpicklable, as_member, as_size, is_array
-from inferwire.partial_shape import PartialShape
 from inferwire.preprocess.choices import ColorFormat
 from inferwire.preprocess.recording import LayoutPart, as_shape, element_type
 from inferwire.preprocess.steps import PreProcessSteps
-from inferwire.tensor import Tensor, as_tensor
-from inferwire.types import Type
+from inferwire.tensors.tensor import Tensor, as_tensor
+from inferwire.values.partial_shape import PartialShape
+from inferwire.values.types import Type
 from inferwire_proto.preprocessing import COLOR_FORMAT, Call
 from inferwire_proto.properties import EnumValue
 

@@ -6,7 +6,7 @@ from typing import Self
 
 from inferwire.arguments import Unpicklable
 from inferwire.preprocess.recording import ConvertingPart, LayoutPart, element_type
-from inferwire.types import Type
+from inferwire.values.types import Type
 from inferwire_proto.preprocessing import Call
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
-from inferwire.model import Model
-from inferwire.ports import Port
+from inferwire.graph.ports import Port
+from inferwire.models.model import Model
 from inferwire.preprocess.inputs import InputInfo
 from inferwire.preprocess.outputs import OutputInfo
 from inferwire_proto.preprocessing import Call

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, ClassVar, Self, SupportsFloat, cast
 
-from inferwire.arguments import Unpicklable, as_integer, as_member, as_size, incompatible, openvinos
-from inferwire.layout import Layout, as_layout
-from inferwire.partial_shape import PartialShape
-from inferwire.types import Type, as_type, element_type_of
+from inferwire.arguments import Unpicklable, as_integer, as_member, as_size, incompatible, openvino_class
+from inferwire.values.layout import Layout, as_layout
+from inferwire.values.partial_shape import PartialShape
+from inferwire.values.types import Type, as_type, element_type_of
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import EnumValue, PropertyValue
 
@@ -118,7 +118,7 @@ def member(value: object, choices: type[Enum], name: str) -> EnumValue | None:
 
 def as_shape(value: object) -> str | None:
     """Write a shape as it travels: a partial one, or lengths with -1 for any."""
-    if isinstance(value, PartialShape) or openvinos(value) == "PartialShape":
+    if isinstance(value, PartialShape) or openvino_class(value) == "PartialShape":
         return str(PartialShape(cast("PartialShape", value)))
     lengths = as_integers(value)
     return None if lengths is None else str(PartialShape(lengths))

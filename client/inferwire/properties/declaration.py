@@ -12,10 +12,10 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from inferwire import enumerations
 from inferwire.arguments import as_integer, as_member, incompatible
-from inferwire.ov_any import OVAny
-from inferwire.types import Type, as_type
+from inferwire.values import enumerations
+from inferwire.values.ov_any import OVAny
+from inferwire.values.types import Type, as_type
 
 Kind: TypeAlias = Callable[..., object]
 """Gives what a property carries for the arguments it was called with, or raises TypeError."""

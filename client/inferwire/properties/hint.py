@@ -11,7 +11,7 @@ from inferwire.properties.declaration import (
     uint32,
     uint64,
 )
-from inferwire.tensor import Tensor, as_tensor
+from inferwire.tensors.tensor import Tensor, as_tensor
 
 
 class ExecutionMode(Choice):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, cast
 
-from inferwire.arguments import Unpicklable, as_integer, incompatible, openvinos
+from inferwire.arguments import Unpicklable, as_integer, incompatible, openvino_class
 from inferwire.properties.declaration import Property, either, int32
 
 
@@ -33,7 +33,7 @@ Num.NUMA = Num(-2)
 
 def stream_count(value: object) -> int:
     """Take a `Num`, ours or openvino's."""
-    if not (isinstance(value, Num) or openvinos(value) == "Num"):
+    if not (isinstance(value, Num) or openvino_class(value) == "Num"):
         raise TypeError
     return cast("Num", value).to_integer()
 

@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
-from inferwire.dimensions import Dimension
 from inferwire.errors import InferwireError, error_of
-from inferwire.partial_shape import PartialShape
-from inferwire.ports import PortDescription
-from inferwire.scheduling import NORMAL
+from inferwire.graph.ports import PortDescription
 from inferwire.transport.descriptions import (
     ModelDescription,
     ModelSource,
@@ -33,7 +30,10 @@ from inferwire.transport.executions import (
     Timings,
     WireBytes,
 )
-from inferwire.types import Type, type_of
+from inferwire.values.dimensions import Dimension
+from inferwire.values.partial_shape import PartialShape
+from inferwire.values.scheduling import NORMAL
+from inferwire.values.types import Type, type_of
 from inferwire_proto import element_types, errors, properties, strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2

@@ -16,10 +16,10 @@ from inferwire.errors import InferwireError, SessionExpired
 from inferwire.process import THIS
 from inferwire.transport import rpc
 from inferwire.transport.address import Address
-from inferwire.transport.carriers import GrpcCarrier
 from inferwire.transport.credentials import Credentials
-from inferwire.transport.session_stream import SessionStream
-from inferwire.transport.socket_carrier import IS_OFFERED, SocketCarrier, place_text
+from inferwire.transport.session.carriers import GrpcCarrier
+from inferwire.transport.session.session_stream import SessionStream
+from inferwire.transport.session.socket_carrier import IS_OFFERED, SocketCarrier, place_text
 from inferwire.version import CLIENT
 from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from inferwire.partial_shape import PartialShape
-from inferwire.ports import PortDescription
+from inferwire.graph.ports import PortDescription
 from inferwire.transport.executions import WireBytes
+from inferwire.values.partial_shape import PartialShape
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import PropertyValue

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 from inferwire.errors import InferwireError
-from inferwire.scheduling import NORMAL, Scheduling
+from inferwire.values.scheduling import NORMAL, Scheduling
 from inferwire_proto.element_types import ElementType
 
 WireBytes: TypeAlias = memoryview | bytes

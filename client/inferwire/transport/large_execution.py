@@ -10,7 +10,7 @@ import grpc
 from inferwire.errors import InferwireError, error_of
 from inferwire.transport import codec, rpc
 from inferwire.transport.executions import Outcome, WireBytes
-from inferwire.transport.stream_execution import not_taken
+from inferwire.transport.session.stream_execution import not_taken
 from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1.inference_pb2 import Execution, InferRequest, InferResponse

@@ -15,7 +15,7 @@ from inferwire.transport.connection import Link
 from inferwire.transport.executions import ExecutionHeader
 from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.lending import LEAST_BYTES, Lending
-from inferwire.transport.stream_execution import EncodedHeader
+from inferwire.transport.session.stream_execution import EncodedHeader
 from inferwire.transport.submission import Submission, Undo
 
 _MOST_NAMING = 256

@@ -16,7 +16,7 @@ from inferwire.errors import InferwireError, QueueFull, ServerUnavailable, lost_
 from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
 from inferwire.transport.executions import ExecutionHeader, Outcome, WireBytes
-from inferwire.transport.stream_execution import StreamExecution, not_taken
+from inferwire.transport.session.stream_execution import StreamExecution, not_taken
 
 Undo: TypeAlias = Callable[[StreamExecution], None]
 """Cancels an execution on the link that it was sent on; nothing where it has ended."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inferwire.dimensions import Dimension
-from inferwire.partial_shape import PartialShape
-from inferwire.ports import PortDescription
-from inferwire.types import Type
+from inferwire.graph.ports import PortDescription
+from inferwire.values.dimensions import Dimension
+from inferwire.values.partial_shape import PartialShape
+from inferwire.values.types import Type
 from inferwire_cli.infer.elements import Array, refuse_packed
 from inferwire_cli.infer.values import assign
 from inferwire_cli.terminal import MisuseError
@@ -91,7 +91,7 @@ def _check(port: PortDescription, shape: tuple[int, ...]) -> None:
 
 
 def _least(dimension: Dimension) -> int:
-    return dimension.min_length or (dimension.min_length if dimension.is_static else 1)
+    return dimension.min_length if dimension.is_static else max(dimension.min_length, 1)
 
 
 def _lengths(text: str) -> tuple[int, ...]:

@@ -15,9 +15,9 @@ from urllib.parse import quote
 import numpy as np
 
 from inferwire.errors import InferwireError, ServerUnavailable
-from inferwire.infer_queue import AsyncInferQueue
-from inferwire.infer_request import InferRequest
-from inferwire.ports import PortDescription
+from inferwire.graph.ports import PortDescription
+from inferwire.queues.infer_queue import AsyncInferQueue
+from inferwire.requests.infer_request import InferRequest
 from inferwire.transport.executions import ExecutionHeader, Outcome, Target, TensorSpec, Timings, WireBytes
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire_cli.bench.load import Budget, Call, Sample, Tally, Way, in_threads

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from inferwire.ports import PortDescription
-from inferwire.types import Type
+from inferwire.graph.ports import PortDescription
+from inferwire.values.types import Type
 from inferwire_cli.infer.elements import Array
 
 FEW = 8

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferwire.ports import PortDescription
-from inferwire.tensor import Tensor
-from inferwire.types import Type
+from inferwire.graph.ports import PortDescription
+from inferwire.tensors.tensor import Tensor
+from inferwire.values.types import Type
 from inferwire_cli.terminal import CommandError
 from inferwire_proto.element_types import BY_NAME
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from inferwire.partial_shape import PartialShape
-from inferwire.ports import PortDescription
+from inferwire.graph.ports import PortDescription
+from inferwire.values.partial_shape import PartialShape
 from inferwire_cli.infer.elements import Array, typed
 from inferwire_cli.terminal import CommandError, MisuseError, why_not_read
 

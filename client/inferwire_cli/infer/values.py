@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from inferwire.partial_shape import PartialShape
-from inferwire.ports import PortDescription
-from inferwire.types import Type
+from inferwire.graph.ports import PortDescription
+from inferwire.values.partial_shape import PartialShape
+from inferwire.values.types import Type
 from inferwire_cli.infer.elements import Array, texts, typed
 from inferwire_cli.infer.pictures import SUFFIXES, PixelOptions, read_picture
 from inferwire_cli.terminal import CommandError, MisuseError, why_not_read

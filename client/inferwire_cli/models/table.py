@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inferwire.errors import InferwireError
-from inferwire.ports import PortDescription
+from inferwire.graph.ports import PortDescription
 from inferwire.transport.operator_calls import ModelDetails, ModelStatus, OperatorCalls
 from inferwire_cli.named_server import named_server
 from inferwire_cli.terminal import ending_in_a_code, in_short, new_console

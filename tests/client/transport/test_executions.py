@@ -23,12 +23,12 @@ from tests.client.transport.scripted_server import (
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
-from inferwire.transport.carriers import GrpcCarrier
 from inferwire.transport.connection import Patience
 from inferwire.transport.executions import Outcome
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.session_stream import SessionStream
-from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
+from inferwire.transport.session.carriers import GrpcCarrier
+from inferwire.transport.session.session_stream import SessionStream
+from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 

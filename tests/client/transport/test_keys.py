@@ -26,7 +26,7 @@ from inferwire.transport.executions import ExecutionHeader, SequenceMark, Stored
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.lending import LEAST_BYTES
 from inferwire.transport.operator_calls import OperatorCalls
-from inferwire.transport.session_stream import LARGE_BYTES
+from inferwire.transport.session.session_stream import LARGE_BYTES
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import models_pb2
 
@@ -136,7 +136,7 @@ def test_every_call_of_an_operator_shows_the_key(
 
 def test_no_call_is_left_out_here() -> None:
     """Whoever adds a call adds it above."""
-    sources = "".join(path.read_text() for path in CLIENT.glob("*.py"))
+    sources = "".join(path.read_text() for path in CLIENT.rglob("*.py"))
     made = set(re.findall(r'"[A-Z][A-Za-z]+Service\.(\w+)"', sources))
     assert made - {"Compile"} > {"Session", "Infer"}
     assert made == set(CALLS) | set(OPERATORS)

@@ -20,7 +20,7 @@ from tests.client.transport.scripted_server import (
 import inferwire as ov
 from inferwire.transport.executions import Outcome
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.session_stream import LARGE_BYTES
+from inferwire.transport.session.session_stream import LARGE_BYTES
 from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 

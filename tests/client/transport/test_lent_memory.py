@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import inferwire as ov
-from inferwire.lendable_memory import Lendable
+from inferwire.tensors.lendable_memory import Lendable
 from inferwire.transport import lent_memory
 from inferwire.transport.lent_memory import LentMemory, memory_behind, new_memory
 from inferwire_proto.element_types import BY_NAME

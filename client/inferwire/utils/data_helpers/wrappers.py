@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 
-from inferwire.ov_dict import OVDict as OVDict
-from inferwire.tensor import Tensor
+from inferwire.requests.ov_dict import OVDict as OVDict
+from inferwire.tensors.tensor import Tensor
 
 
 def tensor_from_file(path: str | os.PathLike[str]) -> Tensor:

@@ -1,0 +1,31 @@
+"""Ports of an openvino that is installed beside the client, taken for ours."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from inferwire.arguments import openvino_class
+from inferwire.graph.nodes import node_of
+from inferwire.graph.ports import ConstOutput, Port, PortDescription
+from inferwire.values.partial_shape import PartialShape
+from inferwire.values.types import Type, as_type
+
+
+def as_port(value: object) -> Port | None:
+    """Take a port, ours or one of a model of openvino's, which is then described alike; None for anything else."""
+    if isinstance(value, Port):
+        return value
+    if openvino_class(value) not in ("ConstOutput", "Output"):
+        return None
+    theirs = cast("Any", value)
+    node = theirs.get_node()
+    description = PortDescription(
+        names=frozenset[str](theirs.get_names()),
+        element_type=as_type(theirs.get_element_type()) or Type.dynamic,
+        partial_shape=PartialShape(str(theirs.get_partial_shape())),
+        node_name=node.get_friendly_name(),
+        node_type=node.get_type_name(),
+        oip_name="",
+        layout=str(node.get_layout()) if hasattr(node, "get_layout") else "",
+    )
+    return ConstOutput(description, node_of(description))

@@ -1,0 +1,242 @@
+"""The nodes behind the ports of models, as a client knows them.
+
+Owns the little of `Node` that needs no graph. They are made from descriptions that a server sent, never by users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from inferwire.arguments import Unpicklable, as_size, incompatible
+from inferwire.graph.ports import Output, PortDescription
+from inferwire.not_offered import PartlyMirrored
+from inferwire.values.layout import Layout, as_layout
+from inferwire.values.partial_shape import PartialShape
+from inferwire.values.shapes import Shape
+from inferwire.values.types import Type
+
+_IN_NODES = {"float32": "float", "double64": "double"}
+"""Element types whose name in the text of a node is another than in their own."""
+
+_OUTPUT_SIGNATURE = "(self: Node, index: int)"
+
+
+class Node(Unpicklable, PartlyMirrored):
+    """The node behind a port. Mirrors the part of `openvino.Node` that needs no graph.
+
+    Differs from OpenVINO: only names, type, layout and the outputs' types and shapes are here; friendly name and layout
+    can be set and stay on the client, but for the layouts that `PrePostProcessor` builds in.
+    """
+
+    __slots__ = ("__weakref__", "_description", "_friendly_name", "_layout")
+
+    def __init__(self, description: PortDescription) -> None:
+        self._description = description
+        self._friendly_name = description.node_name
+        self._layout = Layout(description.layout)
+
+    def __repr__(self) -> str:
+        return f"<{self.get_type_name()}: '{self._friendly_name}' ({self._facts()})>"
+
+    def follow(self, description: PortDescription) -> None:
+        """Become what the server now says of the port; for the SDK's own use, not in openvino."""
+        self._description = description
+
+    @property
+    def friendly_name(self) -> str:
+        """The name for people; setting it changes nothing on the server."""
+        return self._friendly_name
+
+    @friendly_name.setter
+    def friendly_name(self, name: str) -> None:
+        self._rename("", name)
+
+    @property
+    def layout(self) -> Layout:
+        """Which dimension of the port is what."""
+        return self._layout
+
+    @layout.setter
+    def layout(self, layout: Layout) -> None:
+        self._lay_out("", layout)
+
+    @property
+    def name(self) -> str:
+        """The name the node came with."""
+        return self._description.node_name
+
+    def get_friendly_name(self) -> str:
+        """Give `friendly_name`."""
+        return self._friendly_name
+
+    def set_friendly_name(self, name: str) -> None:
+        """Set `friendly_name`.
+
+        Raises:
+            TypeError: For what is no text.
+        """
+        self._rename("set_friendly_name", name)
+
+    def get_name(self) -> str:
+        """Give `name`."""
+        return self.name
+
+    def get_type_name(self) -> str:
+        """Give the type of the node, as "Parameter"."""
+        return self._description.node_type
+
+    def get_element_type(self) -> Type:
+        """Give the type of the only output's elements.
+
+        Raises:
+            RuntimeError: If there is more than one output.
+        """
+        return self._only_output("get_element_type").element_type
+
+    def get_layout(self) -> Layout:
+        """Give `layout`."""
+        return self._layout
+
+    def set_layout(self, layout: Layout) -> None:
+        """Set `layout`.
+
+        Raises:
+            TypeError: For what is no layout.
+        """
+        self._lay_out("set_layout", layout)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the only output.
+
+        Raises:
+            RuntimeError: If it is not known in full, or there is more than one output.
+        """
+        return self._only_output("get_shape").partial_shape.to_shape()
+
+    def get_output_size(self) -> int:
+        """Give the number of the node's outputs."""
+        return len(self._outputs())
+
+    def get_output_element_type(self, index: int) -> Type:
+        """Give the type of an output's elements.
+
+        Raises:
+            TypeError: For what is no position.
+            RuntimeError: If there is no such output.
+        """
+        return self._output_at("get_output_element_type", index).element_type
+
+    def get_output_partial_shape(self, index: int) -> PartialShape:
+        """Give what shapes an output has.
+
+        Raises:
+            TypeError: For what is no position.
+            RuntimeError: If there is no such output.
+        """
+        return PartialShape(self._output_at("get_output_partial_shape", index).partial_shape)
+
+    def get_output_shape(self, index: int) -> Shape:
+        """Give the shape of an output.
+
+        Raises:
+            TypeError: For what is no position.
+            RuntimeError: If there is no such output, or the shape is not known in full.
+        """
+        return self._output_at("get_output_shape", index).partial_shape.to_shape()
+
+    def get_attributes(self) -> dict[str, Any]:
+        """Give what the node was made with, of which only inputs' is known here."""
+        return {}
+
+    def output(self, index: int) -> Output:
+        """Give an output.
+
+        Raises:
+            TypeError: For what is no position.
+            RuntimeError: If there is no such output.
+        """
+        position, outputs = as_size(index), self._outputs()
+        if position is None:
+            raise incompatible("output", _OUTPUT_SIGNATURE, invoked=(self, index))
+        if position >= len(outputs):
+            raise RuntimeError("node index is out of range")
+        return Output(outputs[position], self, position)
+
+    def outputs(self) -> list[Output]:
+        """Give the outputs in order."""
+        return [Output(description, self, index) for index, description in enumerate(self._outputs())]
+
+    def _facts(self) -> str:
+        """Give what the node's text says of its outputs, as openvino does."""
+        return ", ".join(str(each.partial_shape) for each in self._outputs())
+
+    def _outputs(self) -> Sequence[PortDescription]:
+        return (self._description,)
+
+    def _only_output(self, function: str) -> PortDescription:
+        outputs = self._outputs()
+        if len(outputs) != 1:
+            raise RuntimeError(f"{function}() must be called on a node with exactly one output.")
+        return outputs[0]
+
+    def _output_at(self, function: str, index: object) -> PortDescription:
+        position, outputs = as_size(index), self._outputs()
+        if position is None:
+            raise incompatible(function, _OUTPUT_SIGNATURE, invoked=(self, index))
+        if position >= len(outputs):
+            raise RuntimeError(f"Check 'i < m_outputs.size()' failed: index '{position}' out of range")
+        return outputs[position]
+
+    def _rename(self, function: str, name: object) -> None:
+        if not isinstance(name, str):
+            raise incompatible(function, "(self: Node, name: str) -> None", invoked=(self, name))
+        self._friendly_name = name
+
+    def _lay_out(self, function: str, layout: object) -> None:
+        known = as_layout(layout)
+        if known is None:
+            raise incompatible(function, "(self: Node, layout: Layout) -> None", invoked=(self, layout))
+        self._layout = known
+
+
+class Parameter(Node):
+    """The node behind an input. Mirrors the part of `openvino.op.Parameter` that reads it.
+
+    Differs from OpenVINO: type and shape cannot be set here; `Model.reshape` sets shapes.
+    """
+
+    __slots__ = ()
+
+    @property
+    def element_type(self) -> Type:
+        """The type of the input's elements."""
+        return self._description.element_type
+
+    @property
+    def partial_shape(self) -> PartialShape:
+        """What shapes the input takes."""
+        return PartialShape(self._description.partial_shape)
+
+    def get_partial_shape(self) -> PartialShape:
+        """Give `partial_shape`."""
+        return self.partial_shape
+
+    def get_shape(self) -> list[int]:
+        """Give the lengths, with -1 where one is not known; none where not even their number is, as openvino does."""
+        shape = self._description.partial_shape
+        return [each.min_length if each.is_static else -1 for each in shape] if shape.rank.is_static else []
+
+    def get_attributes(self) -> dict[str, Any]:
+        """Give what the node was made with: type and shape, with -1 where a length is not known."""
+        return {"shape": self.get_shape(), "element_type": self._description.element_type.type_name}
+
+    def _facts(self) -> str:
+        spoken = repr(self._description.element_type).removeprefix("<Type: '").removesuffix("'>")
+        return f"{self._description.partial_shape}, {_IN_NODES.get(spoken, spoken)}"
+
+
+def node_of(description: PortDescription) -> Node:
+    """Make the node behind a port."""
+    return (Parameter if description.node_type == "Parameter" else Node)(description)

@@ -1,0 +1,250 @@
+"""A model that can run on a server: `CompiledModel`.
+
+Owns its interface only; what requests share of it is `remote_model`'s.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, cast
+
+from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
+from inferwire.graph.ports import ConstOutput
+from inferwire.models.compiled_blobs import check_stream
+from inferwire.models.runtime_model import RuntimeModel
+from inferwire.names_of_2023 import shares_inputs
+from inferwire.property_values import from_contract
+from inferwire.requests.infer_request import InferRequest
+from inferwire.requests.ov_dict import OVDict
+from inferwire.requests.remote_model import RemoteModel
+from inferwire.requests.variable_state import VariableState
+
+_MISSING: Any = object()
+
+
+class CompiledModel(Unpicklable):
+    """A model compiled or served by a server. Mirrors `openvino.CompiledModel`.
+
+    Made by `Core.compile_model` and `Core.served_model`. A model compiled for this client is freed
+    on the server once neither it nor a request of it is held any more.
+
+    Differs from OpenVINO: properties are those the model had when it was compiled.
+
+    Example:
+        >>> compiled = core.compile_model("model.xml", "CPU")
+        >>> compiled.inputs
+        [<ConstOutput: names[data] shape[1,3] type: f32>]
+        >>> compiled({"data": np.ones((1, 3), np.float32)})["out"]
+        array([[1., 1., 1.]], dtype=float32)
+    """
+
+    def __init__(self, model: RemoteModel) -> None:
+        self._model = model
+        self._infer_request: InferRequest | None = None
+
+    def __repr__(self) -> str:
+        return f"<CompiledModel:\n{self._model.ports!r}>"
+
+    @property
+    def inputs(self) -> list[ConstOutput]:
+        """The inputs in the model's order."""
+        return list(self._model.ports.input_ports)
+
+    @property
+    def outputs(self) -> list[ConstOutput]:
+        """The outputs in the model's order."""
+        return list(self._model.ports.output_ports)
+
+    def input(self, *args: int | str, **kwargs: Any) -> ConstOutput:
+        """Give an input by its position or one of its names; without, the only one.
+
+        Mirrors `openvino.CompiledModel.input(index | tensor_name)`.
+
+        Raises:
+            TypeError: For any other key.
+            RuntimeError: If there is no such input.
+        """
+        return self._port("input", self._model.ports.input_ports, args, kwargs)
+
+    def output(self, *args: int | str, **kwargs: Any) -> ConstOutput:
+        """Give an output by its position or one of its names; without, the only one.
+
+        Mirrors `openvino.CompiledModel.output(index | tensor_name)`.
+
+        Raises:
+            TypeError: For any other key.
+            RuntimeError: If there is no such output.
+        """
+        return self._port("output", self._model.ports.output_ports, args, kwargs)
+
+    def create_infer_request(self) -> InferRequest:
+        """Make a request. Mirrors `openvino.CompiledModel.create_infer_request`; no call to the server."""
+        return InferRequest(self._model, CompiledModel)
+
+    def infer_new_request(self, inputs: Any = None) -> OVDict:
+        """Run an inference on a request of its own. Mirrors `openvino.CompiledModel.infer_new_request`.
+
+        Raises:
+            TypeError: As `InferRequest.infer`.
+            RuntimeError: As `InferRequest.infer`.
+        """
+        # Nobody can come back to the states of this request: fresh ones will do, and none are kept.
+        return InferRequest(self._model, CompiledModel, keeps_states=False).infer(inputs)
+
+    def __call__(
+        self,
+        inputs: Any = None,
+        share_inputs: bool = True,
+        share_outputs: bool = False,
+        *,
+        decode_strings: bool = True,
+        shared_memory: bool | None = None,
+    ) -> OVDict:
+        """Run an inference on the one request that calls share. Mirrors `openvino.CompiledModel.__call__`.
+
+        Args:
+            inputs: As in `InferRequest.infer`.
+            share_inputs: As there, but true unless set.
+            share_outputs: As there.
+            decode_strings: As there.
+            shared_memory: What `share_inputs` was until 2023. Deprecated.
+
+        Raises:
+            TypeError: As `InferRequest.infer`.
+            RuntimeError: As `InferRequest.infer`; "Infer Request is busy" where two threads call.
+        """
+        share = shares_inputs(share_inputs, shared_memory)
+        return self._shared_request().infer(inputs, share, share_outputs, decode_strings=decode_strings)
+
+    def get_property(self, property: str) -> Any:  # noqa: A002 - openvino's name
+        """Give a property's value as it was when the model was compiled, with openvino's type.
+
+        Mirrors `openvino.CompiledModel.get_property`.
+
+        Raises:
+            TypeError: For what is no name of a property.
+            RuntimeError: If the model has no such property.
+        """
+        if not isinstance(cast("object", property), str):
+            raise incompatible("get_property", "(self: CompiledModel, property: str)", invoked=(self, property))
+        properties = self._model.description.properties
+        if property not in properties:
+            raise RuntimeError(f"Unsupported property: {property}")
+        return from_contract(properties[str(property)])
+
+    def set_property(self, *properties: Mapping[str, Any] | tuple[str, Any], **keywords: Any) -> NoReturn:
+        """Refuse: mirrors `openvino.CompiledModel.set_property` of devices as CPU.
+
+        Differs from OpenVINO: a model for BATCH refuses as well.
+
+        Raises:
+            TypeError: For arguments that fit no overload.
+            RuntimeError: Otherwise; give properties to `Core.compile_model`.
+        """
+        given = (*properties, *keywords.values())
+        if len(given) != 1 or not isinstance(given[0], Mapping | tuple):
+            signatures = ("(self: CompiledModel, properties: Mapping)", "(self: CompiledModel, property: tuple)")
+            raise incompatible("set_property", *signatures, invoked=(self, *properties), keywords=keywords)
+        raise RuntimeError(
+            "Not Implemented:\nIt's not possible to set property of an already compiled model. "
+            "Set property to Core::compile_model during compilation"
+        )
+
+    def release_memory(self) -> None:
+        """Do nothing: what the server holds between inferences is shared by its clients."""
+
+    def query_state(self) -> list[VariableState]:
+        """Give the states of the request that calls share. Mirrors `openvino.CompiledModel.query_state`.
+
+        Raises:
+            RuntimeError: While a call runs.
+        """
+        return self._shared_request().query_state()
+
+    def reset_state(self) -> None:
+        """Reset the states of the request that calls share. Mirrors `openvino.CompiledModel.reset_state`.
+
+        Raises:
+            RuntimeError: As `InferRequest.reset_state`.
+        """
+        self._shared_request().reset_state()
+
+    def export_model(self, model_stream: Any = _MISSING) -> io.BytesIO | None:
+        """Give the compiled model as a blob for `Core.import_model`, or write it to a stream and rewind that.
+
+        Mirrors `openvino.CompiledModel.export_model`.
+
+        Differs from OpenVINO: a model of the server's repository is exported only where the operator allows it
+        (`--allow-exports`).
+
+        Raises:
+            TypeError: For a stream that is no BytesIO.
+            RuntimeError: If the device cannot export models, or the server does not allow it.
+        """
+        if model_stream is _MISSING:
+            return io.BytesIO(self._model.transport.export(self._model.target))
+        stream = check_stream(model_stream)
+        stream.write(self._model.transport.export(self._model.target))
+        stream.seek(0)
+        return None
+
+    def get_runtime_model(self) -> RuntimeModel:
+        """Give the graph the device runs, to look at. Mirrors `openvino.CompiledModel.get_runtime_model`.
+
+        Differs from OpenVINO: it is no `Model`: its nodes do not lead to each other. Of a model of the server's
+        repository it is given only where the operator allows to export it.
+
+        Raises:
+            RuntimeError: If the device has none, or the server does not allow it.
+        """
+        return RuntimeModel(self._model.transport.runtime_model(self._model.target))
+
+    @property
+    def optimal_number_of_infer_requests(self) -> int:
+        """How many inferences of the model the server runs at once; not in openvino."""
+        return self._model.description.optimal_number_of_infer_requests
+
+    @property
+    def max_batch_rows(self) -> int:
+        """How many rows of what waits the server runs as one inference; 0 for each execution alone; not in openvino."""
+        return self._model.description.max_batch_rows
+
+    def _shared_request(self) -> InferRequest:
+        if self._infer_request is None:
+            self._infer_request = self.create_infer_request()
+        return self._infer_request
+
+    def _port(
+        self, kind: str, ports: Sequence[ConstOutput], args: tuple[object, ...], kwargs: Mapping[str, Any]
+    ) -> ConstOutput:
+        if not args and not kwargs:
+            return _only(kind, ports)
+        (key,) = in_order(args, kwargs, ("index",), ("tensor_name",)) or (None,)
+        if isinstance(key, str):
+            return _named(kind, ports, key)
+        index = as_size(key)
+        if index is None:
+            signatures = (
+                f"(self: CompiledModel{key}) -> ConstOutput" for key in ("", ", index: int", ", tensor_name: str")
+            )
+            raise incompatible(kind, *signatures, invoked=(self, *args), keywords=kwargs)
+        if index >= len(ports):
+            raise RuntimeError(f"Cannot get {kind} for index: {index} {kind}s size is {len(ports)}")
+        return ports[index]
+
+
+def _only(kind: str, ports: Sequence[ConstOutput]) -> ConstOutput:
+    if len(ports) != 1:
+        raise RuntimeError(
+            f"CompiledModel::{kind}() must be called on a compiled model with exactly one "
+            f"{'parameter' if kind == 'input' else 'result'}."
+        )
+    return ports[0]
+
+
+def _named(kind: str, ports: Sequence[ConstOutput], name: str) -> ConstOutput:
+    for port in ports:
+        if name in port.names:
+            return port
+    raise RuntimeError(f"{kind.capitalize()} for tensor name '{name}' is not found.")

@@ -1,0 +1,218 @@
+"""A model that was read but not compiled: `Model`.
+
+Owns the new shapes and the preprocessing a user gives it. The graph itself stays on the server, which reads it anew
+for each compilation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from inferwire.arguments import as_integer, incompatible, openvino_class
+from inferwire.graph.foreign_ports import as_port
+from inferwire.graph.nodes import node_of
+from inferwire.graph.ports import Output, PortDescription, copy_layouts
+from inferwire.models.model_files import ModelFiles
+from inferwire.models.readable_model import ReadableModel
+from inferwire.models.rt_info import RuntimeInfo
+from inferwire.not_offered import refuse
+from inferwire.transport.descriptions import Blobs, ModelDescription, ModelSource, Preprocessing
+from inferwire.transport.protocol import Transport
+from inferwire.values.partial_shape import PartialShape
+from inferwire_proto.preprocessing import Call
+
+_RESHAPE_SIGNATURES = (
+    "(self: Model, partial_shape: PartialShape | list | tuple | str, variables_shapes: dict = {}) -> None",
+    "(self: Model, partial_shapes: dict, variables_shapes: dict = {}) -> None",
+)
+
+
+class Model(RuntimeInfo, ReadableModel):
+    """A model's ports, with the right to compile it. Mirrors `openvino.Model`.
+
+    Made by `Core.read_model`; its constructor, which builds graphs in openvino, refuses to.
+
+    Differs from OpenVINO: the graph is on the server, so that ports and the nodes behind them can be read, inputs
+    reshaped and preprocessing built in, and nothing else edited; a model that left its `with` block can still be used.
+
+    Example:
+        >>> model = core.read_model("model.xml")
+        >>> model.reshape({"data": [1, 3]})
+        >>> compiled = core.compile_model(model, "CPU")
+    """
+
+    _transport: Transport
+    _files: ModelFiles
+    _reshape: Mapping[str, PartialShape]
+    _preprocessing: tuple[Preprocessing, ...]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        del args, kwargs
+        refuse("building a graph with openvino.Model()")
+
+    @classmethod
+    def of(
+        cls,
+        transport: Transport,
+        files: ModelFiles,
+        reshape: Mapping[str, PartialShape] | None = None,
+        preprocessing: tuple[Preprocessing, ...] = (),
+    ) -> Model:
+        """Make one of files; for the SDK's own use, not in openvino."""
+        model = object.__new__(cls)
+        ReadableModel.__init__(model, "", (), ())
+        model._transport, model._files = transport, files
+        model._friendly_name = model._describe(reshape or {}, preprocessing).name
+        return model
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        del memo
+        return self.clone()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        """Keep the model: what openvino frees here is on the server, for as long as the session."""
+
+    def clone(self) -> Model:
+        """Give a model like this one, with ports of its own. Mirrors `openvino.Model.clone`.
+
+        Raises:
+            RuntimeError: If no server answers.
+        """
+        clone = Model.of(self._transport, self._files, self._reshape, self._preprocessing)
+        clone.friendly_name = self._friendly_name
+        copy_layouts((*self._inputs, *self._outputs), (*clone.inputs, *clone.outputs))
+        return clone
+
+    def reshape(self, *args: Any, **kwargs: Any) -> None:
+        """Give inputs new shapes; the server tells what the others become.
+
+        Mirrors `openvino.Model.reshape(partial_shape | partial_shapes, variables_shapes={})`.
+
+        Differs from OpenVINO: shapes of variables are not offered.
+
+        Args:
+            args: The shape of the only input, or shapes by name, position or port.
+            kwargs: The same as `partial_shape` or `partial_shapes`.
+
+        Raises:
+            TypeError: For what is no shape or no key.
+            IndexError: If there is no input at a position.
+            RuntimeError: If there is no such input, or the model cannot take the shape.
+        """
+        given = _given_shapes(self, args, kwargs)
+        if isinstance(given, dict):
+            by_key = cast("dict[Any, Any]", given)
+            shapes = {self._input_of(key): _shape_of(shape) for key, shape in by_key.items()}
+        else:
+            shapes = {self._only_input(): PartialShape(given)}
+        named = {_wire_name(port): shape for port, shape in shapes.items()}
+        if self._preprocessing:
+            *before, last = self._preprocessing
+            self._describe(self._reshape, (*before, replace(last, reshape={**last.reshape, **named})))
+        else:
+            self._describe({**self._reshape, **named}, ())
+
+    def build_in(self, calls: Sequence[Call]) -> None:
+        """Have the server build recorded calls in, which gives new inputs; for `PrePostProcessor`, not in openvino."""
+        description = self._describe(self._reshape, (*self._preprocessing, Preprocessing(tuple(calls))), are_new=True)
+        copy_layouts(map(_output, description.outputs), self._outputs)
+
+    def source(self, transport: Transport) -> ModelSource:
+        """Upload what a session has not, which need not be the one that read the model; for the SDK's own use."""
+        return self._source(transport, self._reshape, self._preprocessing)
+
+    def blobs(self) -> Blobs:
+        """Give the way to the contents, for a compilation after this one; for the SDK's own use, not in openvino."""
+        return self._files.again or self._files.all_blobs
+
+    def _describe(
+        self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...], *, are_new: bool = False
+    ) -> ModelDescription:
+        """Ask the server for the ports that come of this; nothing changes where it refuses."""
+        description = self._transport.read(self._source(self._transport, reshape, preprocessing))
+        self._reshape, self._preprocessing = reshape, preprocessing
+        self._inputs = _following([] if are_new else self._inputs, description.inputs)
+        self._outputs = _following(self._outputs, description.outputs)
+        return description
+
+    def _source(
+        self, transport: Transport, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...]
+    ) -> ModelSource:
+        files = self._files
+        transport.upload(files.blobs)
+        return ModelSource(
+            model=files.model.sha256,
+            weights=b"" if files.weights is None else files.weights.sha256,
+            suffix=files.suffix,
+            reshape=reshape,
+            variables={path: blob.sha256 for path, blob in files.variables.items()},
+            preprocessing=preprocessing,
+        )
+
+    def _input_of(self, key: object) -> Output:
+        if isinstance(key, Output):
+            if key not in self._inputs:
+                raise RuntimeError(f"PartialShape for port {key!r} is not used in Model::reshape")
+            return self._inputs[self._inputs.index(key)]
+        theirs = as_port(key) if openvino_class(key) else None
+        if theirs is not None:
+            return self.input(theirs.any_name)
+        if not isinstance(key, str) and as_integer(key) is None:
+            raise TypeError(
+                f"Incorrect key type {type(key)} to reshape a model, expected keys as openvino.Output, int or str."
+            )
+        return self.input(cast("int | str", key))
+
+    def _only_input(self) -> Output:
+        if len(self._inputs) != 1:
+            raise RuntimeError("must be called on a Model with exactly one parameter.")
+        return self._inputs[0]
+
+
+def _output(description: PortDescription) -> Output:
+    return Output(description, node_of(description))
+
+
+def _following(ports: list[Output], descriptions: Sequence[PortDescription]) -> list[Output]:
+    """Keep the ports that users may hold, with what is said of them now."""
+    if not ports:
+        return [_output(description) for description in descriptions]
+    for port, description in zip(ports, descriptions, strict=True):
+        port.follow(description)
+    return ports
+
+
+def _wire_name(port: Output) -> str:
+    """The name the server finds the input by: it has one even where the model gives none."""
+    return min(port.names) if port.names else port.description.oip_name
+
+
+def _given_shapes(model: Model, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Give what a `reshape` is given, without the shapes of variables, of which there may be none."""
+    named = dict(kwargs)
+    variables = args[1] if len(args) == 2 else named.pop("variables_shapes", {})
+    shapes = [*args[:1], *(named.pop(name) for name in ("partial_shape", "partial_shapes") if name in named)]
+    if shapes and openvino_class(shapes[0]) == "PartialShape":
+        shapes[0] = PartialShape(shapes[0])
+    is_shape = len(shapes) == 1 and isinstance(shapes[0], PartialShape | list | tuple | str | dict)
+    if not is_shape or named or len(args) > 2 or not isinstance(variables, dict):
+        raise incompatible("reshape", *_RESHAPE_SIGNATURES, invoked=(model, *args), keywords=kwargs)
+    if variables:
+        refuse("reshape() of variables")
+    return cast("Any", shapes[0])
+
+
+def _shape_of(shape: object) -> PartialShape:
+    if openvino_class(shape) in ("PartialShape", "Shape"):
+        return PartialShape(cast("Any", shape))
+    if not isinstance(shape, PartialShape | list | tuple | str):
+        raise TypeError(
+            f"Incorrect value type {type(shape)} to reshape a model, "
+            "expected values as openvino.PartialShape, str, list or tuple."
+        )
+    return PartialShape(cast("Any", shape))

@@ -1,0 +1,181 @@
+"""Model files on this machine, read for upload.
+
+Owns which files make a model of each format. Reads files and hashes them; knows no server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias
+
+from inferwire.models.onnx_files import external_files
+from inferwire.tensors.tensor import Tensor, as_tensor
+from inferwire.transport.descriptions import Blobs
+from inferwire.transport.executions import WireBytes
+
+WEIGHTS_SUFFIXES: Mapping[str, str] = {".xml": ".bin", ".pdmodel": ".pdiparams"}
+"""The formats that keep their weights in a second file, and that file's ending."""
+
+SAVED_MODEL = "saved_model.pb"
+"""The file that makes a folder a TensorFlow SavedModel."""
+
+Weights: TypeAlias = "str | os.PathLike[str] | bytes | io.BytesIO | Tensor | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A content and its SHA-256, which is calculated once: it may have gigabytes."""
+
+    content: WireBytes
+    sha256: bytes
+
+    @classmethod
+    def of(cls, content: WireBytes) -> Blob:
+        """Hash a content."""
+        return cls(content, hashlib.sha256(content).digest())
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """What is uploaded for one model.
+
+    Attributes:
+        model: The model file.
+        weights: The weights; None where the format has them inside.
+        suffix: The model file's ending, as ".onnx"; ".xml" for what came from memory as IR.
+        variables: The files with the variables of a TensorFlow SavedModel, by their paths in its folder; those in which
+            an ONNX model keeps tensors, by their paths beside it.
+        again: Reads the contents once more, where all of them came from files; None where memory is all there is.
+    """
+
+    model: Blob
+    weights: Blob | None
+    suffix: str
+    variables: Mapping[str, Blob] = field(default_factory=dict[str, Blob])
+    again: Blobs | None = None
+
+    @property
+    def blobs(self) -> dict[bytes, WireBytes]:
+        """The contents, by their SHA-256."""
+        weights = () if self.weights is None else (self.weights,)
+        return {blob.sha256: blob.content for blob in (self.model, *self.variables.values(), *weights)}
+
+    def all_blobs(self) -> dict[bytes, WireBytes]:
+        """Give `blobs`."""
+        return self.blobs
+
+
+def read_files(model: Any, weights: Weights = None) -> ModelFiles:
+    """Read a model from a path, from bytes, or from XML text with weights.
+
+    Raises:
+        TypeError: For anything else.
+        RuntimeError: For a file that is not there.
+    """
+    weights = as_tensor(weights) or weights
+    if isinstance(model, io.BytesIO):
+        model = model.getvalue()
+    if isinstance(model, str) and weights is not None and model.lstrip().startswith("<"):
+        model = model.encode()
+    if isinstance(model, bytes):
+        blob = _weights(weights)
+        return ModelFiles(Blob.of(model), blob, _suffix_in_memory(model, has_weights=blob is not None))
+    if isinstance(model, str | os.PathLike):
+        if not os.fspath(model):  # pyright: ignore[reportUnknownArgumentType]
+            raise RuntimeError('Could not open the file: ""')
+        path = Path(model)  # pyright: ignore[reportUnknownArgumentType]
+        files = _read_path(path, weights)
+        is_in_memory = isinstance(weights, bytes | io.BytesIO | Tensor)
+        return files if is_in_memory else replace(files, again=lambda: _read_path(path, weights).blobs)
+    raise TypeError(f"Provided python object type {type(model)} isn't supported as 'model' argument.")
+
+
+def no_path(value: object) -> RuntimeError:
+    """Say that something cannot be the path of a model or of its weights."""
+    return RuntimeError(
+        f"Path: '{value}' does not exist. Please provide valid model's path either as a string, bytes or pathlib.Path."
+    )
+
+
+def is_path(name: bytes) -> bool:
+    """Tell whether bytes are the path of a file, as openvino takes them where it compiles, and not a model."""
+    try:
+        return bool(name) and Path(os.fsdecode(name)).exists()
+    except (OSError, ValueError):
+        return False  # too long for a name, or with a zero in it
+
+
+def _read_path(path: Path, weights: Weights) -> ModelFiles:
+    if path.is_dir():
+        return _read_saved_model(path)
+    content = _read(path)
+    if weights is None:
+        beside = path.with_suffix(WEIGHTS_SUFFIXES.get(path.suffix, path.suffix))
+        weights = beside if beside != path and beside.is_file() else None
+    external = _external_data(path, content) if path.suffix == ".onnx" else {}
+    return ModelFiles(Blob.of(content), _weights(weights), path.suffix, external)
+
+
+def _external_data(path: Path, content: bytes) -> dict[str, Blob]:
+    """Read the files in which an ONNX model keeps tensors, none but those that lie in its folder, as openvino does."""
+    blobs: dict[str, Blob] = {}
+    for location in external_files(content):
+        beside = PurePosixPath(location)
+        if beside.is_absolute() or ".." in beside.parts:
+            raise RuntimeError(f"'{path}' keeps tensors in '{location}', expected a file in its own folder or below")
+        try:
+            blobs[str(beside)] = Blob.of((path.parent / beside).read_bytes())
+        except OSError as error:
+            raise RuntimeError(
+                f"'{path}' keeps tensors in '{location}', which cannot be read: {error.strerror}"
+            ) from None
+    return blobs
+
+
+def _read_saved_model(folder: Path) -> ModelFiles:
+    model = Blob.of(_read(folder / SAVED_MODEL))
+    found = sorted(folder.glob("variables/variables.*"))
+    variables = {file.relative_to(folder).as_posix(): Blob.of(_read(file)) for file in found}
+    return ModelFiles(model, None, SAVED_MODEL, variables)
+
+
+def _weights(weights: Weights) -> Blob | None:
+    """Read weights; those that are empty are none."""
+    content = _weights_content(weights)
+    return Blob.of(content) if len(content) else None
+
+
+def _weights_content(weights: Weights) -> WireBytes:
+    match weights:
+        case None:
+            return b""
+        case bytes():
+            return weights
+        case io.BytesIO():
+            return weights.getvalue()
+        case Tensor():
+            return bytes(weights.wire_data())
+        case str() | os.PathLike():
+            return _read(Path(weights))
+        case _:
+            raise no_path(weights)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RuntimeError(f'Could not open the file: "{path}": {error.strerror}') from None
+
+
+def _suffix_in_memory(content: bytes, *, has_weights: bool) -> str:
+    """Tell apart the formats that OpenVINO reads from memory: IR, PaddlePaddle and ONNX."""
+    if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        return ".xml"
+    # Of the two protobuf formats only PaddlePaddle's begins with a nested message, and it needs its weights.
+    return ".pdmodel" if has_weights and content.startswith(b"\n") else ".onnx"

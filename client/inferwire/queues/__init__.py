@@ -1,0 +1,1 @@
+"""Many inferences at once, on a pool of requests."""

@@ -1,0 +1,87 @@
+"""What is told of the jobs of a queue that have ended: `JobEndings`.
+
+Owns the queue's callbacks, and the first error that none of them was told, until somebody asks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from inferwire.errors import anew
+from inferwire.requests.callbacks import CALLBACK_THREADS
+from inferwire.requests.infer_request import InferRequest
+from inferwire.requests.run import Run
+
+Callback: TypeAlias = Callable[[InferRequest, Any], object]
+ErrorCallback: TypeAlias = Callable[[InferRequest, Any, RuntimeError], object]
+
+
+class JobEndings:
+    """Tells callbacks of jobs that have ended, and whoever asks of what went wrong.
+
+    Attributes:
+        userdata: What the last job of each request was given, by its position; None where nothing.
+        on_done: Called after each job that succeeds.
+        on_failed: Called after each job that fails; without it, `raise_error` tells of that.
+        error: What went wrong first since somebody last asked.
+    """
+
+    def __init__(self, requests: Sequence[InferRequest]) -> None:
+        self.userdata: list[Any] = [None] * len(requests)
+        self.on_done: Callback | None = None
+        self.on_failed: ErrorCallback | None = None
+        self.error: BaseException | None = None
+        self._requests = requests
+        # Reentrant, since garbage collection may end a task's job while it is held.
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"<JobEndings: {'no error' if self.error is None else repr(self.error)}>"
+
+    def call_back(self, at: int) -> None:
+        """Run the user's callback after a job of the request at a position has succeeded."""
+        try:
+            if self.on_done is not None:
+                self.on_done(self._requests[at], self.userdata[at])
+        except BaseException as error:  # noqa: BLE001 - raised again by the next call that asks
+            self._note(error)
+
+    def ended(self, run: Run) -> bool:
+        """Tell of a job that has ended, if it failed; whether its request is given back later, after a callback."""
+        if run.error is None:
+            return False
+        on_failed, error = self.on_failed, anew(run.error)
+        if on_failed is None:
+            self._note(error)
+            return False
+        CALLBACK_THREADS.run(partial(self._call_back_failed, run, on_failed, error))
+        return True
+
+    def raise_error(self) -> None:
+        """Raise what went wrong since somebody last asked, with its type, and forget it."""
+        with self._lock:
+            error, self.error = self.error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            # Its traceback leads to this frame.
+            del error
+
+    def _call_back_failed(self, run: Run, callback: ErrorCallback, error: RuntimeError) -> None:
+        run.callback_thread = threading.get_ident()
+        try:
+            callback(self._requests[run.place], self.userdata[run.place], error)
+        except BaseException as raised:  # noqa: BLE001 - raised again by the next call that asks
+            self._note(raised)
+        finally:
+            run.callback_thread = None
+            run.give_back()
+
+    def _note(self, error: BaseException) -> None:
+        """Keep what went wrong first for whoever asks next."""
+        with self._lock:
+            self.error = self.error or error

@@ -1,0 +1,249 @@
+"""The requests of a queue: which of them are idle, and who waits for one: `JobPool`.
+
+What a request does is `infer_request`'s business, what is told of a job's end `job_endings`'. Nothing here refers to
+the queue, and what is in flight refers to the pool: a queue which nobody holds any more is freed at once, and the pool
+with the last of its jobs.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from inferwire.process import THIS
+from inferwire.queues.job_endings import JobEndings
+from inferwire.queues.refused_jobs import RefusedJobs
+from inferwire.requests.awaiting import Handover
+from inferwire.requests.callbacks import CALLBACK_THREADS
+from inferwire.requests.infer_request import InferRequest
+from inferwire.requests.request_state import BUSY
+from inferwire.requests.run import FINALIZING, FORKED, Run
+
+_NONE_WAITS = sys.maxsize
+"""The fewest idle requests that a thread waits for, where no thread waits for any."""
+
+
+class JobPool:
+    """Gives out idle requests, and takes them back when their jobs have ended.
+
+    Attributes:
+        requests: All of them, by position.
+        runs: Their executions.
+        endings: What is told of jobs that have ended.
+        refused: The jobs that wait for room on the server; None where a refusal is their end. Requests that keep states
+            have taken the room that one of them wants, and give it back to nobody.
+    """
+
+    def __init__(self, requests: Sequence[InferRequest]) -> None:
+        self.requests = requests
+        self.runs = [request.runs for request in requests]
+        self.endings = JobEndings(requests)
+        self.refused = None if requests[0].query_state() else RefusedJobs()
+        # Reentrant, since garbage collection may end a task that has a job or waits for one. It may do so only where
+        # containers are made, and where they are here, nothing is half done.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._fewest_awaited = _NONE_WAITS
+        self._idle = deque(range(len(requests)))
+        # Which request each run has. A request moves from `_idle` to here and back in a single call of C code, as in
+        # `_lend`: between two, another thread or a signal's handler could come, and the request would be in neither.
+        self._held: dict[Run, int] = {}
+        self._pops = iter(self._idle.popleft, None)
+        # Those that users began themselves. They may share a request with the run in whose callback they were begun.
+        self._direct: set[Run] = set()
+        self._pid = THIS.pid
+        self._turns: dict[Run, Handover[int]] = {}
+        for at, runs in enumerate(self.runs):
+            runs.hold = partial(_hold, weakref.ref(self), at)
+
+    def __repr__(self) -> str:
+        return f"<JobPool: {len(self._idle)}/{len(self.requests)} idle>"
+
+    @property
+    def has_idle(self) -> bool:
+        """Whether a request is idle."""
+        return bool(self._idle)
+
+    def check_idle(self) -> None:
+        """Refuse what may not happen while a job runs.
+
+        Raises:
+            RuntimeError: While a request is busy.
+        """
+        if len(self._idle) < len(self.requests):
+            raise RuntimeError(BUSY)
+
+    def take(self, run: Run) -> int:
+        """Take an idle request for a job, waiting for one. Whatever interrupts this, giving the job up gives it back.
+
+        Raises:
+            BaseException: What went wrong since somebody last asked.
+        """
+        # Several may take one at once, and the lock is only for those that have to wait for it.
+        if self.endings.error is None and self._idle:
+            try:
+                return self._lend(run)
+            except IndexError:
+                pass
+        return self._wait_for_idle(partial(self._lend, run))
+
+    def first_idle(self) -> int:
+        """Wait until a request is idle and give its position, without taking it.
+
+        Raises:
+            BaseException: What went wrong since somebody last asked.
+        """
+        return self._wait_for_idle(lambda: self._idle[0])
+
+    async def take_in_turn(self, run: Run) -> int:
+        """Take an idle request for a job once there is one; whoever asked first is first."""
+        with self._lock:
+            if not self._turns:
+                with suppress(IndexError):
+                    return self._lend(run)
+            self._turns[run] = turn = Handover[int]()
+            self._hand_out()
+        try:
+            return await turn.wait()
+        except BaseException:
+            # Its loop may run no more, and what it was given would not come back.
+            self.give_back(run)
+            raise
+
+    def hold(self, at: int, run: Run, is_started: bool) -> None:
+        """Keep a request for an execution that its user begins, though others may have it already.
+
+        Where nobody waits for it there, its end is told as a job's is, but for a callback of the request's own.
+        """
+        run.release = self.give_back
+        if is_started:
+            run.on_end = self.endings.ended
+            if self.endings.on_done is not None:
+                run.callback = partial(self.endings.call_back, at)
+        with self._lock:
+            self._direct.add(run)
+            self._held[run] = run.place = at
+            with suppress(ValueError):
+                self._idle.remove(at)
+
+    def wait_all(self) -> None:
+        """Wait until all requests are idle.
+
+        Raises:
+            RuntimeError: Inside a callback, whose own request is idle after it.
+            BaseException: What went wrong since somebody last asked.
+        """
+        if self._called_back_here():
+            raise RuntimeError("wait_all() inside a callback of the queue would never return")
+        with CALLBACK_THREADS.blocking(), self._changed:
+            self._wait_until_idle(len(self.requests))
+            self.endings.raise_error()
+
+    def give_back(self, run: Run) -> None:
+        """Take a job's request back, or its place in the line; nothing where it has neither any more."""
+        if self._direct:
+            self._leave(run)
+        else:
+            try:
+                self._idle.extend(map(self._held.pop, (run,)))
+            except KeyError:
+                self._leave(run)
+            if self._direct and self._is_shared(run.place, run):
+                # Its user began it again meanwhile.
+                with suppress(ValueError):
+                    self._idle.remove(run.place)
+        if self.refused is not None and self.refused.waiting:
+            self.refused.begin_again(1)
+        if self._turns or len(self._idle) >= self._fewest_awaited:
+            self._hand_out()
+
+    def give_up(self, run: Run, error: BaseException) -> None:
+        """Give up a job after an error in a step of it, however far that came."""
+        at = self._held.get(run)
+        if at is not None:
+            self.runs[at].give_up(run, error)
+        run.give_back()
+
+    def _lend(self, run: Run) -> int:
+        """Give the request that is idle longest to a job.
+
+        Raises:
+            IndexError: If none is.
+        """
+        self._held.update(zip((run,), self._pops, strict=False))
+        run.place = at = self._held[run]
+        return at
+
+    def _called_back_here(self) -> set[int]:
+        """Give the requests of which the calling thread runs the callbacks."""
+        if not CALLBACK_THREADS.is_here():
+            return set()
+        here = threading.get_ident()
+        return {at for run, at in tuple(self._held.items()) if run.callback_thread == here}
+
+    def _leave(self, run: Run) -> None:
+        """Take a run's request back that others may have as well, or its place in the line."""
+        with self._lock:
+            self._turns.pop(run, None)
+            at = self._held.get(run)
+            if at is not None and not self._is_shared(at, run):
+                self._idle.extend(map(self._held.pop, (run,)))
+            self._held.pop(run, None)
+            self._direct.discard(run)
+
+    def _is_shared(self, at: int, run: Run) -> bool:
+        return any(place == at and each is not run for each, place in tuple(self._held.items()))
+
+    def _wait_for_idle(self, take: Callable[[], int]) -> int:
+        if len(self._called_back_here()) == len(self.requests):
+            raise RuntimeError("waiting for a request inside the callback of the queue's only one would never return")
+        with CALLBACK_THREADS.blocking(), self._changed:
+            while True:
+                self._wait_until_idle(1)
+                self.endings.raise_error()
+                with suppress(IndexError):
+                    return take()
+
+    def _wait_until_idle(self, count: int) -> None:
+        """Wait until so many requests are idle, unless nothing in this process would see it."""
+        while True:
+            # Whoever gives one back looks at this afterwards, and we look at what is idle: one of us sees the other.
+            self._fewest_awaited = min(self._fewest_awaited, count)
+            if len(self._idle) >= count:
+                return
+            if self._pid != THIS.pid:
+                raise RuntimeError(FORKED)
+            if sys.is_finalizing():
+                raise RuntimeError(FINALIZING)
+            self._changed.wait()
+
+    def _hand_out(self) -> None:
+        """Give what is idle to the tasks that wait for it, and wake the threads for which it is enough."""
+        with self._changed:
+            while self._turns and self._idle:
+                run = next(iter(self._turns))
+                turn = self._turns.pop(run)
+                try:
+                    at = self._lend(run)
+                except IndexError:
+                    # The next one that is given back comes here as well.
+                    self._turns = {run: turn, **self._turns}
+                    break
+                if not turn.give(at):
+                    self._idle.extend(map(self._held.pop, (run,)))
+            if len(self._idle) >= self._fewest_awaited:
+                # Those for whom it is not say again for how many they wait.
+                self._fewest_awaited = _NONE_WAITS
+                self._changed.notify_all()
+
+
+def _hold(weak_pool: Callable[[], JobPool | None], at: int, run: Run, is_started: bool) -> None:
+    """Keep a request of a pool for an execution of its user's, unless nobody has the pool any more."""
+    pool = weak_pool()
+    if pool is not None:
+        pool.hold(at, run, is_started)

@@ -1,0 +1,64 @@
+"""The jobs of a queue that the server had no room for: `RefusedJobs`.
+
+Owns when they begin again: as another job of the queue ends, or after a while where none does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from inferwire.errors import QueueFull
+from inferwire.process import THIS
+from inferwire.requests.callbacks import CALLBACK_THREADS
+from inferwire.requests.run import Phase, Run
+
+_ROOM_AFTER_S = 0.1
+"""After how long jobs begin again where the server does not say when there is room."""
+
+
+class RefusedJobs:
+    """Jobs that wait for room on the server, in the order in which they were refused.
+
+    Attributes:
+        waiting: Each with what submits it again.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[Run, Callable[[], object]]] = deque()
+        self._lock = threading.Lock()
+        self._is_timed = False
+
+    def __repr__(self) -> str:
+        return f"<RefusedJobs: {len(self.waiting)} wait for room>"
+
+    def put(self, run: Run, refusal: QueueFull, again: Callable[[], object]) -> None:
+        """Have a job submitted again once `begin_again` is called for it, or the time is up that the server named."""
+        with self._lock:
+            self.waiting.append((run, again))
+            if self._is_timed:
+                return
+            self._is_timed = True
+        timer = threading.Timer(refusal.retry_after_s or _ROOM_AFTER_S, self._time_is_up)
+        timer.daemon = True
+        try:
+            timer.start()
+        except (RuntimeError, MemoryError):
+            # The system gives no more threads for now.
+            self._time_is_up()
+
+    def begin_again(self, count: int) -> None:
+        """Have the first so many begin again, but for those that were cancelled, or are another process's."""
+        with suppress(IndexError):
+            while count > 0:
+                run, again = self.waiting.popleft()
+                if run.phase is Phase.RUNNING and run.pid == THIS.pid:
+                    CALLBACK_THREADS.run(again)
+                    count -= 1
+
+    def _time_is_up(self) -> None:
+        with self._lock:
+            self._is_timed = False
+        self.begin_again(len(self.waiting))

@@ -1,0 +1,1 @@
+"""The inferences of one request: what it takes along, its way to the server and back, and what it gives."""

@@ -1,0 +1,63 @@
+"""Several tensors as one input: checked when they are set, joined when they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from inferwire.graph.model_ports import ModelPort
+from inferwire.tensors.element_arrays import array_to_wire
+from inferwire.tensors.memory import Memory, refuse_packed
+from inferwire.tensors.tensor import Tensor
+from inferwire.transport.executions import WireBytes
+from inferwire.transport.protocol import Transport
+
+_FUNCTIONS = "set_input_tensors/set_tensors"
+
+
+class Batch:
+    """The tensors of one input, one item of its batch each. They are read anew for every execution.
+
+    Raises:
+        RuntimeError: For tensors that do not make a batch of the port.
+    """
+
+    def __init__(self, port: ModelPort, tensors: Sequence[Tensor]) -> None:
+        first = tensors[0].memory
+        refuse_packed(port.row)
+        length = port.bounds[0] if port.bounds else (0, -1)
+        if length[0] == length[1] != len(tensors):
+            raise RuntimeError(
+                f"{_FUNCTIONS} error. Input shape {port.shape} batch {length[0]} doesn't match with total blobs "
+                f"count: {len(tensors)}"
+            )
+        for each in (tensor.memory for tensor in tensors):
+            _check_item(port, each, first)
+        self._tensors = tuple(tensors)
+        self.shape = (len(tensors), *first.shape[1:])
+
+    def wire_data(self) -> WireBytes:
+        """Join the tensors' elements, as inferwire's wire carries them."""
+        elements = np.concatenate([tensor.memory.read() for tensor in self._tensors])
+        return array_to_wire(self._tensors[0].memory.row, elements)
+
+    def kept_by(self, transport: Transport) -> None:
+        """Where a server has the elements: nowhere as they are joined."""
+        del transport
+
+
+def _check_item(port: ModelPort, item: Memory, first: Memory) -> None:
+    items = item.shape[0] if item.shape else 0
+    if items != 1:
+        raise RuntimeError(f"{_FUNCTIONS}. Tensors shall represent one item in a batch, {items} provided")
+    if item.row != port.row:
+        raise RuntimeError(
+            f"ParameterMismatch: Failed to set tensor for input with precision: {item.row.name}, "
+            f"since the model input tensor precision is: {port.row.name}"
+        )
+    if item.shape != first.shape:
+        raise RuntimeError(
+            f"{_FUNCTIONS} error. Tensor with shape {list(item.shape)} is not compatible with batched tensor of shape "
+            f"{list(first.shape)}"
+        )

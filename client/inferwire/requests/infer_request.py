@@ -1,0 +1,334 @@
+"""Inferences on a remote model, as openvino's users know them: `InferRequest`.
+
+Owns the interface: arguments, callbacks and what is given back. An execution's way to the server and
+back is `request_runs`' business, tensors are `tensor_access`'.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from inferwire.arguments import as_integer, incompatible
+from inferwire.graph.ports import ConstOutput
+from inferwire.names_of_2023 import shares_inputs
+from inferwire.requests.kept_states import KeptStates
+from inferwire.requests.ov_dict import OVDict
+from inferwire.requests.profiling import ProfilingInfo
+from inferwire.requests.remote_model import RemoteModel
+from inferwire.requests.request_results import results_of
+from inferwire.requests.request_runs import RequestRuns
+from inferwire.requests.run import Run
+from inferwire.requests.tensor_access import TensorAccess
+from inferwire.requests.variable_state import VariableState
+from inferwire.transport.executions import Timings
+from inferwire.values.scheduling import Scheduling, as_scheduling
+
+if TYPE_CHECKING:
+    from inferwire.models.compiled_model import CompiledModel
+
+_MISSING: Any = object()
+
+_TIMEOUTS_MS = range(-(2**31), 2**31)
+"""What fits openvino's time-outs. Python's own waits take no more than 292 years."""
+
+
+class InferRequest(TensorAccess):
+    """Runs inferences of one model, one at a time. Mirrors `openvino.InferRequest`.
+
+    Made by `CompiledModel.create_infer_request`. It holds a tensor for each input and output;
+    all of it is local, only executions travel. A model's states, if it keeps any, are kept by the server
+    for this request alone, from its first inference until nobody holds it any more.
+
+    Differs from OpenVINO: a request can start again straight after `cancel`; `latency` keeps its
+    last value while one runs; `wait` on itself inside its own callback is an error, where openvino
+    never returns; the profile of a cancelled execution is not known; `timings` is more. States that the
+    server has lost, as when it restarted, raise `SessionLost` until `reset_state` begins anew.
+
+    Example:
+        >>> request = compiled.create_infer_request()
+        >>> request.infer({"data": np.zeros((1, 3), np.float32)})["out"].shape
+        (1, 3)
+        >>> request.start_async({"data": np.ones((1, 3), np.float32)})
+        >>> request.wait()
+        >>> request.results["out"]
+        array([[1., 1., 1.]], dtype=float32)
+    """
+
+    def __init__(
+        self, model: RemoteModel, compiled: Callable[[RemoteModel], CompiledModel], *, keeps_states: bool = True
+    ) -> None:
+        super().__init__(model.ports, model.transport.lend)
+        states = KeptStates(model) if keeps_states and model.description.states else None
+        self._runs = RequestRuns(model, self._state, self._tensors, states)
+        self._model = model
+        # And not the compiled model itself, which has a request of its own: they would keep one another.
+        self._compiled = compiled
+        self._callback: Callable[[Any], object] | None = None
+        self._userdata: Any = None
+
+    def __repr__(self) -> str:
+        return f"<InferRequest:\n{self._model.ports!r}>"
+
+    @property
+    def model_inputs(self) -> list[ConstOutput]:
+        """The model's inputs."""
+        return list(self._model.ports.input_ports)
+
+    @property
+    def model_outputs(self) -> list[ConstOutput]:
+        """The model's outputs."""
+        return list(self._model.ports.output_ports)
+
+    @property
+    def userdata(self) -> Any:
+        """What the callback is given."""
+        return self._userdata
+
+    @property
+    def latency(self) -> float:
+        """How long the last inference took on the server's device, in milliseconds; 0 before the first."""
+        return self._runs.timings.inference_ms
+
+    @property
+    def timings(self) -> Timings:
+        """Where the time of the last execution went; not in openvino."""
+        return self._runs.timings.seen_by_client(self._runs.elapsed_ms)
+
+    @property
+    def results(self) -> OVDict:
+        """Copies of all outputs; strings as 'U'.
+
+        Raises:
+            RuntimeError: While the request is busy.
+        """
+        with self._state.idle():
+            return results_of(self._tensors, share=False, decode_strings=True)
+
+    def infer(
+        self,
+        inputs: Any = None,
+        share_inputs: bool = False,
+        share_outputs: bool = False,
+        *,
+        decode_strings: bool = True,
+        shared_memory: bool | None = None,
+    ) -> OVDict:
+        """Run an inference and wait for its results. Mirrors `openvino.InferRequest.infer`.
+
+        Args:
+            inputs: Arrays, tensors, lists or scalars: one for a model with one input; else a dict by
+                position, name or port, or a list or tuple in the model's order. Inputs that are
+                left out keep what they have.
+            share_inputs: Read arrays in place, where type and layout allow it, instead of copying
+                them into the request's tensors.
+            share_outputs: Give views of the output tensors, which the next inference overwrites.
+            decode_strings: Give strings as 'U' instead of 'S'.
+            shared_memory: What `share_inputs` was until 2023. Deprecated.
+
+        Raises:
+            TypeError: For inputs of kinds that are not taken.
+            RuntimeError: If inputs do not fit, the request is busy or cancelled, or the inference or
+                the connection fails; `inferwire.InferwireError` where the server or network says so.
+        """
+        self._runs.infer(Run(is_awaited=True), inputs, shares_inputs(share_inputs, shared_memory))
+        return results_of(self._tensors, share=share_outputs, decode_strings=decode_strings)
+
+    async def infer_async(
+        self,
+        inputs: Any = None,
+        share_inputs: bool = False,
+        share_outputs: bool = False,
+        *,
+        decode_strings: bool = True,
+    ) -> OVDict:
+        """Run an inference and give its results, for programs that use asyncio; not in openvino.
+
+        As `infer`, and no thread waits meanwhile. Cancelling the task cancels the inference.
+
+        Example:
+            >>> results = await request.infer_async({"data": np.zeros((1, 3), np.float32)})
+
+        Raises:
+            TypeError: As `infer`.
+            RuntimeError: As `infer`.
+        """
+        results = partial(results_of, self._tensors, share=share_outputs, decode_strings=decode_strings)
+        return await self._runs.infer_async(Run(), inputs, share_inputs, results)
+
+    def start_async(
+        self,
+        inputs: Any = None,
+        userdata: Any = None,
+        share_inputs: bool = False,
+        *,
+        shared_memory: bool | None = None,
+    ) -> None:
+        """Start an inference and return at once. Mirrors `openvino.InferRequest.start_async`.
+
+        Args:
+            inputs: As in `infer`. Without `share_inputs` arrays may change as soon as this returns.
+            userdata: What the callback is given from now on; None keeps what it was given before.
+            share_inputs: As in `infer`; the arrays must then not change before the end.
+            shared_memory: What `share_inputs` was until 2023. Deprecated.
+
+        Raises:
+            TypeError: As `infer`.
+            RuntimeError: If inputs do not fit, the request is busy or no server answers.
+        """
+        run = Run()
+        bind = partial(self._bind_callback, run, userdata)
+        self._runs.start(run, inputs, shares_inputs(share_inputs, shared_memory), bind)
+
+    def wait(self) -> None:
+        """Wait until the execution that runs has ended and its callback returned.
+
+        Mirrors `openvino.InferRequest.wait`. Returns at once where none was ever started.
+
+        Raises:
+            RuntimeError: If it failed, was cancelled, or its callback raised; again at every wait
+                until the next start.
+        """
+        run = self._state.current
+        if run is not None:
+            self._runs.wait(run, None)
+            run.raise_error()
+
+    def wait_for(self, timeout: int) -> bool:
+        """Wait as `wait` does, at most `timeout` milliseconds; tell whether it has ended.
+
+        Mirrors `openvino.InferRequest.wait_for`. False where none was ever started.
+
+        Raises:
+            TypeError: For a time-out that is no integer of 32 bits.
+            RuntimeError: For a negative one, and as `wait`.
+        """
+        timeout_ms = as_integer(timeout)
+        if timeout_ms is None or timeout_ms not in _TIMEOUTS_MS:
+            raise incompatible("wait_for", "(self: InferRequest, timeout: int) -> bool", invoked=(self, timeout))
+        if timeout_ms < 0:
+            raise RuntimeError("Timeout can't be less than 0 for InferRequest::wait().")
+        run = self._state.current
+        if run is None or not self._runs.wait(run, timeout_ms / 1000):
+            return False
+        run.raise_error()
+        return True
+
+    def cancel(self) -> None:
+        """Give up the execution that runs; its waits raise and its callback is not called.
+
+        Mirrors `openvino.InferRequest.cancel`. Nothing happens where none runs.
+        """
+        self._runs.cancel()
+
+    def set_callback(self, callback: Callable[[Any], object], userdata: Any = _MISSING) -> None:
+        """Have `callback(userdata)` called after each inference that `start_async` started and that succeeded.
+
+        Mirrors `openvino.InferRequest.set_callback`. It runs on a thread of the SDK, and may read
+        results, start the request again and run others.
+
+        Raises:
+            TypeError: For what cannot be called, or without `userdata`.
+            RuntimeError: While the request is busy.
+        """
+        if userdata is _MISSING or not callable(callback):
+            invoked = (self, callback) if userdata is _MISSING else (self, callback, userdata)
+            signature = "(self: InferRequest, callback: Callable, userdata: object) -> None"
+            raise incompatible("set_callback", signature, invoked=invoked)
+        with self._state.idle():
+            self._callback = callback
+            self._userdata = userdata
+
+    def get_compiled_model(self) -> CompiledModel:
+        """Give the compiled model that this request is of, as an object of its own, as openvino does."""
+        return self._compiled(self._model)
+
+    def query_state(self) -> list[VariableState]:
+        """Give the states that the model keeps for this request; none for a model without states.
+
+        Mirrors `openvino.InferRequest.query_state`.
+
+        Raises:
+            RuntimeError: While the request is busy.
+        """
+        self._state.check_idle()
+        states = self._runs.states
+        if states is None:
+            return []
+        return [VariableState(name, states, self._state) for name in self._model.description.states]
+
+    def reset_state(self) -> None:
+        """Make the states what they were before the first inference. Mirrors `openvino.InferRequest.reset_state`.
+
+        Raises:
+            RuntimeError: While the request is busy; `inferwire.InferwireError` where the server or network says so.
+        """
+        self._state.check_idle()
+        if self._runs.states is not None:
+            self._runs.states.reset()
+
+    @property
+    def profiling_info(self) -> list[ProfilingInfo]:
+        """What each layer took in the last execution. Mirrors `openvino.InferRequest.profiling_info`.
+
+        Only a model that was compiled with `PERF_COUNT` is timed; without, and before the first execution, no
+        layer has run. Executions that the server ran as one batch have the times of the batch.
+
+        Raises:
+            RuntimeError: While the request is busy, or if no server answers.
+        """
+        with self._state.idle():
+            layers = self._runs.profile
+        return [ProfilingInfo.of(layer) for layer in layers or self._model.layers()]
+
+    def get_profiling_info(self) -> list[ProfilingInfo]:
+        """Give `profiling_info`.
+
+        Raises:
+            RuntimeError: As `profiling_info`.
+        """
+        return self.profiling_info
+
+    @property
+    def postpone_outputs(self) -> bool:
+        """Whether outputs stay on the server until somebody reads them; not in openvino.
+
+        Set it for models with outputs that are seldom looked at. Each is fetched by the first look at it, and sent
+        with every answer from then on. Outputs that another request of the same server reads do so in any case.
+        """
+        return self._tensors.postpones
+
+    @postpone_outputs.setter
+    def postpone_outputs(self, postpone: bool) -> None:
+        self._tensors.postpones = postpone
+
+    @property
+    def scheduling(self) -> Scheduling:
+        """How urgent the next inferences of this request are, and how long each may take; not in openvino.
+
+        Raises:
+            TypeError: On setting what is no `inferwire.Scheduling`.
+            RuntimeError: On setting it while the request is busy.
+        """
+        return self._runs.scheduling
+
+    @scheduling.setter
+    def scheduling(self, scheduling: Scheduling) -> None:
+        with self._state.idle():
+            self._runs.schedule(as_scheduling(scheduling))
+
+    @property
+    def runs(self) -> RequestRuns:
+        """Its executions; for the SDK's own use, not in openvino."""
+        return self._runs
+
+    def _bind_callback(self, run: Run, userdata: Any) -> None:
+        """Have an execution call back with this userdata, or with what was given before."""
+        if self._callback is not None:
+            if userdata is not None:
+                self._userdata = userdata
+            run.callback = partial(self._callback, self._userdata)
+        elif userdata is not None:
+            warnings.warn("There is no callback function!", RuntimeWarning, stacklevel=5)

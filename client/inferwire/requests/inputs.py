@@ -1,0 +1,218 @@
+"""What users pass as inputs, brought into the tensors of a request.
+
+Owns which kinds of values are taken, what is copied and what is shared, and openvino's texts for
+what is not taken. Whether a tensor fits its port is `port_fit`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias, TypeGuard, cast
+
+import numpy as np
+
+from inferwire.arguments import is_array, is_list, is_list_or_tuple, openvino_class
+from inferwire.graph.foreign_ports import as_port
+from inferwire.graph.ports import Port
+from inferwire.requests.ov_dict import OVDict
+from inferwire.requests.request_tensors import RequestTensors
+from inferwire.tensors.element_arrays import Array
+from inferwire.tensors.memory import OverMemory
+from inferwire.tensors.tensor import Tensor, as_tensor
+from inferwire.values.types import type_of
+
+Key: TypeAlias = int | str | Port | None
+_SCALARS = (np.number, int, float, str)
+_PLAIN_KEYS = (int, str)
+_KEYS = (int, str, Port)
+
+
+def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
+    """Bring the inputs of a call into a request's tensors.
+
+    Args:
+        inputs: None to keep them as they are; a single array, tensor or scalar for a model with
+            one input; or several, by position, name or port.
+        tensors: Where they go.
+        share: Whether arrays become the request's tensors, where their type and layout allow it,
+            instead of being copied into its present ones.
+
+    Raises:
+        TypeError: For a key or a value of a kind that is not taken.
+        RuntimeError: For one that does not fit the model.
+    """
+    if inputs is None:
+        return
+    if is_array(inputs) and not share:
+        _write(inputs, tensors, None)
+        return
+    if _is_dict(inputs):
+        items = _pairs(inputs)
+    else:
+        inputs = as_tensor(inputs) or inputs
+        items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
+    if share:
+        _share(inputs, items, tensors)
+    elif items is None:
+        _copy_single(inputs, tensors)
+    else:
+        _copy_items(items, tensors)
+
+
+def _pairs(inputs: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """Give keys and values of a dictionary, both as what this SDK knows them as; most are that already."""
+    return [
+        (
+            key if isinstance(key, _PLAIN_KEYS) else as_port(key) or key,
+            value if isinstance(value, np.ndarray) else _known(value),
+        )
+        for key, value in inputs.items()
+    ]
+
+
+def _items(inputs: object, *, is_single: bool) -> list[tuple[Any, Any]] | None:
+    """Give keys and values of what else holds several inputs; None for a single one."""
+    if isinstance(inputs, OVDict) or openvino_class(inputs) == "OVDict":
+        return list(enumerate(cast("OVDict", inputs).values()))
+    if is_list(inputs) and is_single and _is_plain(inputs):
+        return [(0, inputs)]
+    if is_list_or_tuple(inputs):
+        return [(at, _known(value)) for at, value in enumerate(inputs)]
+    return None
+
+
+def _known(value: Any) -> Any:
+    """Give what stands for a remote tensor, or one of openvino's."""
+    return as_tensor(value) or value if isinstance(value, OverMemory) or openvino_class(value) else value
+
+
+def _is_plain(items: list[Any]) -> bool:
+    """Tell whether a list, or the lists in it, holds numbers and strings alone: one tensor's data."""
+    rows: Iterable[list[Any]] = (item if is_list(item) else [item] for item in items)
+    return all(isinstance(item, str | float | int | bytes) for row in rows for item in row)
+
+
+def _copy_single(value: object, tensors: RequestTensors) -> None:
+    if _is_array_like(value) and not _is_scalar(value):
+        _write(np.asarray(value), tensors, None)
+    elif isinstance(value, Tensor | bytes) or _is_scalar(value):
+        tensors.place(None, _tensor_of(value, tensors, None, share=False))
+    else:
+        raise TypeError(f"Incompatible inputs of type: {type(value)}")
+
+
+def _copy_items(items: list[tuple[Any, Any]], tensors: RequestTensors) -> None:
+    """Write arrays where the request's tensors are; place tensors once all else has been taken."""
+    placed: list[tuple[Key, Tensor]] = []
+    for key, value in items:
+        if not isinstance(key, _KEYS):
+            raise TypeError(f"Incompatible key type for input: {key}")
+        if is_array(value):
+            _write(value, tensors, key)
+        elif _is_scalar(value):
+            tensors.place(key, _tensor_of(value, tensors, key, share=False))
+        elif _is_array_like(value):
+            _write(np.asarray(value), tensors, key)
+        elif isinstance(value, Tensor):
+            placed.append((key, value))
+        elif is_list(value):
+            placed.append((key, Tensor(value)))
+        else:
+            raise TypeError(f"Incompatible inputs of type: {type(value)} under {key} key!")
+    for key, tensor in placed:
+        tensors.place(key, tensor)
+
+
+def _share(inputs: object, items: list[tuple[Any, Any]] | None, tensors: RequestTensors) -> None:
+    if items is None:
+        value = inputs if _is_scalar(inputs) else _c_style(inputs)  # numpy's scalars are array-likes as well
+        tensors.place(None, _tensor_of(value, tensors, None, share=True))
+        return
+    placed = [(key, _tensor_of(_c_style(value), tensors, key, share=True)) for key, value in items]
+    for key, tensor in placed:
+        _require_key(key)
+        tensors.place(key, tensor)
+
+
+def _write(array: Array, tensors: RequestTensors, key: Key) -> None:
+    """Copy an array into the present tensor, which takes its shape; numpy casts."""
+    if array.ndim == 0:
+        tensors.place(key, _tensor_of(array, tensors, key, share=False))
+        return
+    memory = tensors.at(key)
+    if memory.shape != array.shape:
+        memory.set_shape(array.shape)
+    if memory.row.is_string:
+        Tensor.over(memory).bytes_data = array
+    else:
+        memory.write(array)
+
+
+def _tensor_of(value: object, tensors: RequestTensors, key: Key, *, share: bool) -> Tensor:
+    """Make the tensor a value stands for; one that is a tensor stays what it is."""
+    if isinstance(value, Tensor):
+        return value
+    if is_array(value):
+        return _tensor_of_array(value, _target(tensors, key), share=share)
+    if is_list(value):
+        return Tensor(value)
+    if isinstance(value, bytes) or _is_scalar(value):
+        return _tensor_of_scalar(np.array(value), _target(tensors, key))
+    raise TypeError(f"Incompatible inputs of type: {type(value)}")
+
+
+def _tensor_of_scalar(array: Array, target: Tensor) -> Tensor:
+    row = target.memory.row
+    return Tensor(array if row.is_string else array.astype(row.storage_dtype, copy=False))
+
+
+def _tensor_of_array(array: Array, target: Tensor, *, share: bool) -> Tensor:
+    memory = target.memory
+    if memory.row.is_string:
+        return Tensor(array)
+    dtype = memory.row.storage_dtype
+    if array.ndim == 0 and (array.dtype != dtype or memory.shape):
+        shape = memory.shape if target.size else (1,)
+        return Tensor(array.astype(dtype).reshape(shape))
+    if memory.row.name == "bf16":
+        return _filled(target, array.shape, array.view(dtype))
+    if not array.flags.writeable:
+        return _filled(target, array.shape, array)
+    if array.dtype != dtype:
+        return Tensor(array.astype(dtype))
+    return Tensor(array, shared_memory=share)
+
+
+def _filled(target: Tensor, shape: tuple[int, ...], content: Array) -> Tensor:
+    """Make a tensor of the target's type and copy the content into it."""
+    tensor = Tensor(type_of(target.memory.row), shape)
+    tensor.memory.write(content)
+    return tensor
+
+
+def _target(tensors: RequestTensors, key: Key) -> Tensor:
+    _require_key(key)
+    return Tensor.over(tensors.at(key))
+
+
+def _require_key(key: object) -> None:
+    if key is not None and not isinstance(key, _KEYS):
+        raise TypeError(f"Unsupported key type: {type(key)} for Tensor under key: {key}")
+
+
+def _c_style(value: object) -> object:
+    if is_array(value):
+        return np.ascontiguousarray(value) if value.ndim else value
+    return np.asarray(value) if _is_array_like(value) else value
+
+
+def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(value, dict)
+
+
+def _is_scalar(value: object) -> TypeGuard[Any]:
+    return isinstance(value, _SCALARS)
+
+
+def _is_array_like(value: object) -> TypeGuard[Any]:
+    return hasattr(value, "__array__")

@@ -1,0 +1,96 @@
+"""The states that a server keeps for one request: the one thing of a request that is not local.
+
+Owns whether the server holds states for the request, and whether they are still those that its inferences
+left. They are not where an answer was lost: whether the inference happened nobody knows then.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from typing import TypeVar
+
+from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost, anew
+from inferwire.requests.remote_model import RemoteModel
+from inferwire.tensors.dense_memory import allocate
+from inferwire.tensors.tensor import Tensor
+from inferwire.transport.descriptions import StateValue
+from inferwire.transport.executions import SequenceMark
+
+T = TypeVar("T")
+
+
+class KeptStates:
+    """The sequence of a request on the server, which begins with the first use of it."""
+
+    def __init__(self, model: RemoteModel) -> None:
+        self._model = model
+        self._id = model.transport.open_sequence()
+        self._is_started = False
+        self._lost: SessionLost | None = None
+        weakref.finalize(self, model.transport.release_sequence, self._id).atexit = False
+
+    def __repr__(self) -> str:
+        return f"<KeptStates {self._id}: {'lost' if self._lost else 'kept' if self._is_started else 'fresh'}>"
+
+    def mark(self) -> SequenceMark:
+        """Say which sequence the next call belongs to.
+
+        Raises:
+            SessionLost: If the server has lost the states.
+        """
+        if self._lost is not None:
+            raise anew(self._lost)
+        return SequenceMark(self._id, is_start=not self._is_started)
+
+    def succeeded(self) -> None:
+        """Record that the server keeps the states that a call left."""
+        self._is_started = True
+
+    def failed(self, error: InferwireError) -> InferwireError:
+        """Record that a call failed, and give what is to be raised for it."""
+        if not self._is_started:
+            return error
+        if isinstance(error, SessionLost | SessionExpired):
+            self._lost = self._loss(f"the server no longer has them ({error})")
+        elif isinstance(error, ServerUnavailable):
+            self._lost = self._loss(f"an answer was lost ({error})")
+        return error if self._lost is None else anew(self._lost)
+
+    def read(self, name: str) -> Tensor:
+        """Give a copy of a state."""
+        (value,) = self._call(lambda mark: self._model.transport.get_states(self._model.target, mark, (name,)))
+        memory = allocate(value.element_type, value.shape)
+        memory.load_wire(value.shape, value.data)
+        return Tensor.over(memory)
+
+    def write(self, name: str, tensor: Tensor) -> None:
+        """Replace a state."""
+        memory = tensor.memory
+        value = StateValue(name, memory.row, memory.shape, memory.wire_data())
+        self._call(lambda mark: self._model.transport.set_states(self._model.target, mark, (value,)))
+
+    def reset(self, *names: str) -> None:
+        """Make states fresh: those named, or all, which also ends that they are lost."""
+        if self._is_started:
+            # That all of them are lost is no matter where none is wanted any more.
+            with nullcontext() if names else suppress(SessionLost):
+                self._call(lambda mark: self._model.transport.reset_states(self._model.target, mark, names))
+        if self._lost is not None and not names:
+            self._lost, self._is_started = None, False
+
+    def _call(self, call: Callable[[SequenceMark], T]) -> T:
+        mark = self.mark()
+        try:
+            answer = call(mark)
+        except InferwireError as error:
+            raise self.failed(error) from None
+        self.succeeded()
+        return answer
+
+    def _loss(self, reason: str) -> SessionLost:
+        return SessionLost(
+            f"the states of this request of model '{self._model.description.name}' on {self._model.transport.address} "
+            f"are lost: {reason}; call reset_state() to begin anew from fresh ones"
+        )

@@ -1,0 +1,74 @@
+"""Whether a tensor fits a port of a model, with openvino's texts for one that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from inferwire.graph.model_ports import ModelPort
+from inferwire.tensors.dense_memory import Dense
+from inferwire.tensors.tensor import Tensor
+
+
+def as_row_of_one(port: ModelPort, tensor: Tensor) -> Tensor:
+    """Give a scalar the shape of a port whose every dimension is 1; it keeps its memory."""
+    memory = tensor.memory
+    if memory.shape or not isinstance(memory, Dense) or not port.is_static or prod(port.first_shape) != 1:
+        return tensor
+    return Tensor.over(Dense(memory.row, port.first_shape, memory.array.reshape(-1), own=False))
+
+
+def check_input(port: ModelPort, tensor: Tensor) -> None:
+    """Refuse a tensor that cannot be an input of a port, as a RuntimeError."""
+    memory = tensor.memory
+    if memory.row != port.row:
+        raise RuntimeError(
+            f"ParameterMismatch: Failed to set tensor for input with precision: {memory.row.name}, "
+            f"since the model input tensor precision is: {port.row.name}"
+        )
+    if not port.fits(memory.shape):
+        raise RuntimeError(
+            f"Can't set the input tensor with index: {port.index}, because the model input "
+            f"(shape={port.shape}) and the tensor (shape={_dotted(memory.shape)}) are incompatible"
+        )
+
+
+def check_output(port: ModelPort, tensor: Tensor) -> None:
+    """Refuse a tensor that cannot be an output of a port, as a RuntimeError."""
+    memory = tensor.memory
+    if memory.row != port.row:
+        raise RuntimeError(
+            f"ParameterMismatch: Failed to set tensor for output with precision: {memory.row.name}, "
+            f"if model output tensor precision is: {port.row.name}"
+        )
+    if not port.fits(memory.shape) and prod(memory.shape):
+        raise RuntimeError(
+            f"Can't set the output tensor with index: {port.index}, because the model output tensor "
+            f"(shape={port.shape}) and the current tensor (shape={_dotted(memory.shape)}) are incompatible"
+        )
+
+
+def refuse_to_send(port: ModelPort, shape: tuple[int, ...]) -> None:
+    """Refuse a shape that a port does not take, as a RuntimeError."""
+    if port.is_static:
+        raise RuntimeError(
+            "The input tensor size is not equal to the model input type: "
+            f"got [{_listed(shape, ',')}] expecting {port.shape}."
+        )
+    if shape == port.first_shape:
+        return
+    limits = ", ".join(
+        str(low) if low == high else f"{low} - {high if high >= 0 else '?'}" for low, high in port.bounds or ()
+    )
+    raise RuntimeError(
+        f"ParameterMismatch: Can not clone with new dims. Descriptor's shape: {{{limits}}} is "
+        f"incompatible with provided dimensions: {{{_listed(shape, ', ')}}}."
+    )
+
+
+def _dotted(shape: Sequence[int]) -> str:
+    return f"({_listed(shape, '.')})"
+
+
+def _listed(shape: Sequence[int], separator: str) -> str:
+    return separator.join(map(str, shape))

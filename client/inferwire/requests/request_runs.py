@@ -1,0 +1,275 @@
+"""The executions of one request, one after another: `RequestRuns`.
+
+Owns the way of an execution through a request: claimed, brought in, sent, answered, stored, called
+back; and what the last one left beside its outputs: times and profile. When each step may happen is
+`request_state`'s business, what users see of it `infer_request`'s.
+
+A step may raise anywhere, since a signal's handler may: whoever took it then calls `give_up`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from inferwire.errors import (
+    Cancelled,
+    InferwireError,
+    QueueFull,
+    SessionExpired,
+    SessionLost,
+    TensorLost,
+    anew,
+    tensor_lost,
+)
+from inferwire.requests.awaiting import Ending
+from inferwire.requests.callbacks import CALLBACK_THREADS
+from inferwire.requests.inputs import bring_in
+from inferwire.requests.kept_states import KeptStates
+from inferwire.requests.remote_model import RemoteModel
+from inferwire.requests.request_state import CANCELLED, RequestState
+from inferwire.requests.request_tensors import RequestTensors
+from inferwire.requests.run import Phase, Run
+from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, Timings
+from inferwire.values.scheduling import NORMAL, Scheduling
+
+T = TypeVar("T")
+
+
+class RequestRuns:
+    """Runs the executions of a request.
+
+    Attributes:
+        states: The states that the server keeps for the request; None where the model has none.
+        timings: Where the time of the last execution went, as the server saw it.
+        elapsed_ms: How long the last one took, as the client saw it.
+        profile: What each layer took in the last one that was profiled.
+        scheduling: How the next ones are scheduled.
+        hold: Keeps a queue from lending its request while an execution runs that the request's user has begun, and sees
+            to its end where it is also given true: nobody waits where it was begun. None for a request of no queue.
+    """
+
+    hold: Callable[[Run, bool], object] | None = None
+
+    def __init__(
+        self, model: RemoteModel, state: RequestState, tensors: RequestTensors, states: KeptStates | None
+    ) -> None:
+        self.states = states
+        self.timings = Timings()
+        self.elapsed_ms = 0.0
+        self.profile: Sequence[LayerTime] = ()
+        self.scheduling = NORMAL
+        self._model = model
+        self._state = state
+        self._tensors = tensors
+        # Weakly, so that what is under way does not keep a request that nobody else holds.
+        self._deliver = partial(_deliver, weakref.ref(self))
+
+    def __repr__(self) -> str:
+        return f"<RequestRuns of {self._model!r}: {self._state!r}>"
+
+    def __del__(self) -> None:
+        run = self._state.current if hasattr(self, "_state") else None
+        if run is not None and run.phase is Phase.RUNNING and run.execution is not None:
+            run.execution.cancel()
+
+    def schedule(self, scheduling: Scheduling) -> None:
+        """Have the next executions scheduled like this."""
+        self.scheduling = scheduling
+        self._tensors.forget_freight()
+
+    def start(self, run: Run, inputs: Any, share_inputs: bool, on_taken: Callable[[], object]) -> None:
+        """Take an execution to the server, and call `on_taken` once its inputs have been taken; nobody waits here."""
+        try:
+            if self.hold is not None:
+                self.hold(run, True)
+            self.submit(self.prepare(run, inputs, share_inputs, on_taken), run)
+        except BaseException as error:
+            self.give_up(run, error)
+            raise
+
+    def infer(self, run: Run, inputs: Any, share_inputs: bool) -> None:
+        """Take an execution through all its steps; the calling thread waits for its end."""
+        try:
+            if self.hold is not None:
+                self.hold(run, False)
+            self.submit(self.prepare(run, inputs, share_inputs), run)
+            self._receive(run)
+        except BaseException as error:
+            self.give_up(run, error)
+            raise
+        run.raise_error()
+
+    async def infer_async(self, run: Run, inputs: Any, share_inputs: bool, results: Callable[[], T]) -> T:
+        """Take an execution through all its steps and give its results; no thread waits for its end.
+
+        They are read before a queue may give the request to others.
+        """
+        ended = Ending()
+        run.on_end = ended.tell
+        try:
+            if self.hold is not None and run.place < 0:
+                self.hold(run, False)
+            header = self.prepare(run, inputs, share_inputs)
+            if self._model.transport.is_ready(header):
+                self.submit(header, run)
+            else:
+                await asyncio.to_thread(self.submit, header, run)
+            await ended.wait()
+            run.raise_error()
+            found = results()
+        except GeneratorExit:
+            # Its loop has gone, and garbage collection may come upon it anywhere, where the request's lock is held too.
+            # What is under way gives the place back at its end.
+            run.on_end = None
+            if run.done.is_set():
+                run.give_back()
+            raise
+        except BaseException as error:
+            self.give_up(run, error)
+            raise
+        run.give_back()
+        return found
+
+    def prepare(
+        self, run: Run, inputs: Any, share_inputs: bool, on_taken: Callable[[], object] | None = None
+    ) -> ExecutionHeader:
+        """Make the request busy, take the inputs into its tensors and begin the execution."""
+        self._state.claim(run)
+        tensors = self._tensors
+        bring_in(inputs, tensors, share=share_inputs)
+        if on_taken is not None:
+            on_taken()
+        run.freight = freight = tensors.freight(self._model.transport)
+        header = freight.header
+        if header is None:
+            mark = None if self.states is None else self.states.mark()
+            header = self._model.header(freight, mark, self.scheduling)
+            if mark is None:
+                freight.header = header
+        self._state.begin(run)
+        return header
+
+    def submit(self, header: ExecutionHeader, run: Run) -> None:
+        """Hand an execution to the transport."""
+        freight = run.freight
+        if freight is None:
+            # It was given up before its turn came.
+            return
+        try:
+            execution = self._model.transport.submit(header, freight.buffers, partial(self._deliver, run))
+        except (SessionLost, SessionExpired) as error:
+            # It was not sent: its session has gone, and with that what the server kept for the request.
+            if self.states is None:
+                raise
+            raise self.states.failed(error) from None
+        self._state.sent(run, execution)
+
+    def take_answer(self, run: Run, outcome: Outcome) -> None:
+        """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
+        if run.answer_latch is not None:
+            if self._state.answer(run, outcome):
+                run.answer_latch.set()
+        elif outcome.error is not None and self._is_put_off(run, outcome.error):
+            return
+        elif self._state.finish(run, outcome, self._store):
+            _conclude(run)
+
+    def give_up(self, run: Run, error: BaseException) -> None:
+        """Leave the request idle, and nobody waiting, after an error in a step of an execution, however far that came.
+
+        `on_end` is not called: whoever took the step raises the error.
+        """
+        self._state.give_up(run, _reason(error))
+        run.on_end = None
+        run.conclude()
+
+    def wait(self, run: Run, timeout_s: float | None) -> bool:
+        """Wait until an execution has ended and its callback returned; tell whether it has."""
+        if timeout_s is None and run.callback_thread == threading.get_ident():
+            raise RuntimeError("wait() inside the request's own callback would never return")
+        run.check_awaited()
+        with CALLBACK_THREADS.blocking():
+            return run.done.wait(timeout_s)
+
+    def cancel(self) -> None:
+        """Give up the execution that runs, if one does."""
+        run = self._state.cancel()
+        if run is not None:
+            run.conclude()
+
+    def _receive(self, run: Run) -> None:
+        """Wait on the calling thread for an answer that is awaited, and finish there."""
+        with CALLBACK_THREADS.blocking():
+            run.await_answer()
+        if run.phase is Phase.ANSWERED:
+            self._state.end(run, self._store(run, run.outcome or Outcome()))
+            _conclude(run)
+
+    def _is_put_off(self, run: Run, error: InferwireError) -> bool:
+        """Have an execution that the server had no room for submitted again, if somebody does that; tell whether."""
+        on_no_room = run.on_no_room
+        if on_no_room is None or not isinstance(error, QueueFull):
+            return False
+        run.execution = None
+        on_no_room(run, error, partial(self._submit_again, run))
+        return True
+
+    def _submit_again(self, run: Run) -> None:
+        """Hand an execution to the transport once more: its inputs are in the tensors still. What fails ends it."""
+        freight = run.freight
+        if freight is None:
+            # It was given up meanwhile.
+            return
+        try:
+            self.submit(self._model.header(freight, scheduling=self.scheduling), run)
+        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+            self._state.give_up(run, _reason(error))
+            run.conclude()
+
+    def _store(self, run: Run, outcome: Outcome) -> RuntimeError | None:
+        forms, data, timings, elapsed_ms, error, profile = outcome
+        if profile:
+            self.profile = profile
+        if error is not None:
+            if isinstance(error, TensorLost):
+                return tensor_lost(self._model.transport.address, error)
+            return error if self.states is None else self.states.failed(error)
+        if self.states is not None:
+            self.states.succeeded()
+        self.timings, self.elapsed_ms = timings, elapsed_ms
+        try:
+            self._tensors.store(forms, data, run.freight)
+        except RuntimeError as error:
+            return error
+        except ValueError as error:
+            return InferwireError(f"the server at {self._model.transport.address} gave a bad output: {error}")
+        return None
+
+
+def _reason(error: BaseException) -> RuntimeError:
+    """Say why an execution has no outputs to those who wait for it later."""
+    if isinstance(error, RuntimeError):
+        return anew(error)
+    if isinstance(error, Exception):
+        return InferwireError(f"the inference did not come to its end: {error!r}")
+    return Cancelled(CANCELLED)
+
+
+def _conclude(run: Run) -> None:
+    """Call back, and then let go of whoever waits for the end."""
+    if run.error is None and run.callback is not None:
+        CALLBACK_THREADS.run(run.call_back)
+    else:
+        run.conclude()
+
+
+def _deliver(weak_runs: Callable[[], RequestRuns | None], run: Run, outcome: Outcome) -> None:
+    """Deliver to a request, unless nobody holds it any more: its callback is then not called."""
+    runs = weak_runs()
+    if runs is not None:
+        runs.take_answer(run, outcome)

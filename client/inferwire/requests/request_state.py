@@ -1,0 +1,153 @@
+"""What a request is doing: idle or busy, and how its last execution ended.
+
+Owns the one lock of a request and the order of events: an execution is claimed, begins, is
+answered or cancelled, its outputs are stored, the request is idle again, the callback runs, and only
+then is the execution done. Knows nothing of tensors, transports or callbacks' threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from inferwire.errors import Cancelled
+from inferwire.requests.run import Phase, Run
+from inferwire.transport.executions import Execution, Outcome
+
+BUSY = "Infer Request is busy"
+CANCELLED = "Infer Request was canceled"
+
+
+class RequestState:
+    """Whether a request is busy, and its last execution."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # Which execution and not only that there is one: what gives one up must not make the request idle for the next.
+        self._busy_with: Run | None = None
+        self._run: Run | None = None
+
+    def __repr__(self) -> str:
+        phase = "never started" if self._run is None else self._run.phase.name.lower()
+        return f"<RequestState: {'busy' if self.is_busy else 'idle'}, {phase}>"
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the request may not be touched."""
+        return self._busy_with is not None
+
+    @property
+    def current(self) -> Run | None:
+        """The last execution that began."""
+        return self._run
+
+    def idle(self) -> AbstractContextManager[object]:
+        """Keep the request idle for something quick.
+
+        Raises:
+            RuntimeError: On entering, if it is busy.
+        """
+        return self
+
+    # Entered for every look at a tensor: with a generator that would cost as much again.
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self._busy_with is not None:
+            self._lock.release()
+            raise RuntimeError(BUSY)
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._lock.release()
+
+    def check_idle(self) -> None:
+        """Refuse a busy request.
+
+        Raises:
+            RuntimeError: If it is busy.
+        """
+        if self._busy_with is not None:
+            raise RuntimeError(BUSY)
+
+    def claim(self, run: Run) -> None:
+        """Make the request busy, for an execution that is being prepared.
+
+        Raises:
+            RuntimeError: If it is busy.
+        """
+        with self._lock:
+            if self._busy_with is not None:
+                raise RuntimeError(BUSY)
+            self._busy_with = run
+
+    def begin(self, run: Run) -> None:
+        """Begin the execution that was claimed."""
+        self._run = run
+
+    def sent(self, run: Run, execution: Execution) -> None:
+        """Note how to cancel the execution; cancel it now if that was asked for meanwhile."""
+        run.execution = execution
+        # Whoever cancels or ends it sets the phase first and then looks for this, so that one of us sees the other.
+        if run.phase is not Phase.RUNNING:
+            run.execution = None
+            if run.phase is Phase.CANCELLED:
+                execution.cancel()
+
+    def finish(self, run: Run, outcome: Outcome, store: Callable[[Run, Outcome], RuntimeError | None]) -> bool:
+        """Have an answer stored and make the request idle again; false where it comes too late."""
+        with self._lock:
+            if run.phase is not Phase.RUNNING:
+                return False
+            run.error = store(run, outcome)
+            run.phase = Phase.ENDED
+            run.execution = None
+            self._busy_with = None
+            return True
+
+    def answer(self, run: Run, outcome: Outcome) -> bool:
+        """Take an answer that somebody else will store; false where it comes too late. The request stays busy."""
+        with self._lock:
+            if run.phase is not Phase.RUNNING:
+                return False
+            run.phase = Phase.ANSWERED
+            run.execution = None
+            run.outcome = outcome
+            return True
+
+    def end(self, run: Run, error: RuntimeError | None) -> None:
+        """Make the request idle again: what was answered is stored, or has failed. A cancel has done so already."""
+        with self._lock:
+            if run.phase is Phase.CANCELLED:
+                return
+            run.phase = Phase.ENDED
+            run.outcome = None
+            run.error = error
+            self._busy_with = None
+
+    def cancel(self) -> Run | None:
+        """Give up the execution that runs, and give it; None where none does or its answer is here."""
+        with self._lock:
+            run = self._run
+            if run is None or run.phase is not Phase.RUNNING:
+                return None
+            self._drop(run, Cancelled(CANCELLED))
+        run.stop()
+        return run
+
+    def give_up(self, run: Run, error: RuntimeError) -> None:
+        """Make the request idle again, whatever its execution was doing; nothing where that has ended or never began.
+
+        Before it began, the last execution stays the last.
+        """
+        with self._lock:
+            if self._busy_with is not run:
+                return
+            # Nobody waits for what never began.
+            self._drop(run, error if self._run is run else None)
+        run.stop()
+
+    def _drop(self, run: Run, error: RuntimeError | None) -> None:
+        run.phase = Phase.CANCELLED
+        run.outcome = None
+        run.error = error
+        self._busy_with = None

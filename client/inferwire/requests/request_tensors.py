@@ -1,0 +1,286 @@
+"""The tensors of one request: which memory belongs to which port, and what of it travels.
+
+Whether a tensor fits its port is `port_fit`'s business. Knows nothing of executions; whoever calls it has made sure
+that none is running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from inferwire.arguments import as_size, incompatible
+from inferwire.graph.model_ports import ModelPort, ModelPorts
+from inferwire.graph.ports import Port
+from inferwire.requests.batches import Batch
+from inferwire.requests.port_fit import as_row_of_one, check_input, check_output, refuse_to_send
+from inferwire.tensors.dense_memory import allocate
+from inferwire.tensors.kept_tensors import KeptPart, KeptTensor
+from inferwire.tensors.lendable_memory import Lendable
+from inferwire.tensors.memory import Memory
+from inferwire.tensors.remote_memory import RemoteMemory
+from inferwire.tensors.tensor import Tensor
+from inferwire.transport.executions import ExecutionHeader, OutputForm, WireBytes
+from inferwire.transport.lent_memory import Lend
+from inferwire.transport.protocol import Transport
+
+KeptInputs: TypeAlias = Mapping[int, KeptPart]
+KeptOutputs: TypeAlias = Mapping[int, KeptTensor]
+
+_NOTHING_KEPT: KeptOutputs = {}
+
+
+@dataclass(slots=True, eq=False)
+class Freight:
+    """What an execution takes to the server and leaves there.
+
+    Attributes:
+        shapes: The inputs' shapes, all of which fit.
+        buffers: The bytes of the inputs that the server does not have, in wire form: views of the tensors' memory
+            wherever possible.
+        reads: The inputs that the server has already, by position.
+        keeps: What the server is to keep of the outputs, by position.
+        header: That of executions without a sequence that take this along, once one has.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    buffers: Sequence[WireBytes]
+    reads: KeptInputs
+    keeps: KeptOutputs
+    header: ExecutionHeader | None = None
+
+
+class RequestTensors:
+    """A tensor for each input and output of a model: the memory behind it, over which users get a new one each time.
+
+    Attributes:
+        ports: The inputs and outputs.
+        outputs: The memory of each output, in order.
+    """
+
+    def __init__(self, ports: ModelPorts, lend: Lend) -> None:
+        self.ports = ports
+        self.outputs: list[Memory] = [_zeros(each) for each in ports.outputs]
+        self._inputs: list[Memory | Batch] = [Lendable(each.row, each.first_shape, lend) for each in ports.inputs]
+        self._freight: Freight | None = None
+        self._versions: list[tuple[Memory, int]] = []
+        self._postpones = False
+
+    def get(self, port: ModelPort) -> Memory:
+        """Give the memory of a port's tensor.
+
+        Raises:
+            RuntimeError: If it was given as a batch of several.
+        """
+        memory = (self._inputs if port.is_input else self.outputs)[port.index]
+        if isinstance(memory, Batch):
+            raise RuntimeError(
+                "get_tensor shall not be used together with batched set_tensors/set_input_tensors for port "
+                f"'{port.port!r}'"
+            )
+        return memory
+
+    def input_at(self, index: int | None) -> Memory:
+        """Give the memory of an input's tensor; without a position, of the only one's."""
+        return self.get(_to_read("input", self.ports.inputs, index))
+
+    def output_at(self, index: int | None) -> Memory:
+        """Give the memory of an output's tensor; without a position, of the only one's."""
+        return self.outputs[_to_read("output", self.ports.outputs, index).index]
+
+    def at(self, key: int | str | Port | None) -> Memory:
+        """Give the memory of the tensor that the inputs of a call name by `key`; without one, of the only input's."""
+        inputs = self._inputs
+        index = 0 if key is None and len(inputs) == 1 else key
+        if type(index) is int and 0 <= index < len(inputs):  # looked up here, for it is so in nearly every inference
+            memory = inputs[index]
+            if not isinstance(memory, Batch):
+                return memory
+        if isinstance(key, str):
+            return self.get(self.ports.named(key))
+        if isinstance(key, Port):
+            return self.get(self.ports.of(key))
+        return self.input_at(key)
+
+    def set(self, port: ModelPort, tensor: Tensor) -> None:
+        """Make a tensor that of a port.
+
+        Raises:
+            RuntimeError: If its type or shape does not fit.
+        """
+        tensor = as_row_of_one(port, tensor)
+        self.forget_freight()
+        if port.is_input:
+            check_input(port, tensor)
+            tensor.memory.mark_as_input()
+            self._inputs[port.index] = tensor.memory
+        else:
+            check_output(port, tensor)
+            self.outputs[port.index] = tensor.memory
+
+    def set_batch(self, port: ModelPort, tensors: Sequence[Tensor]) -> None:
+        """Make several tensors, one item of the batch each, those of an input.
+
+        Raises:
+            RuntimeError: If there are none, or they do not make a batch of the port.
+        """
+        if not tensors:
+            raise RuntimeError("set_input_tensors/set_tensors can't be called with empty tensors")
+        if len(tensors) == 1:
+            self.set(port, tensors[0])
+        else:
+            self._inputs[port.index] = Batch(port, tensors)
+            self.forget_freight()
+
+    def place(self, key: int | str | Port | None, tensor: Tensor) -> None:
+        """Make a tensor that of the port the inputs of a call name by `key`; see `at`."""
+        if isinstance(key, str):
+            self.set(self.ports.named(key), tensor)
+        elif isinstance(key, Port):
+            self.set(self.ports.of(key), tensor)
+        else:
+            self.set(_to_write("input", self.ports.inputs, key), tensor)
+
+    def place_output(self, index: int | None, tensor: Tensor) -> None:
+        """Make a tensor that of an output; without a position, of the only one."""
+        self.set(_to_write("output", self.ports.outputs, index), tensor)
+
+    @property
+    def postpones(self) -> bool:
+        """Whether outputs that nobody has ever read stay on the server."""
+        return self._postpones
+
+    @postpones.setter
+    def postpones(self, postpones: bool) -> None:
+        self._postpones = postpones
+        self.forget_freight()
+
+    def freight(self, transport: Transport) -> Freight:
+        """Give what the next execution takes along; the same one again as long as no tensor has changed but in values.
+
+        Args:
+            transport: Calls the server.
+
+        Raises:
+            RuntimeError: If a shape does not fit, after an array has reshaped the tensor, or if a remote tensor
+                cannot be an output.
+        """
+        freight = self._freight
+        if freight is not None:
+            for memory, version in self._versions:
+                if memory.version != version:
+                    break
+            else:
+                return freight
+        freight = self._make_freight(transport)
+        self._keep(freight)
+        return freight
+
+    def _make_freight(self, transport: Transport) -> Freight:
+        shapes = tuple([each.shape for each in self._inputs])
+        for port, shape in zip(self.ports.inputs, shapes, strict=True):
+            if not port.fits(shape):
+                refuse_to_send(port, shape)
+        parts = [(at, source.kept_by(transport)) for at, source in enumerate(self._inputs)]
+        reads = {at: part for at, part in parts if part is not None}
+        names = [(at, each.reserve_output(transport, postpone=self._postpones)) for at, each in enumerate(self.outputs)]
+        keeps = {at: name for at, name in names if name is not None}
+        buffers = [source.wire_data() for at, source in enumerate(self._inputs) if at not in reads]
+        return Freight(shapes, buffers, reads, keeps)
+
+    def _keep(self, freight: Freight) -> None:
+        """Keep what was made until a tensor changes, as it also does when the server keeps an output of it."""
+        self.forget_freight()
+        versions: list[tuple[Memory, int]] = []
+        for memory in (*self._inputs, *self.outputs):
+            if isinstance(memory, Batch) or memory.version is None:
+                return
+            versions.append((memory, memory.version))
+        self._freight, self._versions = freight, versions
+
+    def forget_freight(self) -> None:
+        """Have what the next execution takes along made anew, with a header of its own."""
+        self._freight, self._versions = None, []
+
+    def store(self, forms: Sequence[OutputForm], data: Sequence[WireBytes | None], freight: Freight | None) -> None:
+        """Load the outputs of an execution into the tensors; those that the server kept stay there.
+
+        Args:
+            forms: What the outputs are.
+            data: Their bytes, but for those that the server kept.
+            freight: What the execution took along.
+
+        Raises:
+            RuntimeError: If a tensor is too small and not its own memory, or was made for a model
+                with other outputs.
+        """
+        kept = _NOTHING_KEPT if freight is None else freight.keeps
+        if len(forms) != len(self.outputs):
+            raise RuntimeError(f"the server gave {len(forms)} outputs, expected {len(self.outputs)}")
+        for position, (element_type, shape) in enumerate(forms):
+            memory = self.outputs[position]
+            content = data[position]
+            if memory.row is not element_type:
+                raise RuntimeError(
+                    f"the server gave output {position} as {element_type.name}, expected {memory.row.name}"
+                )
+            if content is not None:
+                if kept and isinstance(memory, RemoteMemory):
+                    raise _not_kept(position, element_type.byte_size(shape))
+                memory.load_wire(shape, content)
+            elif position in kept:
+                memory.take_kept(kept[position].take(memory.row, shape))
+            else:
+                raise RuntimeError(f"the server kept output {position}, which it was to send")
+
+
+def _not_kept(position: int, byte_size: int) -> RuntimeError:
+    return RuntimeError(
+        f"output {position} has {byte_size} bytes, which the server cannot "
+        "keep for this client beside what it keeps already; free some remote tensors, or start the server with a "
+        "larger --max-session-tensors-mb or --max-tensors-mb"
+    )
+
+
+def _zeros(port: ModelPort) -> Memory:
+    memory = allocate(port.row, port.first_shape)
+    if not port.row.is_string:
+        memory.write(np.zeros((), memory.row.storage_dtype))
+    return memory
+
+
+def _to_read(kind: str, ports: Sequence[ModelPort], index: int | None) -> ModelPort:
+    if index is None:
+        return _only(f"get_{kind}_tensor()", ports)
+    if type(index) is int and 0 <= index < len(ports):  # without a call, for it is so in nearly every inference
+        return ports[index]
+    at = as_size(index)
+    if at is None:
+        raise incompatible(f"get_{kind}_tensor", "(index: int) -> Tensor", "() -> Tensor", invoked=(index,))
+    if at >= len(ports):
+        raise RuntimeError(f"vector::_M_range_check: __n (which is {at}) >= this->size() (which is {len(ports)})")
+    return ports[at]
+
+
+def _to_write(kind: str, ports: Sequence[ModelPort], index: int | None) -> ModelPort:
+    if index is None:
+        return _only(f"set_{kind}_tensor()", ports)
+    if type(index) is int and 0 <= index < len(ports):
+        return ports[index]
+    at = as_size(index)
+    if at is None:
+        raise RuntimeError(f"Unable to cast Python instance of type {type(index)} to C++ type '?'")
+    if at >= len(ports):
+        raise RuntimeError(
+            f"{kind.capitalize()} port for index {at} was not found! The model has only {len(ports)} {kind}s."
+        )
+    return ports[at]
+
+
+def _only(function: str, ports: Sequence[ModelPort]) -> ModelPort:
+    if len(ports) != 1:
+        raise RuntimeError(f"{function} must be called on a function with exactly one parameter.")
+    return ports[0]

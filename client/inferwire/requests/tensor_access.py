@@ -1,0 +1,329 @@
+"""Reading and setting the tensors of a request, by name, position and port.
+
+Owns the overloads of openvino's getters and setters; whether a tensor fits is `port_fit`'s
+business, whether the request is idle `request_state`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast, overload
+
+from inferwire.arguments import Unpicklable, as_size, in_order, incompatible, is_list, openvino_class
+from inferwire.graph.foreign_ports import as_port
+from inferwire.graph.model_ports import ModelPort, ModelPorts
+from inferwire.graph.ports import Port
+from inferwire.names_of_2023 import warn_of
+from inferwire.requests.request_state import RequestState
+from inferwire.requests.request_tensors import RequestTensors
+from inferwire.tensors.remote_tensor import RemoteTensor
+from inferwire.tensors.tensor import Tensor, as_tensor
+from inferwire.tensors.tensor_vector import TensorVector
+from inferwire.transport.lent_memory import Lend
+
+_BATCHES = (
+    "(self: InferRequest, inputs: dict) -> None",
+    "(self: InferRequest, tensors: TensorVector | list) -> None",
+    "(self: InferRequest, key: int | str | ConstOutput, tensors: TensorVector | list) -> None",
+)
+
+
+class TensorAccess(Unpicklable):
+    """The part of a request that gives and takes tensors. All of it needs an idle request."""
+
+    def __init__(self, ports: ModelPorts, lend: Lend) -> None:
+        self._state = RequestState()
+        self._tensors = RequestTensors(ports, lend)
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        """The tensors of all inputs, in the model's order.
+
+        Raises:
+            RuntimeError: While the request is busy.
+        """
+        with self._state.idle():
+            return [Tensor.over(self._tensors.get(port)) for port in self._tensors.ports.inputs]
+
+    @property
+    def output_tensors(self) -> list[Tensor]:
+        """The tensors of all outputs, in the model's order.
+
+        Raises:
+            RuntimeError: While the request is busy.
+        """
+        with self._state.idle():
+            return list(map(Tensor.over, self._tensors.outputs))
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """Give `input_tensors`: openvino's name of it until 2023. Deprecated."""
+        warn_of("InferRequest.inputs", "input_tensors")
+        return self.input_tensors
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """Give `output_tensors`: openvino's name of it until 2023. Deprecated."""
+        warn_of("InferRequest.outputs", "output_tensors")
+        return self.output_tensors
+
+    @overload
+    def get_tensor(self, name: str) -> Tensor: ...
+    @overload
+    def get_tensor(self, port: Port) -> Tensor: ...
+    def get_tensor(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Give the tensor of an input or output. Mirrors `openvino.InferRequest.get_tensor`.
+
+        The memory is the request's own: later inferences change what the tensor shows.
+
+        Raises:
+            TypeError: For what is neither one of the port's names nor a port.
+            RuntimeError: If the model has no such port, or while the request is busy.
+        """
+        given = in_order(args, kwargs, ("name",), ("port",))
+        self._state.check_idle()
+        key = self._key("get_tensor", None if given is None else given[0], args, kwargs)
+        return Tensor.over(self._tensors.at(key))
+
+    def get_input_tensor(self, *args: int, **kwargs: int) -> Tensor:
+        """Give the tensor of an input, by its position, or of the only one without.
+
+        Mirrors `openvino.InferRequest.get_input_tensor(index)`.
+
+        Raises:
+            TypeError: For what is no position.
+            RuntimeError: If there is no such input, or while the request is busy.
+        """
+        index = self._index("get_input_tensor", args, kwargs)
+        self._state.check_idle()
+        return Tensor.over(self._tensors.input_at(index))
+
+    def get_output_tensor(self, *args: int, **kwargs: int) -> Tensor:
+        """Give the tensor of an output, by its position, or of the only one without.
+
+        Mirrors `openvino.InferRequest.get_output_tensor(index)`. A tensor held here shows what
+        later inferences give, shape included.
+
+        Raises:
+            TypeError: For what is no position.
+            RuntimeError: If there is no such output, or while the request is busy.
+        """
+        index = self._index("get_output_tensor", args, kwargs)
+        self._state.check_idle()
+        return Tensor.over(self._tensors.output_at(index))
+
+    @overload
+    def set_tensor(self, name: str, tensor: Tensor | RemoteTensor) -> None: ...
+    @overload
+    def set_tensor(self, port: Port, tensor: Tensor | RemoteTensor) -> None: ...
+    def set_tensor(self, *args: Any, **kwargs: Any) -> None:
+        """Make a tensor that of an input or output: its memory is read and written from now on.
+
+        Mirrors `openvino.InferRequest.set_tensor`.
+
+        Raises:
+            TypeError: For any other key, or what is no tensor.
+            RuntimeError: If there is no such port, if type or shape do not fit, or while the
+                request is busy.
+        """
+        given, tensor = in_order(args, kwargs, ("name", "tensor"), ("port", "tensor")) or (None, None)
+        key = self._key("set_tensor", given, args, kwargs)
+        known = as_tensor(tensor)
+        if known is None:
+            signature = "(self: InferRequest, ..., tensor: Tensor)"
+            raise incompatible("set_tensor", signature, invoked=(self, *args), keywords=kwargs)
+        with self._state.idle():
+            self._tensors.place(key, known)
+
+    @overload
+    def set_input_tensor(self, index: int, tensor: Tensor | RemoteTensor) -> None: ...
+    @overload
+    def set_input_tensor(self, tensor: Tensor | RemoteTensor) -> None: ...
+    def set_input_tensor(self, *args: Any, **kwargs: Any) -> None:
+        """Make a tensor that of an input, by its position, or of the only one without.
+
+        Mirrors `openvino.InferRequest.set_input_tensor`.
+
+        Raises:
+            TypeError: For arguments of other types.
+            RuntimeError: If there is no such input, if type or shape do not fit, or while the
+                request is busy.
+        """
+        index, tensor = self._placement("set_input_tensor", args, kwargs)
+        with self._state.idle():
+            self._tensors.place(index, tensor)
+
+    @overload
+    def set_output_tensor(self, index: int, tensor: Tensor | RemoteTensor) -> None: ...
+    @overload
+    def set_output_tensor(self, tensor: Tensor | RemoteTensor) -> None: ...
+    def set_output_tensor(self, *args: Any, **kwargs: Any) -> None:
+        """Make a tensor that of an output: the next inferences write into its memory.
+
+        Mirrors `openvino.InferRequest.set_output_tensor`.
+
+        Differs from OpenVINO: a region of another tensor is written correctly, where openvino's CPU
+        device corrupts memory.
+
+        Raises:
+            TypeError: For arguments of other types.
+            RuntimeError: If there is no such output, if type or shape do not fit, or while the
+                request is busy.
+        """
+        index, tensor = self._placement("set_output_tensor", args, kwargs)
+        with self._state.idle():
+            self._tensors.place_output(index, tensor)
+
+    @overload
+    def set_tensors(self, inputs: Mapping[str | int | Port, Tensor | RemoteTensor]) -> None: ...
+    @overload
+    def set_tensors(self, port: str | Port, tensors: list[Tensor] | TensorVector) -> None: ...
+    def set_tensors(self, *args: Any, **kwargs: Any) -> None:
+        """Set several tensors, by name, input position or port; or those of one input that make its batch.
+
+        Mirrors `openvino.InferRequest.set_tensors(inputs)` and `(tensor_name | port, tensors)`. The tensors of a batch
+        have one item each, and are read anew by every inference.
+
+        Differs from OpenVINO: the first dimension is the batch's, whatever the layout.
+
+        Raises:
+            TypeError: For arguments of other types.
+            RuntimeError: As `set_tensor`, or if the tensors make no batch of the input.
+        """
+        given = in_order(args, kwargs, ("inputs",), ("tensor_name", "tensors"), ("port", "tensors"))
+        if given is not None and len(given) == 1:
+            self._place_all("set_tensors", given[0], str | int | Port)
+            return
+        key, tensors = self._batch("set_tensors", given, (self, *args), kwargs)
+        with self._state.idle():
+            self._tensors.set_batch(self._input_of_batch(self._key("set_tensors", key, args, kwargs)), tensors)
+
+    @overload
+    def set_input_tensors(self, inputs: Mapping[int, Tensor | RemoteTensor]) -> None: ...
+    @overload
+    def set_input_tensors(self, tensors: list[Tensor] | TensorVector) -> None: ...
+    @overload
+    def set_input_tensors(self, idx: int, tensors: list[Tensor] | TensorVector) -> None: ...
+    def set_input_tensors(self, *args: Any, **kwargs: Any) -> None:
+        """Set the tensors of several inputs, by position; or those of one input that make its batch.
+
+        Mirrors `openvino.InferRequest.set_input_tensors(inputs)` and `([idx,] tensors)`.
+
+        Differs from OpenVINO: the first dimension is the batch's, whatever the layout.
+
+        Example:
+            >>> request.set_input_tensors([ov.Tensor(first), ov.Tensor(second)])
+            >>> request.infer()
+
+        Raises:
+            TypeError: For arguments of other types.
+            RuntimeError: As `set_input_tensor`, or if the tensors make no batch of the input.
+        """
+        given = in_order(args, kwargs, ("inputs",), ("tensors",), ("idx", "tensors"))
+        if given is not None and len(given) == 1 and isinstance(given[0], dict):
+            self._place_all("set_input_tensors", cast("object", given[0]), int)
+            return
+        key, tensors = self._batch("set_input_tensors", given, (self, *args), kwargs)
+        index = None if key is None else as_size(key)
+        if (key is None) != (index is None):
+            raise incompatible("set_input_tensors", *_BATCHES, invoked=(self, *args), keywords=kwargs)
+        with self._state.idle():
+            self._tensors.set_batch(self._only_input(index), tensors)
+
+    def set_output_tensors(self, outputs: Mapping[int, Tensor | RemoteTensor]) -> None:
+        """Set the tensors of several outputs, by position.
+
+        Mirrors `openvino.InferRequest.set_output_tensors`.
+
+        Raises:
+            TypeError: For arguments of other types.
+            RuntimeError: As `set_output_tensor`.
+        """
+        tensors = self._checked_mapping("set_output_tensors", outputs, int)
+        with self._state.idle():
+            for index, tensor in tensors.items():
+                self._tensors.place_output(index, tensor)
+
+    def _place_all(self, function: str, tensors: object, kinds: Any) -> None:
+        checked = self._checked_mapping(function, tensors, kinds)
+        with self._state.idle():
+            for key, tensor in checked.items():
+                self._tensors.place(key, tensor)
+
+    def _batch(
+        self,
+        function: str,
+        given: tuple[Any, ...] | None,
+        invoked: tuple[object, ...],
+        keywords: Mapping[str, object],
+    ) -> tuple[Any, list[Tensor]]:
+        """Read the overloads `(key, tensors)` and `(tensors)`."""
+        tensors = None if given is None else given[-1]
+        if given is None or not (
+            is_list(tensors) or isinstance(tensors, TensorVector) or openvino_class(tensors) == "TensorVector"
+        ):
+            raise incompatible(function, *_BATCHES, invoked=invoked, keywords=keywords)
+        known = [as_tensor(each) for each in cast("list[object]", tensors)]
+        if any(each is None for each in known):
+            raise RuntimeError(f"Unable to cast the items of {tensors!r} to ov::Tensor")
+        return (given[0] if len(given) == 2 else None), cast("list[Tensor]", known)
+
+    def _input_of_batch(self, key: str | Port) -> ModelPort:
+        ports = self._tensors.ports
+        named = (each for each in ports.inputs if key in each.port.names)
+        found = next(named, None) if isinstance(key, str) else ports.of(key)
+        if found is None or not found.is_input:
+            raise RuntimeError(f"set_tensors error. Input port for tensor name {key} was not found.")
+        return found
+
+    def _only_input(self, index: int | None) -> ModelPort:
+        ports = self._tensors.ports.inputs
+        if index is None and len(ports) != 1:
+            raise RuntimeError(
+                f"set_input_tensors(tensors) must be used for single-input models only. Model has {len(ports)} inputs"
+            )
+        if index is not None and index >= len(ports):
+            raise RuntimeError(
+                f"set_input_tensors error. Input port for index {index} is out of bounds. "
+                f"Model has only {len(ports)} inputs"
+            )
+        return ports[index or 0]
+
+    def _key(self, function: str, key: object, args: tuple[object, ...], keywords: Mapping[str, object]) -> str | Port:
+        known = key if isinstance(key, str) else as_port(key)
+        if known is None:
+            signatures = (f"(self: InferRequest, {name}...)" for name in ("name: str", "port: ConstOutput"))
+            raise incompatible(function, *signatures, invoked=(self, *args), keywords=keywords)
+        return known
+
+    def _index(self, function: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> int | None:
+        """Read the overloads `(index)` and `()`."""
+        given = in_order(args, kwargs, ("index",)) if kwargs else args
+        index = as_size(given[0]) if given is not None and len(given) == 1 else None
+        if (args or kwargs) and index is None:
+            signatures = ("(self: InferRequest, index: int) -> Tensor", "(self: InferRequest) -> Tensor")
+            raise incompatible(function, *signatures, invoked=(self, *args), keywords=kwargs)
+        return index
+
+    def _placement(self, function: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> tuple[int | None, Tensor]:
+        """Read the overloads `(index, tensor)` and `(tensor)`."""
+        names = ("index", "tensor") if len(args) + len(kwargs) == 2 else ("tensor",)
+        given = dict(zip(names, args, strict=False)) | kwargs
+        index, tensor = as_size(given.get("index", 0)), as_tensor(given.get("tensor"))
+        if given.keys() != set(names) or index is None or tensor is None:
+            signatures = ("(self: InferRequest, index: int, tensor: Tensor)", "(self: InferRequest, tensor: Tensor)")
+            raise incompatible(function, *signatures, invoked=(self, *args), keywords=kwargs)
+        return (index if "index" in given else None), tensor
+
+    def _checked_mapping(self, function: str, tensors: object, kinds: Any) -> dict[Any, Tensor]:
+        if not isinstance(tensors, dict):
+            raise incompatible(function, "(self: InferRequest, dict)", invoked=(self, tensors))
+        checked: dict[Any, Tensor] = {}
+        for key, value in cast("dict[object, object]", tensors).items():
+            known, tensor = as_port(key) or key, as_tensor(value)
+            if not isinstance(known, kinds):
+                raise TypeError("incompatible function arguments!")
+            if tensor is None:
+                raise TypeError(f"Unable to cast {type(value)} object to ov::Tensor")
+            checked[known] = tensor
+        return checked

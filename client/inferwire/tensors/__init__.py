@@ -1,0 +1,1 @@
+"""Tensors and the memory behind them, here or on the server."""

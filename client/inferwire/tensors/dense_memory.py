@@ -1,0 +1,302 @@
+"""Memory of this process: without gaps, or a box in such memory.
+
+Owns which elements are here and which are still on the server: those that nobody has looked at may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from inferwire.tensors.element_arrays import Array, new_buffer, shape_text, shaped, units_of
+from inferwire.tensors.kept_tensors import KeptElements, KeptNames, KeptPart, KeptTensor
+from inferwire.tensors.memory import Memory
+from inferwire.transport.executions import StoredBox, WireBytes
+from inferwire.transport.protocol import Transport
+from inferwire_proto.element_types import ElementType
+from inferwire_proto.strings import Buffer
+
+
+class Home(Enum):
+    """Where the elements of memory belong that an inference writes."""
+
+    UNDECIDED = auto()
+    """Nobody has read any: they are sent here, unless the request postpones its outputs."""
+    SERVER = auto()
+    """Another request reads them there, and nobody has here."""
+    HERE = auto()
+    """Somebody has looked at them here: every answer brings them."""
+
+
+_HERE = Home.HERE
+"""For every look at a tensor's data: Python 3.11 takes long to find a member in its enumeration."""
+
+
+class Dense(Memory):
+    """Memory without gaps: a tensor's own, which grows, or shared with an array, which does not.
+
+    The elements of memory of its own may be on the server until somebody reads them. They never are once somebody
+    has: a view that is held must see what the next inference leaves, and what was read once is likely to be again.
+    """
+
+    __slots__ = ("_array", "_buffer", "_bytes", "_capacity", "_home", "_kept", "_names", "_wire")
+
+    def __init__(self, row: ElementType, shape: tuple[int, ...], buffer: Array, *, own: bool) -> None:
+        super().__init__(row, shape, None if row.is_string else 0)
+        self._array = shaped(row, shape, buffer)
+        self._bytes: memoryview | None = None
+        self._wire: memoryview | None = None
+        self._buffer = buffer
+        self._capacity = None if own else prod(shape)
+        self._kept: KeptElements | None = None
+        self._names: KeptNames | None = None
+        self._home = Home.UNDECIDED if own and not row.is_string else _HERE
+
+    @property
+    def array(self) -> Array:
+        """The elements, here from now on."""
+        return self._array if self._home is _HERE and self._kept is None else self.pin()
+
+    def pin(self) -> Array:
+        """Have the elements here from now on."""
+        self._set_home(_HERE)
+        return self.read()
+
+    def read(self) -> Array:
+        """Give the elements, fetching them where only the server has them."""
+        if self._kept is not None:
+            elements = self._kept.fetch()
+            self._set_home(_HERE)
+            np.copyto(self._array, elements)
+            self._set_kept(None)
+        return self._array
+
+    def write(self, elements: Array) -> None:
+        """Set all elements."""
+        if self._kept is not None:
+            self._set_kept(None)
+        self._array[...] = elements
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How far apart neighbours are, as OpenVINO counts it for empty tensors too."""
+        stride = self._array.itemsize * _spread(self.row)
+        steps: list[int] = []
+        for size in reversed(self.shape):
+            steps.append(stride if steps or size else 0)
+            stride = steps[-1] * size
+        return tuple(reversed(steps))
+
+    @property
+    def is_continuous(self) -> bool:
+        """Always."""
+        return True
+
+    def set_shape(self, shape: tuple[int, ...]) -> None:
+        """Take another shape; memory of its own grows, shared memory refuses to."""
+        if shape != self.shape:
+            self.read()
+            self._reshape(shape)
+
+    def wire_data(self) -> WireBytes:
+        """Give the elements as they are; of what is no string, as a view that is made once for each shape."""
+        if self._kept is not None or self.row.is_string:
+            return super().wire_data()
+        if self._wire is None:
+            self._wire = self._show_wire()
+        return self._wire
+
+    def load_wire(self, shape: tuple[int, ...], data: Buffer) -> None:
+        """Take the shape and the elements of a message; where only the elements are new, as bytes."""
+        if shape == self.shape and not self.row.is_string:
+            view = self._bytes or self._view_bytes()
+            if len(data) == len(view) and not view.readonly:
+                if self._kept is not None:
+                    self._set_kept(None)
+                view[:] = data
+                return
+        super().load_wire(shape, data)
+
+    def load(self, elements: Array, shape: tuple[int, ...]) -> None:
+        """Take a shape and the elements; what there was before is not fetched for that."""
+        self._set_kept(None)
+        self._reshape(shape)
+        np.copyto(self._array, elements)
+
+    def mark_as_input(self) -> None:
+        """Let the next elements stay on the server, if nobody has ever read any here."""
+        if self._home is Home.UNDECIDED:
+            self._set_home(Home.SERVER)
+
+    def kept_by(self, transport: Transport) -> KeptPart | None:
+        """Where the server has the elements that nobody has read here."""
+        kept = self._kept
+        if kept is None or kept.tensor.transport is not transport:
+            return None
+        return KeptPart(kept.tensor, StoredBox(kept.tensor.id))
+
+    def reserve_output(self, transport: Transport, *, postpone: bool) -> KeptTensor | None:
+        """Name the next output if it may stay; the elements that there are now are given up for it."""
+        if self._home is _HERE or (self._home is Home.UNDECIDED and not postpone):
+            return None
+        self._set_kept(None)
+        if self._names is None:
+            self._names = KeptNames()
+        return self._names.next(transport)
+
+    def take_kept(self, elements: KeptElements) -> None:
+        """Take elements that stay on the server."""
+        self._reshape(elements.shape)
+        self._set_kept(elements)
+
+    def fetcher(self, *, share: bool) -> Callable[[], Array] | None:
+        """Fetch the elements that there are now, for a copy; for a view, those that there are when somebody looks."""
+        if self._kept is None:
+            return None
+        return self.pin if share else partial(self._copy, self._kept)
+
+    def region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Region:
+        """Share a box of it."""
+        box = tuple(map(slice, begin, end))
+        return Region(self, begin, self._array[box] if box else self._array)
+
+    def _copy(self, elements: KeptElements) -> Array:
+        self._set_home(_HERE)
+        return elements.fetch().copy()
+
+    def _set_kept(self, kept: KeptElements | None) -> None:
+        """Note which elements the server keeps; None where they are here."""
+        if kept is not self._kept:
+            self._kept = kept
+            self._count_change()
+
+    def _set_home(self, home: Home) -> None:
+        """Note where the next elements belong."""
+        if home is not self._home:
+            self._home = home
+            self._count_change()
+
+    def _count_change(self) -> None:
+        if self.version is not None:
+            self.version += 1
+
+    def _reshape(self, shape: tuple[int, ...]) -> None:
+        if shape == self.shape:
+            return
+        if self._capacity is not None and prod(shape) > self._capacity:
+            raise RuntimeError(
+                "Check 'shape_size(new_shape) <= ov::shape_size(m_capacity)' failed: "
+                f"Could set new shape: {shape_text(shape)}: the tensor shares memory of {self._capacity} elements"
+            )
+        if units_of(self.row, shape) > self._buffer.size:
+            self._buffer = self._make_room(shape)
+        self._array = shaped(self.row, shape, self._buffer)
+        self._bytes = self._wire = None
+        self.shape = shape
+        self._count_change()
+
+    def _make_room(self, shape: tuple[int, ...]) -> Array:
+        """Make a buffer for a shape."""
+        return new_buffer(self.row, shape)
+
+    def _show_wire(self) -> memoryview:
+        """Show the elements, which are no strings, as what is to be sent."""
+        return self._view_bytes().toreadonly()
+
+    def _view_bytes(self) -> memoryview:
+        """Show the elements, which are no strings, as bytes, until the shape changes."""
+        if self._bytes is None:
+            self._bytes = self._array.reshape(-1).view(np.uint8).data
+        return self._bytes
+
+
+class Region(Memory):
+    """A box inside another tensor's memory, with that tensor's strides."""
+
+    __slots__ = ("_array", "_begin", "_root", "_root_shape", "_whole")
+
+    def __init__(self, root: Dense, begin: tuple[int, ...], whole: Array) -> None:
+        super().__init__(root.row, whole.shape)
+        self._root = root
+        self._root_shape = root.shape
+        self._begin = begin
+        self._whole = whole
+        self._array = whole
+
+    @property
+    def array(self) -> Array:
+        """The elements in the box. Whoever holds a view of them holds one of the whole."""
+        self._root.pin()
+        return self._array
+
+    def read(self) -> Array:
+        """Give the elements in the box; the whole is fetched where only the server has it."""
+        self._root.read()
+        return self._array
+
+    def write(self, elements: Array) -> None:
+        """Set the elements in the box; those around it stay."""
+        self._root.read()
+        self._array[...] = elements
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How far apart neighbours are in the tensor that this is a region of."""
+        return tuple(stride * _spread(self.row) for stride in self._whole.strides)
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether the box happens to have no gaps."""
+        return bool(self._array.flags.c_contiguous)
+
+    def set_shape(self, shape: tuple[int, ...]) -> None:
+        """Take a shape of the same rank that lies within the region."""
+        if len(shape) != self._whole.ndim:
+            raise RuntimeError(
+                f"Check 'new_shape.size() >= m_shape.size()' failed: "
+                f"Cannot set new shape: {shape_text(shape)} for ROI tensor of rank {self._whole.ndim}!"
+            )
+        for index, (size, limit) in enumerate(zip(shape, self._whole.shape, strict=True)):
+            if size > limit:
+                raise RuntimeError(
+                    f"Cannot set new shape: {shape_text(shape)} for ROI tensor! "
+                    f"New dimension at index: {index} is not compatible."
+                )
+        self._array = self._whole[tuple(map(slice, shape))] if shape else self._whole
+        self.shape = shape
+
+    def mark_as_input(self) -> None:
+        """Let the whole stay on the server."""
+        self._root.mark_as_input()
+
+    def kept_by(self, transport: Transport) -> KeptPart | None:
+        """Where the server has the box, as long as the whole is what it was made in."""
+        whole = self._root.kept_by(transport)
+        if whole is None or self._root.shape != self._root_shape:
+            return None
+        end = tuple(start + size for start, size in zip(self._begin, self.shape, strict=True))
+        return KeptPart(whole.tensor, StoredBox(whole.tensor.id, self._begin, end))
+
+    def region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Region:
+        """Share a box of the box."""
+        box = tuple(map(slice, begin, end))
+        inside = tuple(start + offset for start, offset in zip(self._begin, begin, strict=True))
+        return Region(self._root, inside, self._array[box] if box else self._array)
+
+
+def allocate(row: ElementType, shape: tuple[int, ...]) -> Dense:
+    """Make memory of a tensor's own. Its content is not set, but for strings, which are empty.
+
+    Raises:
+        RuntimeError: Where there is not that much memory.
+    """
+    return Dense(row, shape, new_buffer(row, shape), own=True)
+
+
+def _spread(row: ElementType) -> int:
+    """How many of OpenVINO's bytes one byte of ours stands for: its string objects are larger."""
+    return 32 // np.dtype(object).itemsize if row.is_string else 1

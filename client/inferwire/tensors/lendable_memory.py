@@ -1,0 +1,40 @@
+"""Memory of a request's own for an input: of such a kind, where it is large, that a server on this host reads it.
+
+Owns how it grows. Whether a server does read it is the transport's business.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inferwire.tensors.dense_memory import Dense
+from inferwire.tensors.element_arrays import Array, units_of
+from inferwire.transport.lent_memory import Lend, LentMemory
+from inferwire_proto.element_types import ElementType
+
+
+class Lendable(Dense):
+    """Dense memory of its own, all zeros at first, whose wire form says what it lies in."""
+
+    __slots__ = ("_lend", "_lent")
+
+    def __init__(self, row: ElementType, shape: tuple[int, ...], lend: Lend) -> None:
+        self._lend = lend
+        self._lent: LentMemory | None = None
+        self.row = row
+        buffer = self._make_room(shape)
+        if self._lent is None and not row.is_string:
+            buffer[...] = np.zeros((), row.storage_dtype)
+        super().__init__(row, shape, buffer, own=True)
+
+    def _make_room(self, shape: tuple[int, ...]) -> Array:
+        row = self.row
+        self._lent = None if row.is_string or row.is_packed else self._lend(row.byte_size(shape))
+        if self._lent is None:
+            return super()._make_room(shape)
+        return self._lent.elements(row.storage_dtype, units_of(row, shape))
+
+    def _show_wire(self) -> memoryview:
+        if self._lent is None:
+            return super()._show_wire()
+        return self._lent.wire_data(self.row.byte_size(self.shape))

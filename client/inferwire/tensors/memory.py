@@ -1,0 +1,180 @@
+"""The memory behind tensors: elements of one type under a shape that may change.
+
+Owns how bytes are laid out, when they move, and whether they are here or still on the server. Users meet it
+as `inferwire.Tensor`, which adds OpenVINO's interface and no storage of its own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from inferwire.tensors.element_arrays import Array, array_from_wire, array_to_wire
+from inferwire.tensors.kept_tensors import KeptElements, KeptPart, KeptTensor
+from inferwire.transport.executions import WireBytes
+from inferwire.transport.protocol import Transport
+from inferwire_proto.element_types import ElementType
+from inferwire_proto.strings import Buffer
+
+
+class Memory(ABC):
+    """Elements under a shape.
+
+    Attributes:
+        row: What the elements are.
+        shape: The current shape, in elements.
+        version: As long as it stays, so do shape, bytes in wire form, and what the server keeps; the values of the
+            elements may change. None where these have to be asked for each time.
+    """
+
+    __slots__ = ("row", "shape", "version")
+
+    def __init__(self, row: ElementType, shape: tuple[int, ...], version: int | None = None) -> None:
+        self.row = row
+        self.shape = shape
+        self.version = version
+
+    @property
+    @abstractmethod
+    def array(self) -> Array:
+        """The elements, for somebody who may keep this and write to it, which writes to the tensor.
+
+        Packed types show a flat run of bytes, strings an array of bytes objects, all others their shape.
+        """
+
+    @abstractmethod
+    def read(self) -> Array:
+        """Give the elements as `array` does, to be read at once."""
+
+    @abstractmethod
+    def write(self, elements: Array) -> None:
+        """Set all elements, of the present shape."""
+
+    @abstractmethod
+    def set_shape(self, shape: tuple[int, ...]) -> None:
+        """Take another shape, keeping the memory where it fits.
+
+        Raises:
+            RuntimeError: Where the memory is not this tensor's own and too small.
+        """
+
+    @property
+    @abstractmethod
+    def strides(self) -> tuple[int, ...]:
+        """How many bytes apart neighbours along each axis are, strings taking 32 bytes each."""
+
+    @property
+    @abstractmethod
+    def is_continuous(self) -> bool:
+        """Whether the elements lie without gaps."""
+
+    @abstractmethod
+    def region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Memory:
+        """Share a box that lies in it; see `region` below."""
+
+    def wire_data(self) -> WireBytes:
+        """Give the elements as inferwire's wire carries them; copy only what is not contiguous."""
+        return array_to_wire(self.row, self.read())
+
+    def load_wire(self, shape: tuple[int, ...], data: Buffer) -> None:
+        """Take the shape and the elements of a message.
+
+        Raises:
+            ValueError: Where the data does not have the bytes the shape needs.
+            RuntimeError: As `set_shape` does.
+        """
+        self.load(array_from_wire(self.row, shape, data), shape)
+
+    def load(self, elements: Array, shape: tuple[int, ...]) -> None:
+        """Take a shape and the elements.
+
+        Raises:
+            RuntimeError: As `set_shape` does.
+        """
+        self.set_shape(shape)
+        self.write(elements)
+
+    @abstractmethod
+    def mark_as_input(self) -> None:
+        """Note that a request reads its input here: elements that only the server needs may stay there."""
+
+    def kept_by(self, transport: Transport) -> KeptPart | None:
+        """Where the server of a transport has these very elements, if it does."""
+        del transport
+        return None
+
+    def reserve_output(self, transport: Transport, *, postpone: bool) -> KeptTensor | None:
+        """Give the tensor in which a server is to keep the output that lands here next; None to have it sent.
+
+        Args:
+            transport: Calls the server that is about to make the output.
+            postpone: Whether an output that nobody has ever read is to stay there.
+        """
+        del transport, postpone
+        return None
+
+    def take_kept(self, elements: KeptElements) -> None:
+        """Take elements that the server kept in the reserved tensor."""
+        raise RuntimeError(f"the server kept {elements}, which was to be sent; this is a bug")
+
+    def fetcher(self, *, share: bool) -> Callable[[], Array] | None:
+        """Give what fetches the elements once somebody looks at a result; None where they are here.
+
+        Args:
+            share: Whether the result is a view of the memory, and not a copy of what is there now.
+        """
+        del share
+        return None
+
+
+class OverMemory:
+    """What users hold that shows memory."""
+
+    __slots__ = ("__weakref__", "_memory")
+
+    _memory: Memory
+
+    @property
+    def memory(self) -> Memory:
+        """What holds the elements; for the SDK's own use, not in openvino."""
+        return self._memory
+
+
+def region(memory: Memory, begin: tuple[int, ...], end: tuple[int, ...]) -> Memory:
+    """Share the box from `begin` up to, not with, `end`.
+
+    Raises:
+        RuntimeError: Where the box does not lie in the memory, or elements share bytes.
+    """
+    if len(begin) != len(memory.shape):
+        raise RuntimeError(
+            "Check 'tensor_shape.size() == begin.size()' failed: "
+            f"begin has {len(begin)} dimensions, expected {len(memory.shape)}"
+        )
+    if len(begin) != len(end):
+        raise RuntimeError(
+            f"Check 'begin.size() == end.size()' failed: end has {len(end)} dimensions, expected {len(begin)}"
+        )
+    for start, stop, size in zip(begin, end, memory.shape, strict=True):
+        _check_interval(start, stop, size)
+    refuse_packed(memory.row)
+    return memory.region(begin, end)
+
+
+def refuse_packed(row: ElementType) -> None:
+    """Refuse types whose elements share bytes, so that no stride leads to one of them.
+
+    Raises:
+        RuntimeError: For such a type.
+    """
+    if row.is_packed:
+        raise RuntimeError(f"Could not get strides for types with bitwidths less then 8 bit. Tensor type: {row.name}")
+
+
+def _check_interval(start: int, stop: int, size: int) -> None:
+    if start > size:
+        raise RuntimeError(f"Check '*roi_begin <= *max_dim' failed: the region begins at {start} of {size}")
+    if stop > size:
+        raise RuntimeError(f"Check '*roi_end <= *max_dim' failed: the region ends at {stop} of {size}")
+    if start > stop:
+        raise RuntimeError(f"Check '*roi_dim <= *max_dim' failed: the region begins at {start}, ends at {stop}")

@@ -1,0 +1,194 @@
+"""What a tensor can be made of: one function for each way, tried in OpenVINO's order.
+
+Owns the constructor overloads of `Tensor`; memory itself is in `inferwire.tensors.memory`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from inferwire.arguments import as_sizes, in_order, incompatible, is_array, is_list
+from inferwire.graph.ports import Port
+from inferwire.tensors.dense_memory import Dense, allocate
+from inferwire.tensors.element_arrays import Array, objects
+from inferwire.tensors.memory import Memory, region
+from inferwire.values.types import Type, element_type_of
+from inferwire_proto.element_types import ElementType
+
+_NOT_SHARED = "SHARED MEMORY MODE FOR THIS TENSOR IS NOT APPLICABLE!"
+
+SIGNATURES = (
+    "Tensor(array: numpy.ndarray, shared_memory: bool = False)",
+    "Tensor(array: numpy.ndarray, shape: Shape | Sequence[int], type: Type = Type.dynamic)",
+    "Tensor(list: list)",
+    "Tensor(type: Type | numpy.dtype | object, shape: Shape | Sequence[int])",
+    "Tensor(port: ConstOutput)",
+    "Tensor(port: ConstOutput, array: numpy.ndarray)",
+    "Tensor(other: Tensor, begin: Coordinate | Sequence[int], end: Coordinate | Sequence[int])",
+    "Tensor(image: object)",
+)
+
+
+def memory_from(args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Memory:
+    """Make the memory that a tensor constructor's arguments ask for.
+
+    A tensor that shares another's memory comes here as that memory.
+
+    Raises:
+        TypeError: Where they fit no overload.
+        RuntimeError: Where the values do not go together.
+        ValueError: For shared memory that cannot be written to.
+    """
+    for form in _FORMS:
+        bound = form.bind(args, keywords)
+        memory = None if bound is None else form.build(*bound)
+        if memory is not None:
+            return memory
+    raise incompatible("__init__", *SIGNATURES, invoked=args, keywords=keywords)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One overload: its parameters, and what makes the memory or gives None where they do not fit."""
+
+    parameters: tuple[str, ...]
+    required: int
+    build: Callable[..., Memory | None]
+
+    def bind(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """Put the arguments in order, None where there are too many, too few or unknown ones."""
+        counts = range(self.required, len(self.parameters) + 1)
+        return in_order(args, keywords, *(self.parameters[:count] for count in counts))
+
+
+def _of_array(array: object, shared_memory: object = False) -> Memory | None:
+    if not is_array(array) or not isinstance(shared_memory, bool | np.bool_):
+        return None
+    return _share(array) if shared_memory else _copy(array)
+
+
+def _view(array: object, shape: object, element_type: object = Type.dynamic) -> Memory | None:
+    sizes = as_sizes(shape)
+    if not is_array(array) or sizes is None or not isinstance(element_type, Type):
+        return None
+    own = Type(array.dtype)
+    row = element_type_of(own if element_type.is_dynamic() else element_type)
+    if own is Type.string or row.is_string:
+        raise RuntimeError(f"{_NOT_SHARED} String types can be only copied.")
+    return _reinterpret(array, sizes, row)
+
+
+def _of_list(items: object) -> Memory | None:
+    return _copy(np.array(items)) if is_list(items) else None
+
+
+def _of_type(element_type: Any, shape: object) -> Memory | None:
+    sizes = as_sizes(shape)
+    if sizes is None:
+        return None
+    known = element_type if isinstance(element_type, Type) else Type(element_type)
+    return allocate(element_type_of(known), sizes)
+
+
+def _of_port(port: object, array: object = None) -> Memory | None:
+    if not isinstance(port, Port):
+        return None
+    sizes = tuple(port.shape) if port.partial_shape.is_static else (0,)
+    row = element_type_of(port.element_type)
+    if array is None:
+        return allocate(row, sizes)
+    return _crop(row, sizes, array) if is_array(array) else None
+
+
+def _of_region(other: object, begin: object, end: object) -> Memory | None:
+    first, last = as_sizes(begin), as_sizes(end)
+    if not isinstance(other, Memory) or first is None or last is None:
+        return None
+    return region(other, first, last)
+
+
+def _of_image(image: object) -> Memory:
+    if not any(each.__name__ == "Image" and each.__module__ == "PIL.Image" for each in type(image).__mro__):
+        raise TypeError("Input argument must be a PIL.Image.Image/numpy.array/list[int, float, str] object")
+    return _copy(np.array(image))
+
+
+_FORMS = (
+    _Form(("array", "shared_memory"), 1, _of_array),
+    _Form(("array", "shape", "type"), 2, _view),
+    _Form(("list",), 1, _of_list),
+    _Form(("port",), 1, _of_port),
+    _Form(("port", "array"), 2, _of_port),
+    _Form(("other", "begin", "end"), 3, _of_region),
+    _Form(("type", "shape"), 2, _of_type),
+    _Form(("image",), 1, _of_image),
+)
+
+
+def _copy(array: Array) -> Memory:
+    row = element_type_of(Type(array.dtype))
+    if row.is_string:
+        return Dense(row, array.shape, string_objects(array), own=True)
+    return Dense(row, array.shape, np.array(array, row.storage_dtype, order="C").reshape(-1), own=True)
+
+
+def _share(array: Array) -> Memory:
+    row = element_type_of(Type(array.dtype))
+    if row.is_string:
+        raise RuntimeError(f"{_NOT_SHARED} String types can be only copied.")
+    _require_contiguous(array)
+    if not array.flags.writeable:
+        raise ValueError("array is not writeable")
+    _require_little_endian(array, row)
+    return Dense(row, array.shape, np.asarray(array).reshape(-1), own=False)
+
+
+def _crop(row: ElementType, shape: tuple[int, ...], array: Array) -> Memory:
+    """Share as much of an array as a port takes, its bytes read as the port's type."""
+    own = Type(array.dtype)
+    if own is Type.string:
+        raise RuntimeError(f"{_NOT_SHARED} String types can be only copied.")
+    if element_type_of(own) != row:
+        _warn("Type of the array and the port are different. Data is going to be casted.")
+    if prod(shape) > array.size:
+        raise RuntimeError("Shape of the port exceeds shape of the array.")
+    if prod(shape) < array.size:
+        _warn("Shape of the port is smaller than shape of the array. Passed data will be cropped.")
+    return _reinterpret(array, shape, row)
+
+
+def _reinterpret(array: Array, shape: tuple[int, ...], row: ElementType) -> Memory:
+    _require_contiguous(array)
+    needed = row.byte_size(shape)
+    if needed > array.nbytes:
+        raise RuntimeError(
+            f"a tensor of type {row.name} and shape {list(shape)} needs {needed} bytes, the array has {array.nbytes}"
+        )
+    flat = np.asarray(array).reshape(-1).view(np.uint8)
+    return Dense(row, shape, flat[:needed].view(row.storage_dtype), own=False)
+
+
+def _require_contiguous(array: Array) -> None:
+    if not array.flags.c_contiguous:
+        raise RuntimeError(f"{_NOT_SHARED} Passed numpy array must be C contiguous.")
+
+
+def _require_little_endian(array: Array, row: ElementType) -> None:
+    if array.dtype != row.storage_dtype:
+        raise RuntimeError(f"{_NOT_SHARED} Passed numpy array has dtype {array.dtype.str}, not little-endian.")
+
+
+def string_objects(array: Array) -> Array:
+    """Flatten an array of 'S' or 'U' to byte strings, text as UTF-8."""
+    items = array.reshape(-1).tolist()
+    return objects(items if array.dtype.kind == "S" else [item.encode() for item in items])
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=6)

@@ -1,0 +1,227 @@
+"""The session's stream: many executions in flight, gathered into as few messages as traffic allows.
+
+Owns the ids of executions and the thread that reads one stream; `outgoing` says what goes into one message, and a
+carrier carries it. Knows nothing of requests, models or reconnecting.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from time import perf_counter
+
+from inferwire.errors import Cancelled, InferwireError, ServerUnavailable, anew
+from inferwire.transport import codec, rpc
+from inferwire.transport.executions import Outcome, WireBytes
+from inferwire.transport.session.carriers import Carrier, Pieces
+from inferwire.transport.session.held_back import Stack
+from inferwire.transport.session.outgoing import MOST_BYTES, Outgoing
+from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers, not_taken
+from inferwire_proto import raw_fields
+from inferwire_proto.inferwire.v1.inference_pb2 import (
+    Execution,
+    ExecutionResult,
+    SessionHello,
+    SessionRequest,
+    SessionResponse,
+    SessionWelcome,
+)
+
+LARGE_BYTES = 8 << 20
+"""From this size on an execution goes as a call of its own, or from half of what the server takes."""
+
+DEFAULT_MESSAGE_BYTES = 256 << 20
+"""What a server is taken to take that does not say it."""
+
+
+class SessionStream:
+    """One open stream, from the hello to its end, after which nothing can be sent on it.
+
+    Attributes:
+        welcome: What the server said first.
+        most_bytes: The largest message the server takes.
+        large_bytes: From what size on an execution is better a call of its own.
+        is_open: Whether executions can be sent on it.
+    """
+
+    def __init__(self, carrier: Carrier, address: str, hello: SessionHello, timeout_s: float) -> None:
+        self._address = address
+        self._hello = hello
+        self._ids = itertools.count(1)
+        self._pending: dict[int, StreamExecution] = {}
+        self._outgoing = Outgoing(self._pending)
+        self.is_open = True
+        self._ended: InferwireError | None = None
+        self._welcomed = threading.Event()
+        self._is_closing = False
+        self._set_limits(SessionWelcome())
+        self._carrier = carrier
+        self._send = carrier.send
+        self._reader = threading.Thread(target=self._read, name="inferwire-session", daemon=True)
+        try:
+            carrier.start(self._messages(), self._outgoing.interrupt)
+            self._reader.start()
+            self._await_welcome(timeout_s)
+        except BaseException:
+            # Nobody has it who could close it.
+            self.finish()
+            carrier.cancel()
+            raise
+
+    def __repr__(self) -> str:
+        state = "open" if self.is_open else "ended"
+        return f"<SessionStream {self._address}: {state}, {len(self._pending)} in flight>"
+
+    def submit(self, execution: StreamExecution, encoded: EncodedHeader, byte_size: int) -> None:
+        """Send an execution; if the stream ends before the answer comes, fail it with the stream's error."""
+        execution.id = id_ = next(self._ids)
+        execution.encoded = encoded
+        execution.byte_size = byte_size
+        execution.flow = None
+        execution.started = perf_counter()
+        self._pending[id_] = execution
+        if self._send is None:
+            self._outgoing.put(execution)
+        else:
+            try:
+                if batch := self._outgoing.put_and_take(execution):
+                    self._send(_pieces(batch.stacks, batch.cancels))
+            except BaseException:
+                # Half a message may have gone, with executions of others, which the stream's end sends again.
+                self._pending.pop(id_, None)
+                self._carrier.cancel()
+                raise
+        if self._ended is not None and self._pending.pop(id_, None):
+            execution.fail(Outcome(error=self._ended))
+
+    def cancel(self, execution: StreamExecution) -> None:
+        """Drop an execution's outcome and tell the server, unless it has ended.
+
+        Takes no lock: a destructor may call it at any point of any thread.
+        """
+        if self._pending.pop(execution.id, None):
+            self._outgoing.withdraw(execution)
+
+    def finish(self) -> None:
+        """Send nothing more; the server then ends the stream. Safe to call from a destructor."""
+        self._outgoing.end()
+
+    def close(self, timeout_s: float) -> None:
+        """End the stream now and wait for its reading thread."""
+        self._is_closing = True
+        self.finish()
+        self._carrier.cancel()
+        if threading.current_thread() is not self._reader:
+            self._reader.join(timeout_s)
+
+    def _set_limits(self, welcome: SessionWelcome) -> None:
+        """Keep the welcome, and the sizes of messages that follow from it."""
+        self.welcome = welcome
+        self.most_bytes = welcome.max_message_bytes or DEFAULT_MESSAGE_BYTES
+        self.large_bytes = min(LARGE_BYTES, self.most_bytes // 2)
+        self._outgoing.most_bytes = min(MOST_BYTES, self.most_bytes // 4)
+
+    def _await_welcome(self, timeout_s: float) -> None:
+        if not self._welcomed.wait(timeout_s):
+            self.close(timeout_s)
+            raise rpc.unavailable(self._address, f"no answer within {timeout_s:g} s")
+        if self._ended is not None:
+            raise anew(self._ended)
+
+    def _messages(self) -> Iterator[Pieces]:
+        yield (SessionRequest(hello=self._hello).SerializeToString(),)
+        while True:
+            batch = self._outgoing.take()
+            if batch:
+                yield _pieces(batch.stacks, batch.cancels)
+            elif not batch.is_last:
+                yield ()
+            if batch.is_last:
+                return
+            # While there is nothing to send, what was sent last is not to be kept.
+            del batch
+
+    def _read(self) -> None:
+        """Deliver what comes until the stream ends, then fail what is left."""
+        error: InferwireError = ServerUnavailable(f"the server at {self._address} ended the session")
+        try:
+            for data in self._carrier.receive():
+                self._take(data)
+        except InferwireError as raised:
+            error = raised
+            if isinstance(error, Cancelled):
+                # Nobody here did: a proxy that gives up a connection says it like that.
+                error = rpc.unavailable(self._address, str(error))
+        except (ValueError, KeyError) as raised:
+            error = InferwireError(f"the server at {self._address} sent what cannot be read: {raised}")
+            self._carrier.cancel()
+        except BaseException as raised:  # noqa: BLE001 - whoever waits for an answer must hear of it
+            error = InferwireError(
+                f"reading what the server at {self._address} sends failed: {raised!r}; "
+                "where no memory is short, this is a bug"
+            )
+            self._carrier.cancel()
+        self._end(Cancelled(f"the connection to {self._address} was closed here") if self._is_closing else error)
+
+    def _take(self, data: WireBytes) -> None:
+        message, raw = raw_fields.split(SessionResponse, data, raw_fields.RAW_FIELD)
+        if message.HasField("welcome"):
+            self._set_limits(message.welcome)
+            self._welcomed.set()
+        taken = 0
+        for result in message.results:
+            buffers = raw[taken : taken + codec.count_sent(result)]
+            taken += len(buffers)
+            self._answer(result, buffers)
+        self._outgoing.answers_came()
+
+    def _answer(self, result: ExecutionResult, raw: Sequence[WireBytes]) -> None:
+        """Deliver a result to each of its executions.
+
+        They stay pending until it is decoded, so that `_end` fails them if that raises.
+        """
+        now = perf_counter()
+        pending = self._pending
+        executions = [pending.get(id_) for id_ in result.ids]
+        elapsed_ms = [0.0 if each is None else (now - each.started) * 1000 for each in executions]
+        outcomes = codec.decode_results(result, raw, elapsed_ms)
+        delivered: list[StreamExecution] = []
+        for execution, outcome in zip(executions, outcomes, strict=True):
+            if execution is not None and pending.pop(execution.id, None):
+                delivered.append(execution)
+                if outcome.error is not None:
+                    execution.fail(outcome)
+                    continue
+                try:
+                    execution.deliver(outcome)
+                except Exception as raised:  # noqa: BLE001 - the others' answers are to be read still
+                    execution.fail(not_taken(raised))
+        count_answers(delivered, outcomes[0].timings, now)
+
+    def _end(self, error: InferwireError) -> None:
+        self._ended = error
+        self.is_open = False
+        self.finish()
+        self._welcomed.set()
+        while self._pending:
+            try:
+                _, execution = self._pending.popitem()
+            except KeyError:
+                break
+            execution.fail(Outcome(error=error))
+
+
+def _pieces(stacks: Sequence[Stack], cancels: Sequence[int]) -> Pieces:
+    """Make one message of executions and cancels. Tensors' bytes are still where they were."""
+    parts = [SessionRequest(cancels=cancels).SerializeToString()] if cancels else []
+    buffers: list[raw_fields.Content] = []
+    for stack in stacks:
+        encoded = stack[0].encoded
+        # Fields may stand in any order: the ids, which alone are new, go behind the header as it is.
+        ids = Execution(ids=[each.id for each in stack]).SerializeToString()
+        parts.append(raw_fields.field(SessionRequest.EXECUTIONS_FIELD_NUMBER, encoded.data + ids))
+        buffers += (
+            encoded.sent_of(stack[0].inputs) if len(stack) == 1 else zip(*[each.inputs for each in stack], strict=True)
+        )
+    return raw_fields.pieces(b"".join(parts), buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)

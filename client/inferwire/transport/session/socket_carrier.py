@@ -1,0 +1,294 @@
+"""A session's messages on a socket of their own, past gRPC: the same bytes, for half the time of a small inference.
+
+Owns the socket, plain or with a layer of TLS, the thread that writes to it, and how long a silent server is waited
+for. gRPC hands each message from thread to thread, with a lock and a queue at each; here whoever has a lone one writes
+it, and large ones go from where they are. Only the thread that writes waits for the system to have room: what others
+find no room for, in whole or in part, they leave to it, and nothing overtakes that.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+from inferwire.errors import ServerUnavailable
+from inferwire.transport import codec
+from inferwire.transport.address import SocketPlace
+from inferwire.transport.executions import WireBytes
+from inferwire.transport.session.carriers import Pieces
+from inferwire.transport.session.tls_layer import TlsLayer
+from inferwire_proto import frames
+from inferwire_proto.frames import FrameReader, Kind
+from inferwire_proto.inferwire.v1.types_pb2 import Error
+
+_LOG = logging.getLogger(__name__)
+
+IS_OFFERED = hasattr(socket, "MSG_DONTWAIT") and hasattr(socket.socket, "sendmsg")
+"""Whether this system's sockets do what is needed here."""
+
+MOST_JOINED = 1 << 16
+"""Up to so many bytes it costs less to join a message's pieces than to hand the system several."""
+
+_MOST_PIECES = 512
+"""Systems take no more than twice as many at once."""
+
+_MOST_BYTES = 2**32 - 1
+
+
+class SocketCarrier:
+    """A socket's two directions. Threads may send beside each other; one receives."""
+
+    def __init__(
+        self,
+        place: SocketPlace,
+        connect_s: float,
+        keepalive_s: float,
+        answer_s: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Connect, and agree on TLS where it is to be spoken.
+
+        Raises:
+            OSError: If nobody answers there in time, or nobody that is trusted.
+        """
+        self._place = place
+        self._keepalive_s = keepalive_s
+        self._answer_s = answer_s
+        self._lock = threading.Lock()
+        self._left: list[WireBytes] = []
+        self._is_writing = False
+        self._wake: Callable[[], None] = _nobody
+        self._users = 2
+        self._socket, self._tls = _connect(place, connect_s, tls)
+        _set_timeout(self._socket, socket.SO_RCVTIMEO, keepalive_s)
+        # A send of which nothing goes for so long fails. One of which some went has as long again for the rest, so that
+        # a server that stands still is noticed after once to twice as long; on TCP, what follows ends it after once.
+        _set_timeout(self._socket, socket.SO_SNDTIMEO, keepalive_s + answer_s)
+        if isinstance(place, tuple) and hasattr(socket, "TCP_USER_TIMEOUT"):
+            limit_ms = int((keepalive_s + answer_s) * 1000)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
+
+    def __repr__(self) -> str:
+        return f"<SocketCarrier to {place_text(self._place)}>"
+
+    def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
+        """Start the writing thread, which sends the preface and then the messages."""
+        self._wake = wake
+        threading.Thread(target=self._write, args=(messages,), name="inferwire-writer", daemon=True).start()
+
+    def send(self, message: Pieces) -> None:
+        """Send a message from the calling thread, which waits for nothing."""
+        self._send_now(b"".join((frames.header(Kind.MESSAGE, sum(map(len, message))), *message)))
+
+    def receive(self) -> Iterator[WireBytes]:
+        """Give the messages that come, and answer the server's pings."""
+        reader = FrameReader(frames.scratch(), _MOST_BYTES)
+        try:
+            while count := self._receive_into(reader.room()):
+                for kind, content in reader.received(count):
+                    if kind is Kind.MESSAGE:
+                        yield content
+                    elif kind is Kind.PING:
+                        self._say(Kind.PONG)
+                    elif kind is Kind.END:
+                        if content:
+                            raise codec.decode_error(Error.FromString(bytes(content)))
+                        return
+            raise self._lost("it ended without a word")
+        except OSError as error:
+            raise self._lost(error.strerror or str(error)) from None
+        finally:
+            self.cancel()
+            self._part()
+
+    def cancel(self) -> None:
+        """End both directions now."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            # It has ended already.
+            return
+
+    def _write(self, messages: Iterator[Pieces]) -> None:
+        try:
+            self._send(frames.PREFACE)
+            for message in messages:
+                self._send(*_frame(message))
+                # While there is nothing to send, what was sent last is not to be kept.
+                del message
+            self._send(frames.frame(Kind.END))
+        except Exception:  # noqa: BLE001 - whoever waits must hear of it
+            _LOG.exception("what is to be sent to %s could not be made: the connection ends", place_text(self._place))
+            self.cancel()
+        finally:
+            self._part()
+
+    def _send_now(self, data: bytes) -> bool:
+        """Send what there is room for and leave the rest to the writing thread; return whether all of it went."""
+        try:
+            with self._lock:
+                if self._tls is not None:
+                    data = self._tls.seal((data,))
+                sent = 0 if self._is_writing or self._left else self._send_at_once(data)
+                if sent == len(data):
+                    return True
+                self._left.append(memoryview(data)[sent:])
+        except OSError:
+            self.cancel()
+            return False
+        self._wake()
+        return False
+
+    def _send_at_once(self, data: bytes) -> int:
+        """Send what there is room for, and return how much that was."""
+        try:
+            return self._socket.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+
+    def _send(self, *pieces: WireBytes) -> None:
+        """Send what other threads left and then these pieces, waiting for room. For the writing thread alone.
+
+        Where that fails the connection is ended, and `receive` raises.
+        """
+        try:
+            with self._lock:
+                self._leave(pieces)
+            while taken := self._take_left():
+                self._send_pieces(taken)
+        except OSError:
+            self.cancel()
+
+    def _leave(self, pieces: Pieces) -> None:
+        """Put these pieces behind what is left; the lock is held."""
+        if self._tls is None:
+            self._left += pieces
+        elif pieces:
+            self._left.append(self._tls.seal(pieces))
+
+    def _take_left(self) -> list[WireBytes]:
+        """Take the pieces to send next. From then on only the calling thread sends, until nothing is left."""
+        with self._lock:
+            taken, self._left = self._left[:_MOST_PIECES], self._left[_MOST_PIECES:]
+            self._is_writing = bool(taken)
+            return taken
+
+    def _send_pieces(self, pieces: list[WireBytes]) -> None:
+        sent = self._socket.sendmsg(pieces)
+        for piece in pieces:
+            if sent >= len(piece):
+                sent -= len(piece)
+            else:
+                self._socket.sendall(memoryview(piece)[sent:])
+                sent = 0
+
+    def _receive_into(self, room: memoryview) -> int:
+        """Receive some bytes and return how many; 0 at the end. A server that is silent for long is pinged.
+
+        Raises:
+            OSError: If the connection is lost.
+            ServerUnavailable: If the server does not answer a ping.
+        """
+        while True:
+            try:
+                return self._receive_some(room)
+            except BlockingIOError:
+                if self._say(Kind.PING):
+                    break
+        _set_timeout(self._socket, socket.SO_RCVTIMEO, self._answer_s)
+        try:
+            return self._receive_some(room)
+        except BlockingIOError:
+            raise self._lost(f"it has not answered within {self._answer_s:g} s") from None
+        finally:
+            _set_timeout(self._socket, socket.SO_RCVTIMEO, self._keepalive_s)
+
+    def _receive_some(self, room: memoryview) -> int:
+        """Receive some bytes and return how many; 0 at the end.
+
+        Raises:
+            BlockingIOError: If nothing comes for long.
+        """
+        tls = self._tls
+        if tls is None:
+            return self._socket.recv_into(room)
+        came = None
+        while True:
+            with self._lock:
+                count = tls.read_into(room, came)
+                self._left += (owed := tls.owed())
+            if owed:
+                self._wake()
+            if count is not None:
+                return count
+            came = self._socket.recv_into(tls.room)
+
+    def _say(self, kind: Kind) -> bool:
+        """Send a ping or a pong unless something else waits to be sent; return whether it went.
+
+        Whatever else arrives shows the server as much. The receiving thread must not wait for room here: the server may
+        read nothing until its answers are read. If nothing can be sent for long, the system ends the connection.
+        """
+        if self._is_writing or self._left:
+            return False
+        return self._send_now(frames.frame(kind))
+
+    def _lost(self, why: str) -> ServerUnavailable:
+        return ServerUnavailable(f"the connection to the server's socket at {place_text(self._place)} was lost: {why}")
+
+    def _part(self) -> None:
+        """Close the socket once both the writing and the receiving thread are done with it."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._socket.close()
+
+
+def _frame(message: Pieces) -> Pieces:
+    """Put a frame's header before a message; small ones and those of very many pieces are joined."""
+    if not message:
+        return ()
+    byte_size = sum(map(len, message))
+    header = frames.header(Kind.MESSAGE, byte_size)
+    if byte_size <= MOST_JOINED or len(message) > _MOST_PIECES:
+        return (b"".join((header, *message)),)
+    return (header, *message)
+
+
+def _nobody() -> None:
+    """Wake nobody: nothing was begun."""
+
+
+def place_text(place: SocketPlace) -> str:
+    """Write where a socket is."""
+    return place if isinstance(place, str) else "{}:{}".format(*place)
+
+
+def _connect(
+    place: SocketPlace, limit_s: float, context: ssl.SSLContext | None
+) -> tuple[socket.socket, TlsLayer | None]:
+    tls = None
+    with ExitStack() as on_failure:
+        if isinstance(place, str):
+            connected = on_failure.enter_context(socket.socket(socket.AF_UNIX))
+            connected.settimeout(limit_s)
+            connected.connect(place)
+        else:
+            connected = on_failure.enter_context(socket.create_connection(place, limit_s))
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context is not None:
+                tls = TlsLayer(context, connected, place[0])
+        connected.settimeout(None)
+        on_failure.pop_all()
+    return connected, tls
+
+
+def _set_timeout(sock: socket.socket, option: int, limit_s: float) -> None:
+    """Have the system end waits to receive or to send: a limit of Python's own would be asked of it with every call."""
+    seconds = int(limit_s)
+    sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", seconds, int((limit_s - seconds) * 1e6)))

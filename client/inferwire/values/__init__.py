@@ -1,0 +1,1 @@
+"""What describes tensors and inferences, and is no more than a value: types, shapes, layouts, scheduling."""

@@ -1,0 +1,48 @@
+"""A latch is an event that is set once."""
+
+from __future__ import annotations
+
+import gc
+from concurrent.futures import ThreadPoolExecutor
+from sys import getsizeof
+
+from inferwire.requests.latch import Latch
+
+TIMEOUT_S = 30
+
+
+def test_it_is_set_once_and_stays_so() -> None:
+    latch = Latch()
+    assert (latch.is_set(), latch.wait(0), repr(latch)) == (False, False, "<Latch: not set>")
+    for _ in range(2):
+        latch.set()
+        assert (latch.is_set(), latch.wait(0), latch.wait(), repr(latch)) == (True, True, True, "<Latch: set>")
+
+
+def test_it_lets_go_of_all_who_wait() -> None:
+    latch = Latch()
+    with ThreadPoolExecutor(4) as pool:
+        waits = [pool.submit(latch.wait, timeout) for timeout in (TIMEOUT_S, TIMEOUT_S, None, None)]
+        assert not any(wait.done() for wait in waits)
+        latch.set()
+        assert [wait.result(TIMEOUT_S) for wait in waits] == [True] * 4
+
+
+def test_waits_that_gave_up_leave_nothing_behind() -> None:
+    latch = Latch()
+    sizes: set[int] = set()
+    for _ in range(200):
+        assert not latch.wait(0)
+        sizes.add(sum(map(getsizeof, gc.get_referents(latch))))
+    assert len(sizes) == 1
+    latch.set()
+    assert latch.wait(0)
+
+
+def test_threads_that_set_it_at_once_set_it_once() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(200):
+            latch = Latch()
+            for done in [pool.submit(latch.set) for _ in range(4)]:
+                done.result(TIMEOUT_S)
+            assert latch.wait(0)

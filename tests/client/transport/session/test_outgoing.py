@@ -1,0 +1,407 @@
+"""What goes into one message: what is there, stacked where it may be, and held back only while that costs nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
+from os import sched_yield
+
+import pytest
+
+from inferwire.transport.executions import Timings
+from inferwire.transport.session.held_back import LONGEST_HOLD_S
+from inferwire.transport.session.outgoing import (
+    AT_ONCE_BYTES,
+    MOST_EXECUTIONS,
+    Batch,
+    Outgoing,
+)
+from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers
+
+TIMEOUT_S = 30
+
+
+class Rig:
+    """An outgoing queue whose clock stands still until it is moved, and what was submitted to it."""
+
+    def __init__(self, longest_hold_s: float = 1000.0) -> None:
+        self.now = 0.0
+        self.wanted: dict[int, StreamExecution] = {}
+        self.outgoing = Outgoing(self.wanted, lambda: self.now, longest_hold_s)
+        self._ids = count(1)
+
+    def put(self, header: EncodedHeader, byte_size: int = 1) -> StreamExecution:
+        execution = self.make(header, byte_size)
+        self.outgoing.put(execution)
+        return execution
+
+    def make(self, header: EncodedHeader, byte_size: int = 1) -> StreamExecution:
+        """Make an execution that somebody wants."""
+        execution = StreamExecution([], lambda _: None)
+        execution.id, execution.encoded, execution.byte_size = next(self._ids), header, byte_size
+        self.wanted[execution.id] = execution
+        return execution
+
+    def drop(self, execution: StreamExecution) -> None:
+        del self.wanted[execution.id]
+        self.outgoing.withdraw(execution)
+
+    def answer(self, *executions: StreamExecution, inference_ms: float = 0.1, wire_ms: float = 1.0) -> None:
+        """Answer executions after some time."""
+        timings = Timings(inference_ms=inference_ms)
+        for execution in executions:
+            del self.wanted[execution.id]
+            count_answers([execution], timings, execution.sent_at + wire_ms / 1000)
+        self.outgoing.answers_came()
+
+    def taken(self) -> list[list[int]]:
+        """Take what is due: there has to be something."""
+        return ids(self.outgoing.take())
+
+    def under_way(self, header: EncodedHeader, number: int, inference_ms: float = 0.1) -> list[StreamExecution]:
+        """Have so many executions under way, of a header of which one was answered before."""
+        first = self.put(header)
+        self.outgoing.take()
+        self.answer(first, inference_ms=inference_ms)
+        executions = [self.put(header) for _ in range(number)]
+        # Each is as large as a message may be, so that none waits for the others.
+        most_bytes, self.outgoing.most_bytes = self.outgoing.most_bytes, 0
+        for _ in executions:
+            self.outgoing.take()
+        self.outgoing.most_bytes = most_bytes
+        return executions
+
+
+def ids(batch: Batch) -> list[list[int]]:
+    return [[execution.id for execution in stack] for stack in batch.stacks]
+
+
+def stackable(most: int = 100) -> EncodedHeader:
+    return EncodedHeader(b"", most)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+@pytest.fixture
+def pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1)
+
+
+def sleeping(rig: Rig, pool: ThreadPoolExecutor) -> Future[Batch]:
+    """Take on another thread, which finds nothing due."""
+    future = pool.submit(rig.outgoing.take)
+    while not rig.outgoing.is_asleep:
+        sched_yield()
+    return future
+
+
+def test_what_may_not_be_stacked_goes_by_itself_as_many_in_a_message_as_there_are(rig: Rig) -> None:
+    header = EncodedHeader(b"")
+    for _ in range(MOST_EXECUTIONS + 2):
+        rig.put(header)
+    assert rig.taken() == [[number] for number in range(1, MOST_EXECUTIONS + 1)]
+    assert rig.taken() == [[MOST_EXECUTIONS + 1], [MOST_EXECUTIONS + 2]]
+
+
+def test_what_piled_up_travels_as_stacks_of_one_header_and_no_more_than_the_model_takes(rig: Rig) -> None:
+    one, other = stackable(3), stackable(3)
+    for header in (one, other, one, one, one):
+        rig.put(header)
+    assert rig.taken() == [[1, 3, 4], [5], [2]]
+
+
+def test_a_lone_one_never_waits(rig: Rig) -> None:
+    header = stackable()
+    rig.under_way(header, 0)
+    for number in range(2, 5):
+        execution = rig.put(header)
+        assert rig.taken() == [[number]]
+        rig.answer(execution)
+
+
+def test_tiny_ones_wait_until_there_are_as_many_as_are_under_way(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    rig.under_way(header, 3)
+    batch = sleeping(rig, pool)
+    for _ in range(2):
+        rig.put(header)
+    assert not batch.done()
+    rig.put(header)
+    assert ids(batch.result(TIMEOUT_S)) == [[5, 6, 7]]
+
+
+def test_of_what_came_at_once_one_half_goes_while_the_other_waits(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    (lone,) = rig.under_way(header, 1)
+    executions = [rig.put(header) for _ in range(15)]
+    assert rig.taken() == [[execution.id for execution in executions[:8]]]
+    batch = sleeping(rig, pool)
+    rig.answer(lone)
+    assert not batch.done()
+    rig.answer(executions[0])
+    assert ids(batch.result(TIMEOUT_S)) == [[execution.id for execution in executions[8:]]]
+
+
+def test_what_is_not_worth_waiting_for_goes_as_a_whole(rig: Rig) -> None:
+    header = stackable()
+    rig.under_way(header, 1, inference_ms=20.0)
+    executions = [rig.put(header) for _ in range(15)]
+    assert rig.taken() == [[execution.id for execution in executions]]
+
+
+def put_and_take(rig: Rig, header: EncodedHeader, byte_size: int = 1) -> list[list[int]] | None:
+    """Submit an execution, and give what whoever does is to send."""
+    batch = rig.outgoing.put_and_take(rig.make(header, byte_size))
+    return None if batch is None else ids(batch)
+
+
+def test_one_after_the_other_they_are_sent_by_whoever_submits_them(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    batch = sleeping(rig, pool)
+    for header in (stackable(), EncodedHeader(b"")):
+        for _ in range(3):
+            execution = rig.make(header)
+            taken = rig.outgoing.put_and_take(execution)
+            assert taken is not None
+            assert ids(taken) == [[execution.id]]
+            rig.answer(execution)
+    assert not batch.done()
+    rig.outgoing.end()
+    assert ids(batch.result(TIMEOUT_S)) == []
+
+
+def test_whoever_makes_a_message_due_takes_it(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    rig.under_way(header, 3)
+    rig.put(header)
+    batch = sleeping(rig, pool)
+    assert put_and_take(rig, header) is None
+    assert put_and_take(rig, header) == [[5, 6, 7]]
+    assert not batch.done()
+    rig.outgoing.end()
+    assert ids(batch.result(TIMEOUT_S)) == []
+
+
+def test_a_thread_that_waited_for_nothing_looks_after_what_now_waits(pool: ThreadPoolExecutor) -> None:
+    rig = Rig(LONGEST_HOLD_S)
+    header = stackable()
+    rig.under_way(header, 3)
+    batch = sleeping(rig, pool)
+    assert not put_and_take(rig, header)
+    rig.now += LONGEST_HOLD_S
+    assert ids(batch.result(TIMEOUT_S)) == [[5]]
+
+
+def test_while_the_thread_sends_it_takes_what_is_put(rig: Rig) -> None:
+    rig.put(stackable())
+    assert rig.taken() == [[1]]
+    assert put_and_take(rig, stackable()) is None
+    assert rig.taken() == [[2]]
+
+
+def test_what_is_large_together_is_left_to_the_thread(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    rig.under_way(header, 2)
+    rig.put(header, AT_ONCE_BYTES)
+    batch = sleeping(rig, pool)
+    assert put_and_take(rig, header) is None
+    assert ids(batch.result(TIMEOUT_S)) == [[4, 5]]
+
+
+def test_what_is_large_is_left_to_the_thread(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    batch = sleeping(rig, pool)
+    assert put_and_take(rig, stackable(), AT_ONCE_BYTES + 1) is None
+    assert ids(batch.result(TIMEOUT_S)) == [[1]]
+
+
+def test_where_all_are_back_as_many_are_due_as_went_last(rig: Rig) -> None:
+    header = stackable()
+    together = burst(rig, header)
+    rig.answer(*together)
+    rig.outgoing.end()
+    rig.taken()
+    assert [put_and_take(rig, header) for _ in range(4)] == [[], [[6, 7]], [], [[8, 9]]]
+
+
+def burst(rig: Rig, header: EncodedHeader) -> list[StreamExecution]:
+    """Have four executions under way that went two by two."""
+    rig.under_way(header, 0)
+    together = [rig.put(header) for _ in range(4)]
+    rig.taken()
+    rig.taken()
+    return together
+
+
+def test_the_thread_is_woken_for_the_first_of_a_burst_and_sends_it_if_no_more_come(
+    rig: Rig, pool: ThreadPoolExecutor
+) -> None:
+    header = stackable()
+    rig.answer(*burst(rig, header))
+    batch = sleeping(rig, pool)
+    assert put_and_take(rig, header) == []
+    assert ids(batch.result(TIMEOUT_S)) == [[6]]
+
+
+def test_what_was_cancelled_is_neither_taken_nor_counted(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    batch = sleeping(rig, pool)
+    execution = rig.make(stackable())
+    del rig.wanted[execution.id]
+    assert not rig.outgoing.put_and_take(execution)
+    assert execution.flow is None
+    rig.outgoing.end()
+    batch.result(TIMEOUT_S)
+
+
+def test_whoever_takes_leaves_the_end_to_the_thread(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    batch = sleeping(rig, pool)
+    rig.outgoing.is_asleep = True
+    rig.outgoing.end()
+    rig.outgoing.is_asleep = True
+    put_and_take(rig, stackable())
+    while not batch.result(TIMEOUT_S).is_last:
+        batch = pool.submit(rig.outgoing.take)
+
+
+def test_they_go_where_so_many_wait_as_one_stack_may_have(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable(2)
+    rig.under_way(header, 6)
+    batch = sleeping(rig, pool)
+    rig.put(header)
+    rig.put(header)
+    assert ids(batch.result(TIMEOUT_S)) == [[8, 9]]
+
+
+def test_answers_let_go_what_waited_for_them(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    one, two, three = rig.under_way(header, 3)
+    rig.put(header)
+    batch = sleeping(rig, pool)
+    rig.answer(one, two)
+    assert ids(batch.result(TIMEOUT_S)) == [[5]]
+    rig.answer(three)
+
+
+def test_what_was_cancelled_under_way_is_waited_for_no_more(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    one, two, _ = rig.under_way(header, 3)
+    rig.put(header)
+    batch = sleeping(rig, pool)
+    rig.drop(one)
+    cancelled = batch.result(TIMEOUT_S)
+    assert (ids(cancelled), cancelled.cancels) == ([], [one.id])
+    rig.drop(two)
+    batch = rig.outgoing.take()
+    assert (ids(batch), batch.cancels) == ([[5]], [two.id])
+
+
+def test_what_is_cancelled_before_it_was_sent_is_not_sent(rig: Rig) -> None:
+    header = stackable()
+    rig.put(header)
+    rig.drop(rig.put(header))
+    alone = rig.put(EncodedHeader(b""))
+    rig.drop(alone)
+    batch = rig.outgoing.take()
+    assert (ids(batch), batch.cancels) == ([[1]], [2, 3])
+
+
+def test_nothing_waits_for_what_takes_much_longer_on_the_device_than_on_the_wire(rig: Rig) -> None:
+    header = stackable()
+    rig.under_way(header, 3, inference_ms=20.0)
+    rig.put(header)
+    assert rig.taken() == [[5]]
+
+
+def test_nothing_waits_for_executions_of_another_header(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    held, other = stackable(), stackable()
+    rig.under_way(held, 3)
+    rig.put(held)
+    batch = sleeping(rig, pool)
+    rig.put(other)
+    assert ids(batch.result(TIMEOUT_S)) == [[6]]
+    rig.put(EncodedHeader(b""))
+    assert rig.taken() == [[7]]
+
+
+def test_nothing_waits_for_longer_than_a_moment(pool: ThreadPoolExecutor) -> None:
+    rig = Rig(LONGEST_HOLD_S)
+    header = stackable()
+    rig.under_way(header, 3)
+    rig.put(header)
+    batch = sleeping(rig, pool)
+    rig.now += LONGEST_HOLD_S
+    assert ids(batch.result(TIMEOUT_S)) == [[5]]
+
+
+def test_what_waits_goes_when_it_makes_a_message_of_a_good_size(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    rig.outgoing.most_bytes = 1000
+    rig.under_way(header, 10)
+    rig.put(header, 600)
+    batch = sleeping(rig, pool)
+    rig.put(header, 1)
+    assert not batch.done()
+    rig.put(header, 399)
+    assert ids(batch.result(TIMEOUT_S)) == [[12, 13, 14]]
+
+
+def test_the_size_is_that_of_what_waits_and_not_of_what_was_sent(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    rig.outgoing.most_bytes = 1000
+    rig.under_way(header, 0)
+    for _ in range(5):
+        executions = [rig.put(header, 300) for _ in range(2)]
+        rig.taken()
+        rig.taken()
+        rig.answer(*executions)
+    rig.put(header)
+    rig.put(header)
+    rig.taken()
+    rig.taken()
+    rig.put(header, 300)
+    batch = sleeping(rig, pool)
+    assert not batch.done()
+    rig.put(header)
+    batch.result(TIMEOUT_S)
+
+
+def test_the_end_takes_along_what_waits_and_nothing_that_comes_later(rig: Rig) -> None:
+    header = stackable()
+    rig.under_way(header, 3)
+    rig.put(header)
+    rig.outgoing.end()
+    rig.put(header)
+    batch = rig.outgoing.take()
+    assert (ids(batch), batch.is_last) == ([[5]], True)
+
+
+def test_an_empty_queue_waits_for_whatever_comes(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    puts: list[Callable[[], object]] = [lambda: rig.put(stackable()), lambda: rig.put(EncodedHeader(b""))]
+    for number, put in enumerate(puts, 1):
+        batch = sleeping(rig, pool)
+        put()
+        assert ids(batch.result(TIMEOUT_S)) == [[number]]
+    batch = sleeping(rig, pool)
+    rig.outgoing.end()
+    assert batch.result(TIMEOUT_S).is_last
+
+
+def test_a_thread_that_is_called_comes_with_nothing_and_is_left_what_is_put_meanwhile(
+    rig: Rig, pool: ThreadPoolExecutor
+) -> None:
+    batch = sleeping(rig, pool)
+    rig.outgoing.interrupt()
+    assert batch.result(TIMEOUT_S) == Batch()
+    assert put_and_take(rig, stackable()) is None
+    assert rig.taken() == [[1]]
+    batch = sleeping(rig, pool)
+    assert not batch.done(), "it was called once"
+    rig.outgoing.end()
+    assert batch.result(TIMEOUT_S).is_last
+
+
+def test_the_repr_counts(rig: Rig) -> None:
+    rig.put(stackable())
+    assert repr(rig.outgoing) == "<Outgoing: 1 new, 0 wait for others>"

@@ -1,0 +1,165 @@
+"""A session's stream over a carrier that does what the test says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+
+import pytest
+
+import inferwire as ov
+from inferwire.transport.executions import Outcome, WireBytes
+from inferwire.transport.session.carriers import Pieces
+from inferwire.transport.session.session_stream import SessionStream
+from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution
+from inferwire_proto.inferwire.v1.inference_pb2 import ExecutionResult, SessionHello, SessionResponse, SessionWelcome
+
+TIMEOUT_S = 10
+WELCOME = SessionResponse(welcome=SessionWelcome(session_id="s")).SerializeToString()
+
+
+class FakeCarrier:
+    """Carries nothing to nobody. What is put in `incoming` has come, or is raised."""
+
+    def __init__(self, send: Callable[[Pieces], None] | None = None) -> None:
+        self.send = send
+        self.incoming: SimpleQueue[WireBytes | BaseException] = SimpleQueue()
+        self.incoming.put(WELCOME)
+        self.is_cancelled = False
+        self.messages: Iterator[Pieces] = iter(())
+
+    def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
+        """Leave what is to be sent."""
+        del wake
+        self.messages = messages
+
+    def receive(self) -> Iterator[WireBytes]:
+        """Give what has come until something is raised."""
+        while True:
+            came = self.incoming.get()
+            if isinstance(came, BaseException):
+                raise came
+            yield came
+
+    def cancel(self) -> None:
+        """Note it, and end."""
+        self.is_cancelled = True
+
+
+class Interrupted(float):
+    """A time-out of which the wait is interrupted, as by Ctrl-C."""
+
+    def __gt__(self, other: float) -> bool:
+        raise KeyboardInterrupt
+
+
+@pytest.fixture
+def carrier() -> FakeCarrier:
+    return FakeCarrier()
+
+
+@pytest.fixture
+def stream(carrier: FakeCarrier) -> SessionStream:
+    return SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+
+
+def test_one_that_finds_no_thread_to_read_it_leaves_nothing_open(carrier: FakeCarrier) -> None:
+    usual = threading.stack_size(1 << 46)
+    try:
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    finally:
+        threading.stack_size(usual)
+    assert carrier.is_cancelled
+    assert list(carrier.messages)[1:] == [], "the thread that sends is let go after the hello"
+
+
+def test_one_that_is_interrupted_as_it_is_greeted_leaves_nothing_open() -> None:
+    carrier = FakeCarrier()
+    carrier.incoming.get()
+    with pytest.raises(KeyboardInterrupt):
+        SessionStream(carrier, "fake", SessionHello(), Interrupted(TIMEOUT_S))
+    carrier.incoming.put(OSError("the end"))
+    assert carrier.is_cancelled
+    assert list(carrier.messages)[1:] == [], "the thread that sends is let go after the hello"
+
+
+@pytest.mark.parametrize("raised", [MemoryError("no room"), RuntimeError("can't start new thread"), SystemExit(1)])
+def test_whatever_ends_the_reading_thread_ends_the_stream(
+    carrier: FakeCarrier, stream: SessionStream, raised: BaseException
+) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    stream.submit(StreamExecution((), outcomes.put), EncodedHeader(b""), 0)
+    carrier.incoming.put(raised)
+    error = outcomes.get(timeout=TIMEOUT_S).error
+    assert isinstance(error, ov.InferwireError)
+    assert (
+        str(error)
+        == f"reading what the server at fake sends failed: {raised!r}; where no memory is short, this is a bug"
+    )
+    assert not stream.is_open
+    assert carrier.is_cancelled
+
+
+def test_one_that_does_not_take_the_streams_end_keeps_it_from_nobody(
+    carrier: FakeCarrier, stream: SessionStream, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+
+    def raising(outcome: Outcome) -> None:
+        outcomes.put(outcome)
+        raise MemoryError("no room")
+
+    for _ in range(2):
+        stream.submit(StreamExecution((), raising), EncodedHeader(b""), 0)
+    carrier.incoming.put(ov.ServerUnavailable("gone"))
+    assert [str(outcomes.get(timeout=TIMEOUT_S).error) for _ in range(2)] == ["gone", "gone"]
+    stream.close(TIMEOUT_S)
+    assert "could not be told" in caplog.text
+
+
+def test_an_answer_that_one_execution_cannot_take_leaves_the_others_of_its_message_theirs(
+    carrier: FakeCarrier, stream: SessionStream
+) -> None:
+    bad, good = SimpleQueue[Outcome](), SimpleQueue[Outcome]()
+
+    def taking_errors_alone(outcome: Outcome) -> None:
+        if outcome.error is None:
+            raise MemoryError("no room")
+        bad.put(outcome)
+
+    first, *others = [StreamExecution((), deliver) for deliver in (taking_errors_alone, good.put, good.put)]
+    for execution in (first, *others):
+        stream.submit(execution, EncodedHeader(b""), 0)
+    beside_it, behind_it = others
+    results = [ExecutionResult(ids=[first.id, beside_it.id]), ExecutionResult(ids=[behind_it.id])]
+    carrier.incoming.put(SessionResponse(results=results).SerializeToString())
+    assert str(bad.get(timeout=TIMEOUT_S).error) == "the answer came and could not be taken: MemoryError('no room')"
+    assert [good.get(timeout=TIMEOUT_S).error for _ in others] == [None, None]
+    assert stream.is_open
+
+
+def test_whoever_is_interrupted_while_it_sends_ends_the_stream_and_takes_its_own_back() -> None:
+    """Half a message may have gone, and others' executions may have been in it."""
+    is_interrupted = False
+
+    def send(message: Pieces) -> None:
+        if is_interrupted:
+            raise KeyboardInterrupt
+
+    carrier = FakeCarrier(send)
+    stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    stream.submit(StreamExecution((), outcomes.put), EncodedHeader(b""), 0)
+    is_interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        stream.submit(StreamExecution((), fail_if_called), EncodedHeader(b""), 0)
+    assert carrier.is_cancelled
+    carrier.incoming.put(ov.ServerUnavailable("gone"))
+    assert str(outcomes.get(timeout=TIMEOUT_S).error) == "gone"
+    stream.close(TIMEOUT_S)
+
+
+def fail_if_called(outcome: Outcome) -> None:
+    raise AssertionError(f"nobody wants {outcome}")
