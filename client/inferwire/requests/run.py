@@ -12,8 +12,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from inferwire.errors import QueueFull, anew
+from inferwire.latch import Latch
 from inferwire.process import THIS
-from inferwire.requests.latch import Latch
 from inferwire.requests.request_tensors import Freight
 from inferwire.transport.executions import Execution, Outcome
 
