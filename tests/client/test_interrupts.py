@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import inferwire as ov
-from inferwire.requests.latch import Latch
+from inferwire.latch import Latch
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
 
 Finish = Callable[[FakeExecution], None]

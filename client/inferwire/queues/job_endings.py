@@ -74,7 +74,7 @@ class JobEndings:
     def _call_back_failed(self, run: Run, callback: ErrorCallback, error: RuntimeError) -> None:
         run.callback_thread = threading.get_ident()
         try:
-            callback(self._requests[run.place], self.userdata[run.place], error)
+            callback(self._requests[run.position], self.userdata[run.position], error)
         except BaseException as raised:  # noqa: BLE001 - raised again by the next call that asks
             self._note(raised)
         finally:

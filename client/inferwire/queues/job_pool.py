@@ -127,7 +127,7 @@ class JobPool:
                 run.callback = partial(self.endings.call_back, at)
         with self._lock:
             self._direct.add(run)
-            self._held[run] = run.place = at
+            self._held[run] = run.position = at
             with suppress(ValueError):
                 self._idle.remove(at)
 
@@ -153,10 +153,10 @@ class JobPool:
                 self._idle.extend(map(self._held.pop, (run,)))
             except KeyError:
                 self._leave(run)
-            if self._direct and self._is_shared(run.place, run):
+            if self._direct and self._is_shared(run.position, run):
                 # Its user began it again meanwhile.
                 with suppress(ValueError):
-                    self._idle.remove(run.place)
+                    self._idle.remove(run.position)
         if self.refused is not None and self.refused.waiting:
             self.refused.begin_again(1)
         if self._turns or len(self._idle) >= self._fewest_awaited:
@@ -176,7 +176,7 @@ class JobPool:
             IndexError: If none is.
         """
         self._held.update(zip((run,), self._pops, strict=False))
-        run.place = at = self._held[run]
+        run.position = at = self._held[run]
         return at
 
     def _called_back_here(self) -> set[int]:

@@ -39,9 +39,9 @@ class Handover(Generic[T]):
 
 
 class Ending(Handover[None]):
-    """The end of one execution."""
+    """The end of one execution, for the task that waits for it and then gives its request back."""
 
     def tell(self, run: object) -> bool:
-        """Tell the task that the execution has ended; false where the loop has gone."""
+        """Tell the task, as the execution's `on_end`; false where its loop has gone, and it gives nothing back."""
         del run
         return self.give(None)

@@ -16,8 +16,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from inferwire.process import THIS
 
-FEWEST_THREADS = 4
-"""Threads that may run callbacks at once. Started as needed, never all for a single callback."""
+MOST_AWAKE = 4
+"""How many threads run callbacks at once, those that wait for something not counted. Started as needed."""
 
 _NOBODYS_PLACE = nullcontext()
 
@@ -37,7 +37,7 @@ class _Thread(threading.local):
 class CallbackThreads:
     """Daemon threads that run what they are given, in the order given."""
 
-    def __init__(self, limit: int = FEWEST_THREADS) -> None:
+    def __init__(self, limit: int = MOST_AWAKE) -> None:
         self._limit = limit
         self._reset()
 

@@ -48,8 +48,10 @@ def check_output(port: ModelPort, tensor: Tensor) -> None:
         )
 
 
-def refuse_to_send(port: ModelPort, shape: tuple[int, ...]) -> None:
-    """Refuse a shape that a port does not take, as a RuntimeError."""
+def check_shape(port: ModelPort, shape: tuple[int, ...]) -> None:
+    """Refuse a shape that an input does not take, as a RuntimeError; that of a tensor which nobody has set is sent."""
+    if port.fits(shape):
+        return
     if port.is_static:
         raise RuntimeError(
             "The input tensor size is not equal to the model input type: "

@@ -112,7 +112,7 @@ class RequestRuns:
         ended = Ending()
         run.on_end = ended.tell
         try:
-            if self.hold is not None and run.place < 0:
+            if self.hold is not None and run.position < 0:
                 self.hold(run, False)
             header = self.prepare(run, inputs, share_inputs)
             if self._model.transport.is_ready(header):
@@ -124,7 +124,7 @@ class RequestRuns:
             found = results()
         except GeneratorExit:
             # Its loop has gone, and garbage collection may come upon it anywhere, where the request's lock is held too.
-            # What is under way gives the place back at its end.
+            # What is under way gives the request back at its end.
             run.on_end = None
             if run.done.is_set():
                 run.give_back()

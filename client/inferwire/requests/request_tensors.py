@@ -16,7 +16,7 @@ from inferwire.arguments import as_size, incompatible
 from inferwire.graph.model_ports import ModelPort, ModelPorts
 from inferwire.graph.ports import Port
 from inferwire.requests.batches import Batch
-from inferwire.requests.port_fit import as_row_of_one, check_input, check_output, refuse_to_send
+from inferwire.requests.port_fit import as_row_of_one, check_input, check_output, check_shape
 from inferwire.tensors.dense_memory import allocate
 from inferwire.tensors.kept_tensors import KeptPart, KeptTensor
 from inferwire.tensors.lendable_memory import Lendable
@@ -182,8 +182,7 @@ class RequestTensors:
     def _make_freight(self, transport: Transport) -> Freight:
         shapes = tuple([each.shape for each in self._inputs])
         for port, shape in zip(self.ports.inputs, shapes, strict=True):
-            if not port.fits(shape):
-                refuse_to_send(port, shape)
+            check_shape(port, shape)
         parts = [(at, source.kept_by(transport)) for at, source in enumerate(self._inputs)]
         reads = {at: part for at, part in parts if part is not None}
         names = [(at, each.reserve_output(transport, postpone=self._postpones)) for at, each in enumerate(self.outputs)]

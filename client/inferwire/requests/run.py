@@ -12,8 +12,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from inferwire.errors import QueueFull, anew
+from inferwire.latch import Latch
 from inferwire.process import THIS
-from inferwire.requests.latch import Latch
 from inferwire.requests.request_tensors import Freight
 from inferwire.transport.executions import Execution, Outcome
 
@@ -44,7 +44,7 @@ class Run:
     Attributes:
         on_end: Called once as it ends, well or not; returns whether it has `give_back` called itself, later.
         release: Gives its request back to the queue that has it; None where no queue has, or it was given back.
-        place: The position of its request in that queue; -1 where it has none.
+        position: The position of its request in that queue; -1 where it has none.
         callback: Called once it has succeeded.
         on_no_room: Called where the server's queue is full, with the refusal and with what submits the execution again,
             which goes on meanwhile: its request stays busy. None where a refusal is its end.
@@ -60,7 +60,7 @@ class Run:
     """
 
     # Attributes of the class, and not set for each: one is made for every inference, and few need these.
-    place = -1
+    position = -1
     callback: Callable[[], object] | None = None
     on_no_room: Callable[[Run, QueueFull, Callable[[], object]], object] | None = None
     answer_latch: Latch | None = None
@@ -136,7 +136,7 @@ class Run:
             self.give_back()
 
     def give_back(self) -> None:
-        """Give back the place that it has in a queue, if it has one still."""
+        """Give its request back to the queue that has it, if it has not been given back."""
         if self.release is not None:
             self.release(self)
             self.release = None

@@ -1,8 +1,7 @@
 """An execution from its sending to its one outcome, over a second connection where the first was lost.
 
 Owns when an execution may be sent again and that it is only once: where its connection was lost, or the server had no
-room for the sequence that it begins. How it is sent is the transport's
-business.
+room for the sequence that it begins. How it is sent is the transport's business.
 """
 
 from __future__ import annotations

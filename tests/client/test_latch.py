@@ -6,7 +6,7 @@ import gc
 from concurrent.futures import ThreadPoolExecutor
 from sys import getsizeof
 
-from inferwire.requests.latch import Latch
+from inferwire.latch import Latch
 
 TIMEOUT_S = 30
 
