@@ -309,7 +309,7 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
     (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
     (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.rest.app"),
-    (no_layer_knows_of_processes, "inferwire_server.service", "from inferwire_server.workers import crews"),
+    (no_layer_knows_of_processes, "inferwire_server.service", "from inferwire_server.workers import cores"),
     (openvino_in_its_backend, "inferwire_server.engine.device", "def f():\n    import openvino"),
     (openvino_in_its_backend, "inferwire.core", "import openvino as ov"),
     (grpc_in_transports, "inferwire_server.service", "from grpc import aio"),

@@ -22,7 +22,7 @@ from inferwire_server.sockets import Sockets, listening, tls_of
 from inferwire_server.terms import configured
 from inferwire_server.transport.listening import authority
 from inferwire_server.transport.tls import Tls
-from inferwire_server.workers.crews import Workers
+from inferwire_server.workers.cores import Workers
 from inferwire_server.workers.followers import Followers, WorkerEnded
 
 log = structlog.stdlib.get_logger()

@@ -17,11 +17,11 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import DEFAULT_TERMS, Terms
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.occupancy import Occupancy
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.stacks import results
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.device import TURN_S, Device
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec

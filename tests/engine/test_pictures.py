@@ -16,10 +16,10 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
 from inferwire_server.core.job import Job, Work
+from inferwire_server.core.model_options import Pictures
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.states import ReadStates
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.backend import Pictures
 from inferwire_server.engine.fake_backend import FakeModel, count_of
 from inferwire_server.engine.picture_models import READ_TOGETHER, PictureModel, PictureSlot
 from inferwire_server.engine.slot_runs import SlotRun

@@ -17,8 +17,8 @@ import watchfiles
 from structlog.testing import capture_logs
 from tests.conftest import without_rights
 
+from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.versions import Latest
-from inferwire_server.engine.backend import ModelOptions
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.host.watch import changes_in, changes_in_any, changes_of, follow

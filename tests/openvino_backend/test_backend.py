@@ -19,10 +19,10 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import EnumValue
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.states import ReadStates, WriteStates
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
 from inferwire_server.openvino_backend.specs import texts

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
 from inferwire_server.openvino_backend.compile_cache import LOCK, alone_in
 

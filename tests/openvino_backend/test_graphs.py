@@ -16,8 +16,9 @@ from openvino import opset13 as op
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.backend import ModelOptions, Slot, Source
+from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
 from inferwire_server.openvino_backend.graphs import Graphs

@@ -15,9 +15,9 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.preprocessing import METHODS, Call
 from inferwire_proto.properties import EnumValue
+from inferwire_server.core.model_options import ModelOptions, Preprocessing, Source
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.backend import ModelOptions, Preprocessing, Source
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
 from inferwire_server.repository.model_settings import read_settings

@@ -13,8 +13,8 @@ import pytest
 from tests.openvino_backend.test_backend import EXACT, NOT_ON_CPU, identity, parameter, saved
 
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
 from inferwire_server.openvino_backend.quick import MOST_WEIGHT_BYTES

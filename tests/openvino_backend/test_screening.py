@@ -10,7 +10,7 @@ import openvino
 import pytest
 from openvino import opset13
 
-from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
 

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
 from inferwire_server.openvino_backend.tokenizers import explained, tokenizers_library

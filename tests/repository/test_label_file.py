@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inferwire_proto.errors import Code
-from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.errors import ServingError

@@ -16,10 +16,10 @@ from structlog.testing import capture_logs
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.job import Job, JobState, Work
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.core.versions import Latest
-from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError

@@ -8,9 +8,9 @@ import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.batching import Batching
+from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.versions import Latest
-from inferwire_server.engine.backend import ModelOptions
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.model_settings import ModelSettings, read_settings

@@ -9,7 +9,7 @@ import pytest
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import EnumValue
-from inferwire_server.engine.backend import ModelOptions, Pictures, Preprocessing
+from inferwire_server.core.model_options import ModelOptions, Pictures, Preprocessing
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.model_settings import ModelSettings, read_settings
 

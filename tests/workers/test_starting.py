@@ -6,12 +6,12 @@ import asyncio
 import threading
 from pathlib import Path
 
-from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.workers.crews import Workers
+from inferwire_server.workers.cores import Workers
 
 END_S = 30
 

@@ -2,99 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.batching import Batching
-from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerTime, RuntimeModel
-from inferwire_server.core.specs import Dimension, ModelSpec, Shape
+from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
-
-
-@dataclass(frozen=True)
-class Preprocessing:
-    """What is built into a model before it is compiled.
-
-    Attributes:
-        calls: Those on OpenVINO's PrePostProcessor, in order.
-        reshape: New shapes of the inputs that come of it.
-        setting: The setting that asks for it, where one does.
-    """
-
-    calls: tuple[Call, ...]
-    reshape: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
-    setting: str = ""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a model is read from, and what is done to it then: new shapes first.
-
-    One that `is_compiled` is what `CompiledModel.export` once gave. A shape or the preprocessing of "" is that of the
-    only input. `free` names inputs that take every length, with "" for all. `batch` is the length of every input's
-    batch dimension.
-    """
-
-    path: Path
-    weights: Path | None = None
-    reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
-    is_compiled: bool = False
-    preprocessing: tuple[Preprocessing, ...] = ()
-    batch: Dimension | None = None
-    free: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Pictures:
-    """How encoded pictures become the pixels that an input takes.
-
-    Attributes:
-        resize: The algorithm that makes them as large as the input; None for pictures that are.
-        max_pixels: The most pixels that one of them may have.
-    """
-
-    resize: str | None = None
-    max_pixels: int = 50_000_000
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """How a model is compiled, warmed up and scheduled.
-
-    Attributes:
-        name: What its callers call it.
-        device: What it is compiled for.
-        properties: What it is compiled with.
-        slots: How many inferences run at once; None for as many as keep its devices busy.
-        priority: The priority of jobs that name none.
-        warm_up: Shapes of the zeros it runs before it takes jobs; None for no such run.
-        weight: Its share of the device against other models that wait: twice the weight, twice the time.
-        batching: How its jobs may run together; None for never.
-        labels: The names of its classes.
-        idle_unload_s: After how long without a job it is unloaded, until the next; None for never.
-        binding: How callers share it if it keeps states.
-        pictures: The inputs that take encoded pictures, by name.
-    """
-
-    name: str
-    device: str = "AUTO"
-    properties: Properties = field(default_factory=dict[str, PropertyValue])
-    slots: int | None = None
-    priority: int = 0
-    warm_up: Mapping[str, tuple[int, ...]] | None = None
-    weight: float = 1.0
-    batching: Batching | None = None
-    labels: tuple[str, ...] = ()
-    idle_unload_s: float | None = None
-    binding: BindingTerms = field(default_factory=BindingTerms)
-    pictures: Mapping[str, Pictures] = field(default_factory=dict[str, Pictures])
 
 
 class Slot(Protocol):

@@ -13,9 +13,10 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.bindings import Binding
 from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.lane import Terms
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduler import Scheduler
 from inferwire_server.core.tally import TallyOf
-from inferwire_server.engine.backend import Backend, ModelOptions, Source
+from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.idle import Idleness, Keeper

@@ -12,10 +12,11 @@ from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerStatus, LayerTime, RuntimeModel, RuntimeNode
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
+from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.errors import ServingError
 
 Compute = Callable[[Sequence[Tensor]], tuple[Tensor, ...]]

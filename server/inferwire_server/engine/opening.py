@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.labels import check_labels
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.warm_up import zeros
-from inferwire_server.engine.backend import Backend, CompiledModel, ModelOptions, Source
+from inferwire_server.engine.backend import Backend, CompiledModel
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.picture_models import PictureModel
 from inferwire_server.engine.row_check import check_rows_are_independent

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from PIL import Image, ImageOps
 
-from inferwire_server.engine.backend import Pictures
+from inferwire_server.core.model_options import Pictures
 
 Pixels: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 """Height, width and the three colours of RGB."""

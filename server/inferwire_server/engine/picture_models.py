@@ -17,11 +17,12 @@ from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerTime, RuntimeModel
+from inferwire_server.core.model_options import Pictures
 from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensor_checks import strings_of
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.backend import CompiledModel, Pictures, Slot
+from inferwire_server.engine.backend import CompiledModel, Slot
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.picture_decoder import (
     Pixels,

@@ -14,8 +14,9 @@ import structlog
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.layers import LayerTime, RuntimeModel, RuntimeNode
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
-from inferwire_server.engine.backend import ModelOptions, PluginVersion, Source
+from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.compile_cache import alone_in
 from inferwire_server.openvino_backend.errors import translate

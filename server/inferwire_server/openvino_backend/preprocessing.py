@@ -14,7 +14,7 @@ from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.preprocessing import COLOR_FORMAT, PADDING_MODE, RESIZE_ALGORITHM, Call
 from inferwire_proto.properties import EnumValue, PropertyValue
-from inferwire_server.engine.backend import Preprocessing
+from inferwire_server.core.model_options import Preprocessing
 from inferwire_server.errors import ServingError
 
 _ENUMERATIONS: dict[str, Any] = {

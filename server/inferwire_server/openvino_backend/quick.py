@@ -11,7 +11,7 @@ from typing import Any
 import openvino as ov
 import structlog
 
-from inferwire_server.engine.backend import Source
+from inferwire_server.core.model_options import Source
 from inferwire_server.openvino_backend.graphs import Graphs
 from inferwire_server.openvino_backend.properties import execution_devices
 from inferwire_server.openvino_backend.sources import renewal

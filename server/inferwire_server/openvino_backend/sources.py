@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import openvino as ov
 
+from inferwire_server.core.model_options import Source
 from inferwire_server.core.specs import Dimension, Shape
-from inferwire_server.engine.backend import Source
 from inferwire_server.openvino_backend.preprocessing import build_in
 from inferwire_server.openvino_backend.specs import partial_shape
 

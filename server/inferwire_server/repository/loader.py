@@ -16,8 +16,8 @@ from weakref import WeakValueDictionary
 import structlog
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.model_states import ModelState
-from inferwire_server.engine.backend import ModelOptions
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError

@@ -12,7 +12,7 @@ from typing import Any, cast
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.preprocessing import COLOR_FORMAT, RESIZE_ALGORITHM, Call
 from inferwire_proto.properties import EnumValue, PropertyValue
-from inferwire_server.engine.backend import Pictures, Preprocessing
+from inferwire_server.core.model_options import Pictures, Preprocessing
 from inferwire_server.repository.setting_values import UnfitError, is_number, items, switch, text, whole
 
 COLORS = ("RGB", "BGR", "RGBX", "BGRX", "GRAY", "NV12_SINGLE_PLANE", "I420_SINGLE_PLANE")

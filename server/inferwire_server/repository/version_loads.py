@@ -13,7 +13,7 @@ from functools import partial
 import structlog
 
 from inferwire_proto.errors import Code
-from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError

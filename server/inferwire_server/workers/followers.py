@@ -17,7 +17,7 @@ import structlog
 
 from inferwire_server.errors import bug
 from inferwire_server.settings import Settings
-from inferwire_server.workers.crews import Workers
+from inferwire_server.workers.cores import Workers
 
 log = structlog.stdlib.get_logger()
 

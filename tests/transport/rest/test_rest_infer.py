@@ -11,7 +11,7 @@ import pytest
 from tests.transport.rest.conftest import Rest, X, sentence, tensor
 
 from inferwire_proto.errors import Code
-from inferwire_server.engine.backend import ModelOptions, Source
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.opening_threads import AT_ONCE
 

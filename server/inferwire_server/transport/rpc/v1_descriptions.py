@@ -10,10 +10,11 @@ from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_proto.preprocessing import calls_from_wire
 from inferwire_proto.properties import PropertyValue
 from inferwire_server.core.layers import RuntimeModel, RuntimeNode
+from inferwire_server.core.model_options import Preprocessing
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.errors import bug, invalid_input
 from inferwire_server.service.models import Model
-from inferwire_server.service.uploads import Preprocessing, UploadedSource
+from inferwire_server.service.uploads import UploadedSource
 
 
 def encode_model(model: Model) -> pb.ModelInfo:
