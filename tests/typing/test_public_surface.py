@@ -33,12 +33,22 @@ def test_a_program_with_every_type_spelled_out_is_clean(cache: Path) -> None:
     assert code == 0, said
 
 
-def test_a_wrong_type_is_found(cache: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (
+            "model: ov.Model = ov.Core().served_model('m')",
+            'expression has type "CompiledModel", variable has type "Model"',
+        ),
+        ("print(ov.AsyncInferQeue)", 'Module has no attribute "AsyncInferQeue"'),
+    ],
+)
+def test_a_mistake_is_found(line: str, complaint: str, cache: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
-    wrong.write_text("import inferwire as ov\nmodel: ov.Model = ov.Core().served_model('m')\n")
+    wrong.write_text(f"import inferwire as ov\n{line}\n")
     code, said = mypy(wrong, cache)
     assert code == 1
-    assert 'expression has type "CompiledModel", variable has type "Model"' in said
+    assert complaint in said
 
 
 def test_the_package_says_that_it_is_typed() -> None:
