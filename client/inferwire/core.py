@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from inferwire.arguments import Unpicklable, in_order, incompatible
 from inferwire.compiled_blobs import read_blob
 from inferwire.compiled_model import CompiledModel
-from inferwire.core_properties import Config, CoreProperties, is_config
+from inferwire.core_properties import Config, CoreProperties, PropertyMap, is_config
 from inferwire.extensions import add_extension
 from inferwire.local_models import serialized
 from inferwire.model import Model
@@ -205,6 +205,10 @@ class Core(Unpicklable, PartlyMirrored):
         copy_layouts((*read.inputs, *read.outputs), (*compiled.inputs, *compiled.outputs))
         return compiled
 
+    @overload
+    def get_property(self, property: str) -> Any: ...
+    @overload
+    def get_property(self, device_name: str, property: str, arguments: Mapping[str, Any] = ...) -> Any: ...
     def get_property(self, *args: Any, **kwargs: Any) -> Any:
         """Give a property of a device, or of the runtime: `(device_name, property)` or `(property)`.
 
@@ -224,6 +228,14 @@ class Core(Unpicklable, PartlyMirrored):
         own = self._properties.get(device, name)
         return own if own is not None else from_contract(self._transport.device_property(device, name))
 
+    @overload
+    def set_property(self, properties: PropertyMap) -> None: ...
+    @overload
+    def set_property(self, property: tuple[str, Any]) -> None: ...
+    @overload
+    def set_property(self, device_name: str, properties: PropertyMap) -> None: ...
+    @overload
+    def set_property(self, device_name: str, property: tuple[str, Any]) -> None: ...
     def set_property(self, *args: Any, **kwargs: Any) -> None:
         """Set properties for later compilations: `([device_name,] properties)`, a dict or a pair.
 

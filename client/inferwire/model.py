@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from inferwire.arguments import as_integer, incompatible, openvinos
 from inferwire.foreign_ports import as_port
@@ -88,6 +88,12 @@ class Model(RuntimeInfo, ReadableModel):
         copy_layouts((*self._inputs, *self._outputs), (*clone.inputs, *clone.outputs))
         return clone
 
+    @overload
+    def reshape(
+        self, partial_shape: PartialShape | list[Any] | tuple[Any, ...] | str, variables_shapes: dict[str, Any] = ...
+    ) -> None: ...
+    @overload
+    def reshape(self, partial_shapes: dict[Any, Any], variables_shapes: dict[str, Any] = ...) -> None: ...
     def reshape(self, *args: Any, **kwargs: Any) -> None:
         """Give inputs new shapes; the server tells what the others become.
 

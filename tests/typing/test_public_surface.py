@@ -41,6 +41,10 @@ def test_a_program_with_every_type_spelled_out_is_clean(cache: Path) -> None:
             'expression has type "CompiledModel", variable has type "Model"',
         ),
         ("print(ov.AsyncInferQeue)", 'Module has no attribute "AsyncInferQeue"'),
+        ("ov.Core().get_property(1)", 'No overload variant of "get_property"'),
+        ("ov.Core().set_property(5)", 'No overload variant of "set_property"'),
+        ("ov.Core().read_model('m').reshape(5)", 'No overload variant of "reshape"'),
+        ("ov.Core().served_model('m').output('a', 'b')", 'No overload variant of "output"'),
     ],
 )
 def test_a_mistake_is_found(line: str, complaint: str, cache: Path, tmp_path: Path) -> None:
