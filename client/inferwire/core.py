@@ -260,7 +260,7 @@ class Core(Unpicklable, PartlyMirrored):
         if not isinstance(cast("object", device_name), str):
             raise incompatible("get_versions", "(self: Core, device_name: str)", invoked=(self, device_name))
         versions = self._transport.plugin_versions(device_name)
-        return {name: Version(each.build_number, each.description) for name, each in versions.items()}
+        return {name: Version(each.build_number, each.description) for name, each in sorted(versions.items())}
 
     def import_model(self, model_stream: Any, device_name: str, config: Config = None) -> CompiledModel:
         """Make a compiled model of what `CompiledModel.export_model` gave. Mirrors `openvino.Core.import_model`.
@@ -304,7 +304,7 @@ class Core(Unpicklable, PartlyMirrored):
             raise incompatible("query_model", signature, invoked=(self, model, device_name, config))
         _require_name(device_name)
         properties = map_to_contract(self._properties.for_compile(device_name, config))
-        return dict(self._transport.query(read.source(self._transport), device_name, properties))
+        return dict(sorted(self._transport.query(read.source(self._transport), device_name, properties).items()))
 
     def add_extension(self, *extensions: Any) -> None:
         """Make sure that the server has a library of operations. Mirrors `openvino.Core.add_extension`.

@@ -155,6 +155,11 @@ def test_properties_of_a_device_come_with_openvinos_types(transport: FakeTranspo
     assert core.get_property("CPU", "NEWER") == "OF"
 
 
+def test_properties_that_come_in_any_order_are_listed_in_one(transport: FakeTransport, core: ov.Core) -> None:
+    transport.properties["CPU", "SUPPORTED_PROPERTIES"] = {"NUM_STREAMS": "RW", "DEVICE_ID": "RW", "PERF_COUNT": "RW"}
+    assert list(core.get_property("CPU", "SUPPORTED_PROPERTIES")) == ["DEVICE_ID", "NUM_STREAMS", "PERF_COUNT"]
+
+
 def test_a_compiled_model_is_freed_once_nothing_uses_it(transport: FakeTransport, core: ov.Core) -> None:
     compiled = core.compile_model(XML, "CPU")
     request = compiled.create_infer_request()
