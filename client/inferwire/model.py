@@ -180,6 +180,17 @@ class Model(RuntimeInfo, ReadableModel):
         return self._inputs[0]
 
 
+def check_model(value: object) -> None:
+    """Refuse what is no model that a `Core` has read, one of an openvino installed beside with what makes it one.
+
+    Raises:
+        TypeError: For anything else.
+    """
+    if not isinstance(value, Model):
+        instead = "; Core.read_model() makes one of an installed openvino's" if openvinos(value) == "Model" else ""
+        raise TypeError(f"Incompatible `model` argument. Please provide a valid openvino.Model instance{instead}.")
+
+
 def _output(description: PortDescription) -> Output:
     return Output(description, node_of(description))
 
