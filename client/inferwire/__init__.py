@@ -129,6 +129,11 @@ def shutdown() -> None:
     """Do nothing: what openvino would free is the server's. Mirrors `openvino.shutdown`."""
 
 
+def __dir__() -> list[str]:
+    """List what programs use, for completion: not the modules that it is made of."""
+    return __all__
+
+
 if not TYPE_CHECKING:  # a type checker is to complain of unknown names
 
     def __getattr__(name: str) -> NoReturn:
