@@ -3,7 +3,7 @@
 Mirrors `openvino`: `import inferwire as ov` and name the server.
 """
 
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from inferwire import exceptions, helpers, layout_helpers, preprocess, properties, utils
 from inferwire.conversion import convert_model, save_model, serialize
@@ -129,6 +129,13 @@ def shutdown() -> None:
     """Do nothing: what openvino would free is the server's. Mirrors `openvino.shutdown`."""
 
 
-def __getattr__(name: str) -> NoReturn:
-    """Say of what openvino has and inferwire does not that it is not offered."""
-    raise missing_attribute(__name__, name)
+def __dir__() -> list[str]:
+    """List what programs use, for completion: not the modules that it is made of."""
+    return __all__
+
+
+if not TYPE_CHECKING:  # a type checker is to complain of unknown names
+
+    def __getattr__(name: str) -> NoReturn:
+        """Say of what openvino has and inferwire does not that it is not offered."""
+        raise missing_attribute(__name__, name)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from inferwire.arguments import Unpicklable, in_order, incompatible
-from inferwire.core_properties import Config, CoreProperties, is_config
+from inferwire.core_properties import Config, CoreProperties, PropertyMap, is_config
 from inferwire.extensions import add_extension
 from inferwire.graph.ports import copy_layouts
 from inferwire.models.compiled_blobs import read_blob
@@ -205,6 +205,10 @@ class Core(Unpicklable, PartlyMirrored):
         copy_layouts((*read.inputs, *read.outputs), (*compiled.inputs, *compiled.outputs))
         return compiled
 
+    @overload
+    def get_property(self, property: str) -> Any: ...
+    @overload
+    def get_property(self, device_name: str, property: str, arguments: Mapping[str, Any] = ...) -> Any: ...
     def get_property(self, *args: Any, **kwargs: Any) -> Any:
         """Give a property of a device, or of the runtime: `(device_name, property)` or `(property)`.
 
@@ -224,6 +228,14 @@ class Core(Unpicklable, PartlyMirrored):
         own = self._properties.get(device, name)
         return own if own is not None else from_contract(self._transport.device_property(device, name))
 
+    @overload
+    def set_property(self, properties: PropertyMap) -> None: ...
+    @overload
+    def set_property(self, property: tuple[str, Any]) -> None: ...
+    @overload
+    def set_property(self, device_name: str, properties: PropertyMap) -> None: ...
+    @overload
+    def set_property(self, device_name: str, property: tuple[str, Any]) -> None: ...
     def set_property(self, *args: Any, **kwargs: Any) -> None:
         """Set properties for later compilations: `([device_name,] properties)`, a dict or a pair.
 
@@ -248,7 +260,7 @@ class Core(Unpicklable, PartlyMirrored):
         if not isinstance(cast("object", device_name), str):
             raise incompatible("get_versions", "(self: Core, device_name: str)", invoked=(self, device_name))
         versions = self._transport.plugin_versions(device_name)
-        return {name: Version(each.build_number, each.description) for name, each in versions.items()}
+        return {name: Version(each.build_number, each.description) for name, each in sorted(versions.items())}
 
     def import_model(self, model_stream: Any, device_name: str, config: Config = None) -> CompiledModel:
         """Make a compiled model of what `CompiledModel.export_model` gave. Mirrors `openvino.Core.import_model`.
@@ -292,7 +304,7 @@ class Core(Unpicklable, PartlyMirrored):
             raise incompatible("query_model", signature, invoked=(self, model, device_name, config))
         _require_name(device_name)
         properties = map_to_contract(self._properties.for_compile(device_name, config))
-        return dict(self._transport.query(read.source(self._transport), device_name, properties))
+        return dict(sorted(self._transport.query(read.source(self._transport), device_name, properties).items()))
 
     def add_extension(self, *extensions: Any) -> None:
         """Make sure that the server has a library of operations. Mirrors `openvino.Core.add_extension`.

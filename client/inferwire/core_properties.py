@@ -15,8 +15,11 @@ from inferwire.properties.declaration import Property
 from inferwire.property_values import from_contract, map_to_contract
 from inferwire_proto.properties import PropertyValue
 
-Config: TypeAlias = Mapping[str, Any] | Mapping[Property, Any] | None
-"""Properties of one call, by name or by what `inferwire.properties` has; its keys are all of one type or the other."""
+PropertyMap: TypeAlias = Mapping[str, Any] | Mapping[Property, Any]
+"""Properties by name, or by what `inferwire.properties` has; its keys are all of one type or the other."""
+
+Config: TypeAlias = PropertyMap | None
+"""Properties of one call."""
 
 Check = Callable[[str, Mapping[str, PropertyValue]], Mapping[str, PropertyValue]]
 """Asks for properties as a device would take them; raises what the device says against them."""

@@ -24,7 +24,10 @@ _PACKAGE = "properties"
 
 
 def from_contract(value: PropertyValue) -> Any:
-    """Give a value as openvino would: enumerations and types as themselves."""
+    """Give a value as openvino would: enumerations and types as themselves.
+
+    A map comes without an order, each time in another, and is given in that of its names.
+    """
     match value:
         case EnumValue():
             return Type.dynamic if value == DYNAMIC else _member(value)
@@ -37,7 +40,7 @@ def from_contract(value: PropertyValue) -> Any:
         case set():
             return {from_contract(item) for item in value}
         case dict():
-            return {name: from_contract(item) for name, item in value.items()}
+            return {name: from_contract(item) for name, item in sorted(value.items())}
         case _:
             return value
 

@@ -28,7 +28,11 @@ inferwire COMMAND --help
 ```
 """
 
-_INSTEAD = {"serve": "models are named by a flag: --model-repository"}
+_INSTEAD = {
+    "serve": "models are named by a flag: --model-repository",
+    "infer": "inputs are named by a flag: -i",
+    "bench": "inputs are named by a flag: -i",
+}
 """What a word may have been meant as that stands behind a command which takes none."""
 
 

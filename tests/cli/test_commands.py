@@ -95,6 +95,8 @@ def test_serve_help_fits_the_terminal(width: int) -> None:
         (("serve", "--http-port", "77777"), "--http-port"),
         (("serve", "--no-such-flag"), "--no-such-flag"),
         (("serve", "models"), "unexpected 'models'; models are named by a flag: --model-repository models"),
+        (("infer", "m", "a.png"), "unexpected 'a.png'; inputs are named by a flag: -i a.png"),
+        (("bench", "m", "a.png"), "unexpected 'a.png'; inputs are named by a flag: -i a.png"),
         (("models", "a", "b c"), "unexpected 'a', 'b c'"),
     ],
 )

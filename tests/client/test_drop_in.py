@@ -112,13 +112,13 @@ from openvino import AsyncInferQueue, Layout, PartialShape, Type, properties
 from openvino.properties.intel_gpu.hint import queue_priority
 from openvino.utils.data_helpers import OVDict
 from openvino.utils.data_helpers.wrappers import OVDict as Same
-from openvino._pyopenvino import Tensor
+from openvino._pyopenvino import Tensor, VariableState
 from openvino.helpers import pack_data
 
 import inferwire
 
 assert ov is openvino is sys.modules["openvino"]
-assert ov.Core is inferwire.Core and Tensor is inferwire.Tensor and OVDict is Same
+assert ov.Core is inferwire.Core and Tensor is inferwire.Tensor and OVDict is Same and VariableState.reset
 assert props is ov.properties is properties is inferwire.properties and hints is inferwire.properties.hint
 assert ov.properties.hint.num_requests is hints.num_requests
 assert ov.get_version() == ov.__version__

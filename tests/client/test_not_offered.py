@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import rlcompleter
 from typing import Any
 
 import openvino
@@ -51,6 +52,12 @@ def test_any_other_member_is_an_ordinary_error(transport: Any) -> None:
 def test_any_other_name_is_an_ordinary_error() -> None:
     with pytest.raises(AttributeError, match="module 'inferwire' has no attribute 'nonsense'"):
         getattr(inferwire, "nonsense")  # noqa: B009 - the name is not one to write
+
+
+def test_completion_lists_what_programs_use_and_not_the_modules_it_is_made_of() -> None:
+    completed = rlcompleter.Completer({"ov": inferwire})
+    assert completed.complete("ov.AsyncI", 0) == "ov.AsyncInferQueue("
+    assert completed.complete("ov.remote_m", 0) is None
 
 
 def test_the_version_is_where_programs_look_for_it() -> None:

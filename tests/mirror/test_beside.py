@@ -304,6 +304,14 @@ def test_preprocessing_is_built_in_with_their_values(core: ov.Core, models: Any)
     assert compiled(np.array([[1, 2, 3]], np.uint8))[0].tolist() == [[1, 2, 3]]
 
 
+@pytest.mark.parametrize("function", [ov.preprocess.PrePostProcessor, ov.get_batch, ov.set_batch])
+def test_what_takes_read_models_alone_says_what_makes_one_of_theirs(function: Any, core: ov.Core, models: Any) -> None:
+    theirs = openvino.Core().read_model(models["relu"])
+    with pytest.raises(TypeError, match=r"; Core\.read_model\(\) makes one of an installed openvino's\.$"):
+        function(theirs)
+    ov.preprocess.PrePostProcessor(core.read_model(theirs))
+
+
 def test_models_and_states_are_made_of_their_tensors(core: ov.Core, models: Any) -> None:
     path = models["many_states"]
     weights: Any = openvino.Tensor(np.fromfile(path.with_suffix(".bin"), np.uint8))

@@ -248,6 +248,14 @@ def test_partial_shape_equality(ov: Any) -> None:
         hash(shape)
 
 
+def test_a_shape_without_a_rank_has_no_dimensions_to_go_over(ov: Any) -> None:
+    shape = ov.PartialShape.dynamic()
+    assert [each for each in shape] == []  # noqa: C416 - a list asks for the length as well
+    assert ov.Dimension(3) not in shape
+    with pytest.raises(RuntimeError, match=r"rank\(\).is_static\(\)"):
+        list(shape)
+
+
 def test_partial_shape_as_shape(ov: Any) -> None:
     shape = ov.PartialShape([1, (1, 3)])
     assert (shape.get_min_shape(), shape.get_max_shape(), shape.rank) == ([1, 1], [1, 3], 2)

@@ -117,6 +117,7 @@ def test_a_query_names_the_device_of_each_node(runtime: Any, device: str) -> Non
     devices = runtime.core.query_model(model, device)
     assert isinstance(devices, dict)
     assert {"a", "b"} < set(devices)
+    assert list(devices) == sorted(devices)
     assert len(devices) == 6
     assert set(devices.values()) == {"CPU"}
     assert runtime.core.query_model(model=model, device_name=device, config=None) == devices

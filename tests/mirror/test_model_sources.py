@@ -129,6 +129,11 @@ def test_onnx(runtime: Any, way: str) -> None:
 
 NOT_READ: dict[str, tuple[Callable[[Any, Files], Any], type[Exception], str]] = {
     "text that is no path": (lambda core, files: core.read_model(files.text), RuntimeError, "Could not open the file"),
+    "text that is too long for a path": (
+        lambda core, files: core.read_model(files.text + " " * 9000),
+        RuntimeError,
+        "File name too long",
+    ),
     "nothing": (lambda core, files: core.read_model(b""), RuntimeError, "Unable to read the model"),
     "None": (lambda core, files: core.read_model(None), TypeError, "isn't supported as 'model' argument"),
     "a path as bytes": (

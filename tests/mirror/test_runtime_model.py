@@ -25,6 +25,7 @@ def test_its_nodes_say_how_they_run(graph: Any) -> None:
     for node in nodes:
         info = node.get_rt_info()
         assert {"primitiveType", "runtimePrecision", "layerType", "originalLayersNames"} <= set(info.keys())
+        assert list(info.keys()) == sorted(info.keys())
         assert info["runtimePrecision"].value == node.rt_info["runtimePrecision"].astype(str) == "f32"
     run = nodes[kinds.index("ExecutionNode")]
     assert (run.get_input_size(), run.get_output_size()) == (2, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import assert_type
 
@@ -20,11 +21,15 @@ def setting_up(path: str) -> ov.CompiledModel:
     assert_type(model.inputs, list[ov.Output])
     assert_type(model.input(0).partial_shape, ov.PartialShape)
     model.reshape({"data": [1, 3]})
+    model.reshape([1, (1, 5), -1])
     config = {properties.hint.performance_mode: properties.hint.PerformanceMode.LATENCY}
     assert_type(core.compile_model(model, "CPU", config), ov.CompiledModel)
     assert_type(ov.compile_model(path), ov.CompiledModel)
     assert_type(core.served_model("m", version=1), ov.CompiledModel)
     core.set_property("CPU", {"NUM_STREAMS": 1})
+    core.set_property({properties.enable_profiling: True})
+    core.set_property("CPU", properties.inference_num_threads(2))
+    print(core.get_property("CPU", properties.inference_num_threads) + 1)
     core.close()
     return core.compile_model(path)
 
@@ -47,6 +52,8 @@ def inferring(compiled: ov.CompiledModel) -> None:
     assert_type(request.get_tensor("out").get_element_type(), ov.Type)
     assert_type(request.get_compiled_model(), ov.CompiledModel)
     assert_type(compiled.inputs, list[ov.ConstOutput])
+    assert_type(compiled.input().get_names(), set[str])
+    assert_type(compiled.export_model(), io.BytesIO)
     print(compiled(row)[compiled.output("out")].sum())
 
 

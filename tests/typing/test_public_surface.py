@@ -33,12 +33,26 @@ def test_a_program_with_every_type_spelled_out_is_clean(cache: Path) -> None:
     assert code == 0, said
 
 
-def test_a_wrong_type_is_found(cache: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (
+            "model: ov.Model = ov.Core().served_model('m')",
+            'expression has type "CompiledModel", variable has type "Model"',
+        ),
+        ("print(ov.AsyncInferQeue)", 'Module has no attribute "AsyncInferQeue"'),
+        ("ov.Core().get_property(1)", 'No overload variant of "get_property"'),
+        ("ov.Core().set_property(5)", 'No overload variant of "set_property"'),
+        ("ov.Core().read_model('m').reshape(5)", 'No overload variant of "reshape"'),
+        ("ov.Core().served_model('m').output('a', 'b')", 'No overload variant of "output"'),
+    ],
+)
+def test_a_mistake_is_found(line: str, complaint: str, cache: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
-    wrong.write_text("import inferwire as ov\nmodel: ov.Model = ov.Core().served_model('m')\n")
+    wrong.write_text(f"import inferwire as ov\n{line}\n")
     code, said = mypy(wrong, cache)
     assert code == 1
-    assert 'expression has type "CompiledModel", variable has type "Model"' in said
+    assert complaint in said
 
 
 def test_the_package_says_that_it_is_typed() -> None:

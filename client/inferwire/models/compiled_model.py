@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
 from inferwire.graph.ports import ConstOutput
@@ -56,7 +56,11 @@ class CompiledModel(Unpicklable):
         """The outputs in the model's order."""
         return list(self._model.ports.output_ports)
 
-    def input(self, *args: int | str, **kwargs: Any) -> ConstOutput:
+    @overload
+    def input(self, index: int = ...) -> ConstOutput: ...
+    @overload
+    def input(self, tensor_name: str) -> ConstOutput: ...
+    def input(self, *args: Any, **kwargs: Any) -> ConstOutput:
         """Give an input by its position or one of its names; without, the only one.
 
         Mirrors `openvino.CompiledModel.input(index | tensor_name)`.
@@ -67,7 +71,11 @@ class CompiledModel(Unpicklable):
         """
         return self._port("input", self._model.ports.input_ports, args, kwargs)
 
-    def output(self, *args: int | str, **kwargs: Any) -> ConstOutput:
+    @overload
+    def output(self, index: int = ...) -> ConstOutput: ...
+    @overload
+    def output(self, tensor_name: str) -> ConstOutput: ...
+    def output(self, *args: Any, **kwargs: Any) -> ConstOutput:
         """Give an output by its position or one of its names; without, the only one.
 
         Mirrors `openvino.CompiledModel.output(index | tensor_name)`.
@@ -170,6 +178,10 @@ class CompiledModel(Unpicklable):
         """
         self._shared_request().reset_state()
 
+    @overload
+    def export_model(self) -> io.BytesIO: ...
+    @overload
+    def export_model(self, model_stream: io.BytesIO) -> None: ...
     def export_model(self, model_stream: Any = _MISSING) -> io.BytesIO | None:
         """Give the compiled model as a blob for `Core.import_model`, or write it to a stream and rewind that.
 

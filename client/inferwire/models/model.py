@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from inferwire.arguments import as_integer, incompatible, openvino_class
 from inferwire.graph.foreign_ports import as_port
@@ -88,6 +88,12 @@ class Model(RuntimeInfo, ReadableModel):
         copy_layouts((*self._inputs, *self._outputs), (*clone.inputs, *clone.outputs))
         return clone
 
+    @overload
+    def reshape(
+        self, partial_shape: PartialShape | list[Any] | tuple[Any, ...] | str, variables_shapes: dict[str, Any] = ...
+    ) -> None: ...
+    @overload
+    def reshape(self, partial_shapes: dict[Any, Any], variables_shapes: dict[str, Any] = ...) -> None: ...
     def reshape(self, *args: Any, **kwargs: Any) -> None:
         """Give inputs new shapes; the server tells what the others become.
 
@@ -172,6 +178,17 @@ class Model(RuntimeInfo, ReadableModel):
         if len(self._inputs) != 1:
             raise RuntimeError("must be called on a Model with exactly one parameter.")
         return self._inputs[0]
+
+
+def check_model(value: object) -> None:
+    """Refuse what is no model that a `Core` has read, one of an openvino installed beside with what makes it one.
+
+    Raises:
+        TypeError: For anything else.
+    """
+    if not isinstance(value, Model):
+        instead = "; Core.read_model() makes one of an installed openvino's" if openvino_class(value) == "Model" else ""
+        raise TypeError(f"Incompatible `model` argument. Please provide a valid openvino.Model instance{instead}.")
 
 
 def _output(description: PortDescription) -> Output:

@@ -7,7 +7,7 @@ from typing import Any
 
 from inferwire.arguments import as_integer, in_order, incompatible
 from inferwire.graph.ports import Output
-from inferwire.models.model import Model
+from inferwire.models.model import Model, check_model
 from inferwire.values.dimensions import Dimension, as_dimension
 from inferwire.values.partial_shape import PartialShape
 
@@ -63,10 +63,9 @@ def set_batch(model: Model, *args: int | Dimension, **kwargs: int | Dimension) -
         ) from error
 
 
-def _batches(model: object) -> dict[Output, int]:
+def _batches(model: Model) -> dict[Output, int]:
     """Give the inputs that have a batch, and which of their dimensions it is."""
-    if not isinstance(model, Model):
-        raise TypeError("Incompatible `model` argument. Please provide a valid openvino.Model instance.")
+    check_model(model)
     found = {port: _axis(port) for port in model.inputs}
     batches = {port: axis for port, axis in found.items() if axis is not None}
     if not batches:

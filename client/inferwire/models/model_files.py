@@ -24,6 +24,9 @@ WEIGHTS_SUFFIXES: Mapping[str, str] = {".xml": ".bin", ".pdmodel": ".pdiparams"}
 SAVED_MODEL = "saved_model.pb"
 """The file that makes a folder a TensorFlow SavedModel."""
 
+_LONGEST_SHOWN = 255
+"""How much of a path is shown: what is longer is none, but the text of a model perhaps, of any size."""
+
 Weights: TypeAlias = "str | os.PathLike[str] | bytes | io.BytesIO | Tensor | None"
 
 
@@ -111,7 +114,7 @@ def is_path(name: bytes) -> bool:
 
 
 def _read_path(path: Path, weights: Weights) -> ModelFiles:
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - Path's own raises for what is too long for a path, as a model's text is
         return _read_saved_model(path)
     content = _read(path)
     if weights is None:
@@ -169,8 +172,10 @@ def _weights_content(weights: Weights) -> WireBytes:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError as error:
-        raise RuntimeError(f'Could not open the file: "{path}": {error.strerror}') from None
+    except (OSError, ValueError) as error:  # the latter for a zero in it
+        name = str(path)
+        shown = name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}..."
+        raise RuntimeError(f'Could not open the file: "{shown}": {getattr(error, "strerror", error)}') from None
 
 
 def _suffix_in_memory(content: bytes, *, has_weights: bool) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 from inferwire.arguments import as_size, in_order, incompatible
 from inferwire.graph.nodes import Node
@@ -110,7 +110,11 @@ class ReadableModel(PartlyMirrored):
         """Give `dynamic`."""
         return self.dynamic
 
-    def input(self, *args: int | str, **kwargs: int | str) -> Output:
+    @overload
+    def input(self, index: int = ...) -> Output: ...
+    @overload
+    def input(self, tensor_name: str) -> Output: ...
+    def input(self, *args: Any, **kwargs: Any) -> Output:
         """Give an input by its position or one of its names; without, the only one.
 
         Mirrors `openvino.Model.input(index | tensor_name)`.
@@ -122,7 +126,11 @@ class ReadableModel(PartlyMirrored):
         """
         return self._port("input", self._inputs, args, kwargs)
 
-    def output(self, *args: int | str, **kwargs: int | str) -> Output:
+    @overload
+    def output(self, index: int = ...) -> Output: ...
+    @overload
+    def output(self, tensor_name: str) -> Output: ...
+    def output(self, *args: Any, **kwargs: Any) -> Output:
         """Give an output by its position or one of its names; without, the only one.
 
         Mirrors `openvino.Model.output(index | tensor_name)`.

@@ -29,7 +29,7 @@ class ExecutionNode(Node):
     @property
     def rt_info(self) -> dict[str, OVAny]:
         """What the device says of it, as "primitiveType", "runtimePrecision" and "originalLayersNames"."""
-        return {name: OVAny(value) for name, value in self._node.info.items()}
+        return {name: OVAny(value) for name, value in sorted(self._node.info.items())}
 
     def get_rt_info(self) -> dict[str, OVAny]:
         """Give `rt_info`."""

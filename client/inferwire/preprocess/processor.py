@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
 from inferwire.graph.ports import Port
-from inferwire.models.model import Model
+from inferwire.models.model import Model, check_model
 from inferwire.preprocess.inputs import InputInfo
 from inferwire.preprocess.outputs import OutputInfo
 from inferwire_proto.preprocessing import Call
@@ -34,8 +34,7 @@ class PrePostProcessor(Unpicklable):
     """
 
     def __init__(self, model: Model) -> None:
-        if not isinstance(cast("object", model), Model):
-            raise TypeError("Incompatible `model` argument. Please provide a valid openvino.Model instance.")
+        check_model(model)
         self._model = model
         self._calls: list[Call] = []
         self._is_built = False

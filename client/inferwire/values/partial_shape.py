@@ -88,7 +88,7 @@ class PartialShape(Unpicklable):
         return len(self._known())
 
     def __iter__(self) -> Iterator[Dimension]:
-        return iter(self._known())
+        return iter(self._dimensions or ())
 
     @overload
     def __getitem__(self, index: int) -> Dimension: ...
