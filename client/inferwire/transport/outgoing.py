@@ -67,7 +67,8 @@ class _End(Enum):
 class Outgoing:
     """Executions in the order they came. One thread takes them; any may put, and withdraw also from a destructor.
 
-    Only executions whose ids are in `wanted` are given: the others were cancelled meanwhile.
+    Only executions whose ids are in `wanted` are given: the others were cancelled meanwhile. Of those that would have
+    travelled alone, `unsent` is told the ids.
 
     Attributes:
         most_bytes: How many bytes of inputs one message gathers.
@@ -79,11 +80,13 @@ class Outgoing:
         wanted: Container[int],
         clock: Callable[[], float] = perf_counter,
         longest_hold_s: float = LONGEST_HOLD_S,
+        unsent: Callable[[int], object] = int,
     ) -> None:
         self.most_bytes = MOST_BYTES
         self._clock = clock
         self._longest_hold_s = longest_hold_s
         self._wanted = wanted
+        self._unsent = unsent
         self._turn = threading.Lock()
         self._new: deque[StreamExecution | _Withdrawn | _End] = deque()
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -223,6 +226,8 @@ class Outgoing:
         if execution.encoded.most_stacked == 1:
             if execution.id in self._wanted:
                 batch.stacks.append([execution])
+            else:
+                self._unsent(execution.id)
             return
         if not self._held:
             self._held_until = self._clock() + self._longest_hold_s
