@@ -57,3 +57,33 @@ def test_who_waits_at_the_end_is_told_that_nothing_comes(wait: str) -> None:
     assert done.stdout == (
         "end\ntold: the interpreter is shutting down, and the threads that would take the answer run no more\n"
     )
+
+
+CANCELLING = """
+from inferwire.transport.session_stream import SessionStream
+from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
+from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello
+from tests.client.transport.test_session_stream import FakeCarrier
+
+carrier = FakeCarrier()
+stream = SessionStream(carrier, "fake", SessionHello(), 10)
+execution = StreamExecution((), print)
+stream.submit(execution, EncodedHeader(b""), 0)
+next(carrier.messages), next(carrier.messages)
+stream.cancel(execution)
+
+class Late:
+    def __del__(self, stream=stream):
+        stream.await_cancelled()
+        print("went on")
+
+late = Late()
+print("end")
+"""
+
+
+def test_nobody_waits_at_the_end_for_what_was_cancelled() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CANCELLING], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "end\nwent on\n")

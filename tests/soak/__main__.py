@@ -31,8 +31,8 @@ FLAGS = (
     *("--property", "INFERENCE_PRECISION_HINT=f32"),
 )
 OVER_GRPC: tuple[Client, ...] = (
-    *(sdk_clients.infer, sdk_clients.infer, sdk_clients.queue, sdk_clients.cancel, sdk_clients.upload),
-    *(oip_clients.calls, oip_clients.calls),
+    *(sdk_clients.infer, sdk_clients.infer, sdk_clients.queue, sdk_clients.cancel),
+    *(sdk_clients.states, sdk_clients.upload, oip_clients.calls, oip_clients.calls),
 )
 OVER_HTTP: tuple[Client, ...] = (rest_clients.infer, rest_clients.infer, rest_clients.jobs, rest_clients.reload)
 WARM_UP_PART = 1 / 3
@@ -93,7 +93,7 @@ def faults(server: ServerProcess, before: Holding, after: Holding, most_mib: flo
     """Say what the server has not given back, and what it has not counted."""
     found = [f"counted wrongly: {sentence}" for sentence in miscounted(server)]
     if not is_quiet(server):
-        found.append("a job or an uploaded model is left")
+        found.append("a job, a caller's states or an uploaded model is left")
     if after.rss_mib > before.rss_mib + most_mib:
         found.append(f"RSS grew from {before.rss_mib:.0f} to {after.rss_mib:.0f} MiB, {most_mib:g} more are allowed")
     if after.threads > before.threads + more_threads:

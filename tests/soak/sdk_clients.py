@@ -1,4 +1,4 @@
-"""Clients of the Python API: inferences one by one and in queues, cancels, and models of their own."""
+"""Clients of the Python API: inferences one by one and in queues, cancels, states, and models of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from tests.soak.sample import Sample
+from tests.soak.sample import SUMS, Sample
 from tests.soak.tally import OK, Tally
 
 import inferwire
@@ -23,15 +23,17 @@ def outcome(error: inferwire.InferwireError) -> str:
 
 
 def infer(address: str, sample: Sample, tally: Tally, random: Random) -> None:
-    """Infer one after the other."""
+    """Infer one after the other, in a hurry now and then, and with outputs that stay on the server."""
     core = inferwire.Core(address)
     request = core.served_model(random.choice(sample.names)).create_infer_request()
     while not tally.stop.is_set():
-        index = random.randrange(len(sample))
+        index, is_hurried = random.randrange(len(sample)), random.random() < 0.1
+        request.scheduling = inferwire.Scheduling(random.randrange(-1, 2), 0.5 if is_hurried else None)
+        request.postpone_outputs = random.random() < 0.1
         try:
             tally.add("SDK infer", sample.check(index, request.infer(sample.rows[index])[0]))
         except inferwire.InferwireError as error:
-            tally.add("SDK infer", outcome(error))
+            tally.add("SDK infer", outcome(error), (OK, "QUEUE_FULL", *["DEADLINE_EXCEEDED"] * is_hurried))
     core.close()
 
 
@@ -74,6 +76,42 @@ def cancel(address: str, sample: Sample, tally: Tally, random: Random) -> None:
             except inferwire.InferwireError as error:
                 tally.add("SDK cancel", outcome(error), (OK, "QUEUE_FULL", *["CANCELLED"] * is_unwanted))
     core.close()
+
+
+def states(address: str, sample: Sample, tally: Tally, random: Random) -> None:
+    """Add up in requests of their own, and begin anew after a cancel or an error: no sum is another's."""
+    del sample
+    core = inferwire.Core(address)
+    compiled = core.served_model(SUMS)
+    requests, sums = [compiled.create_infer_request() for _ in range(3)], [0, 0, 0]
+    while not tally.stop.wait(0.005):
+        at, number, is_unwanted = random.randrange(3), random.randrange(100), random.random() < 0.2
+        request = requests[at]
+        try:
+            request.start_async(np.full((1, 4), number, np.float32))
+            if is_unwanted:
+                request.cancel()
+            request.wait()
+            sums[at] += number
+            found: Any = request.results[0] if random.random() < 0.9 else request.query_state()[0].state.data
+            tally.add("SDK states", OK if (found == sums[at]).all() else f"{found}, not {sums[at]}")
+        except inferwire.InferwireError as error:
+            tally.add("SDK states", outcome(error), ("QUEUE_FULL", *["CANCELLED"] * is_unwanted))
+            requests[at], sums[at] = _begun_anew(request, compiled, random), 0
+    core.close()
+
+
+def _begun_anew(
+    request: inferwire.InferRequest, compiled: inferwire.CompiledModel, random: Random
+) -> inferwire.InferRequest:
+    """Give a request with fresh states: the same one, or another where that cannot be reset."""
+    if random.random() < 0.5:
+        return compiled.create_infer_request()
+    try:
+        request.reset_state()
+    except inferwire.QueueFull:
+        return compiled.create_infer_request()
+    return request
 
 
 def upload(address: str, sample: Sample, tally: Tally, random: Random) -> None:

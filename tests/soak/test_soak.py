@@ -13,7 +13,10 @@ from tests.soak.watch import Holding
 from inferwire_cli.server_process import running_server
 
 ROOT = Path(__file__).resolve().parents[2]
-DEEDS = ("OIP call", "OIP stream", "REST JSON", "REST bytes", "REST job", "SDK infer", "SDK queue", "SDK cancel")
+DEEDS = (
+    *("OIP call", "OIP stream", "REST JSON", "REST bytes", "REST job"),
+    *("SDK infer", "SDK queue", "SDK cancel", "SDK states"),
+)
 
 
 def test_a_short_soak_is_flat() -> None:

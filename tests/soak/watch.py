@@ -45,7 +45,7 @@ def holding(server: ServerProcess) -> Holding:
 
 
 def at_rest(server: ServerProcess, files: int | None = None) -> Holding:
-    """Wait until nothing runs or waits and no client's model is left, and as few files as before are open."""
+    """Wait until nothing runs or waits and no client's states or model is left, and as few files as before are open."""
     give_up = monotonic() + QUIET_LIMIT_S
     pause = Event()
     while True:
@@ -56,10 +56,12 @@ def at_rest(server: ServerProcess, files: int | None = None) -> Holding:
 
 
 def is_quiet(server: ServerProcess) -> bool:
-    """Whether no job is left, and no session's model."""
+    """Whether no job is left, and no session's states or model."""
     devices: list[dict[str, Any]] = _get(server, "/inferwire/v1/devices")["devices"]
     has_jobs = any(device["running"] or device["queued"] for device in devices)
-    return not has_jobs and not any("(uploaded)" in labels for labels in samples(server, "inferwire_slots"))
+    has_states = any(samples(server, "inferwire_sequences").values())
+    has_models = any("(uploaded)" in labels for labels in samples(server, "inferwire_slots"))
+    return not (has_jobs or has_states or has_models)
 
 
 def samples(server: ServerProcess, name: str, label: str = "") -> dict[Labels, float]:

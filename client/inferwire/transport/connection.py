@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from inferwire.errors import InferwireError, SessionExpired
+from inferwire.errors import InferwireError, SessionExpired, anew
 from inferwire.process import THIS
 from inferwire.transport import rpc
 from inferwire.transport.address import Address
@@ -117,6 +117,7 @@ class Connection:
         self._lock = threading.Lock()
         self._pid = THIS.pid
         self._link: Link | None = None
+        self._failure: InferwireError | None = None
         self._session_id = ""
         self._without_socket = ""
 
@@ -134,15 +135,19 @@ class Connection:
         """Give the open link, connecting where there is none.
 
         Raises:
-            ServerUnavailable: If no server answers in time.
+            ServerUnavailable: If no server answers in time, whoever of those who wait for it was first to ask.
         """
         link = self._link
         if link is not None and link.is_usable:
             return link
         if self._pid != THIS.pid:
             self._forget_parent()
+        failure = self._failure
         with self._lock:
             if self._link is None or not self._link.is_usable:
+                if self._failure is not None and self._failure is not failure:
+                    # If each of them asked in turn, the last would wait for all of them.
+                    raise anew(self._failure)
                 # What is still in flight as calls of their own keeps the lost link's channel until it has ended.
                 self._link = self._connect()
                 self._opened()
@@ -180,12 +185,19 @@ class Connection:
 
     def _connect(self) -> Link:
         try:
-            link = self._greet(self._session_id)
-        except SessionExpired:
-            # The server has restarted, or forgot the session: what it owned is gone, served models are not.
-            link = self._greet("")
+            link = self._resume()
+        except InferwireError as error:
+            self._failure = anew(error)
+            raise
         self._session_id = link.session_id
         return link
+
+    def _resume(self) -> Link:
+        try:
+            return self._greet(self._session_id)
+        except SessionExpired:
+            # The server has restarted, or forgot the session: what it owned is gone, served models are not.
+            return self._greet("")
 
     def _greet(self, session_id: str) -> Link:
         """Open a channel and a stream that resumes a session, or opens a new one."""

@@ -64,6 +64,7 @@ class GrpcTensors:
 
     def _call(self, method: str, request: bytes) -> bytes:
         def call(link: Link) -> bytes:
+            link.stream.await_cancelled()
             return self._caller.call_raw(link, method, request)
 
         try:

@@ -301,9 +301,14 @@ class GrpcTransport:
     def _ask_about(
         self, target: Target, ask: Callable[[Link, inference_pb2.Target], T], sequence: SequenceMark | None = None
     ) -> T:
-        """Make a call about a model, by its name in the link's session; if the link is lost, once more on a new one."""
+        """Make a call about a model, by its name in the link's session; if the link is lost, once more on a new one.
+
+        One about a sequence comes behind what was cancelled of it.
+        """
 
         def ask_on(link: Link) -> T:
+            if sequence is not None:
+                link.stream.await_cancelled()
             return ask(link, codec.encode_target(self._compiled.target_on(link, target, sequence)))
 
         if sequence is None or not sequence.is_start:
@@ -333,11 +338,12 @@ def _chunks(sha256: bytes, content: WireBytes, chunk_bytes: int) -> Iterator[mod
 def _release(connection: Connection, compiled: CompiledModels, address: str, released: Sequence[Released]) -> bool:
     """Free things in the session; false where its connection is lost, which may be resumed.
 
-    Those of an earlier session were freed with it.
+    Those of an earlier session were freed with it, and what was cancelled may make them still.
     """
     link = connection.current
     if link is None:
         return False
+    link.stream.await_cancelled()
     found = [compiled.entry(each.compiled_id) for each in released if each.compiled_id]
     request = models_pb2.ReleaseRequest(
         compiled_ids=[entry.compiled_id for entry in found if entry and entry.session_id == link.session_id],

@@ -6,6 +6,7 @@ import socket
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from threading import Barrier
 
 import pytest
 
@@ -13,6 +14,8 @@ import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
 from inferwire.transport.grpc_transport import GrpcTransport
+
+CALLERS = 5
 
 
 def test_no_server_is_said_in_one_sentence_that_names_the_command() -> None:
@@ -29,6 +32,21 @@ def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
         address = parse_address(f"127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(ov.ServerUnavailable, match=r"no answer within 0\.05 s"):
             GrpcTransport(address, Patience(connect_s=0.05)).devices()
+
+
+def test_those_who_wait_for_a_server_together_give_it_up_together() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=2 * CALLERS) as silent, ThreadPoolExecutor(CALLERS) as pool:
+        transport = GrpcTransport(parse_address(f"127.0.0.1:{silent.getsockname()[1]}"), Patience(connect_s=0.5))
+        come = Barrier(CALLERS)
+
+        def call() -> None:
+            come.wait()
+            with pytest.raises(ov.ServerUnavailable, match=r"no answer within 0\.5 s"):
+                transport.devices()
+
+        for called in [pool.submit(call) for _ in range(CALLERS)]:
+            called.result()
+        assert len(accepted(silent)) == 1
 
 
 def test_an_http_port_is_told_from_a_server_that_is_not_there() -> None:
@@ -49,6 +67,18 @@ def test_one_that_closes_every_connection_is_not_taken_for_one_with_tls() -> Non
             listener.shutdown(socket.SHUT_RDWR)
         ended.result()
     assert str(caught.value).startswith(f"no inferwire server answers at {address};")
+
+
+def accepted(listener: socket.socket) -> list[str]:
+    """Give the connections that have come, each by its address."""
+    listener.setblocking(False)
+    came: list[str] = []
+    with suppress(BlockingIOError):
+        while True:
+            connection, address = listener.accept()
+            connection.close()
+            came.append(f"{address}")
+    return came
 
 
 def close_at_once(listener: socket.socket) -> None:

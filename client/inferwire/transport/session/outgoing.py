@@ -58,7 +58,8 @@ class _End(Enum):
 class Outgoing:
     """Executions in the order they came. One thread takes them; any may put, and withdraw also from a destructor.
 
-    Only executions whose ids are in `wanted` are given: the others were cancelled meanwhile.
+    Only executions whose ids are in `wanted` are given: the others were cancelled meanwhile. Of those that would have
+    travelled alone, `unsent` is told the ids.
 
     Attributes:
         most_bytes: How many bytes of inputs one message gathers.
@@ -70,10 +71,12 @@ class Outgoing:
         wanted: Container[int],
         clock: Callable[[], float] = perf_counter,
         longest_hold_s: float = LONGEST_HOLD_S,
+        unsent: Callable[[int], object] = int,
     ) -> None:
         self.most_bytes = MOST_BYTES
         self.is_asleep = False
         self._wanted = wanted
+        self._unsent = unsent
         self._new: deque[StreamExecution | _Withdrawn | _End] = deque()
         # Held by whoever gathers a batch: it alone takes from `_new` and changes what is held back.
         self._turn = threading.Lock()
@@ -189,6 +192,8 @@ class Outgoing:
                     self._held.add(item)
                 elif item.id in self._wanted:
                     batch.stacks.append([item])
+                else:
+                    self._unsent(item.id)
                 is_full = len(batch.stacks) >= MOST_EXECUTIONS or byte_size >= self.most_bytes
             elif isinstance(item, _Withdrawn):
                 batch.cancels.append(item.execution.id)

@@ -7,11 +7,14 @@ carrier carries it. Knows nothing of requests, models or reconnecting.
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from time import perf_counter
 
 from inferwire.errors import Cancelled, InferwireError, ServerUnavailable, anew
+from inferwire.latch import Latch
 from inferwire.transport import codec, rpc
 from inferwire.transport.executions import Outcome, WireBytes
 from inferwire.transport.session.carriers import Carrier, Pieces
@@ -50,7 +53,8 @@ class SessionStream:
         self._hello = hello
         self._ids = itertools.count(1)
         self._pending: dict[int, StreamExecution] = {}
-        self._outgoing = Outgoing(self._pending)
+        self._cancelled: dict[int, Latch] = {}
+        self._outgoing = Outgoing(self._pending, unsent=partial(_let_go, self._cancelled))
         self.is_open = True
         self._ended: InferwireError | None = None
         self._welcomed = threading.Event()
@@ -100,8 +104,25 @@ class SessionStream:
 
         Takes no lock: a destructor may call it at any point of any thread.
         """
+        if execution.encoded.most_stacked == 1:
+            # Before its answer is nobody's any more: whoever takes that looks for this afterwards. What may travel in
+            # a stack uses nothing that the server keeps.
+            self._cancelled.setdefault(execution.id, Latch())
         if self._pending.pop(execution.id, None):
             self._outgoing.withdraw(execution)
+        else:
+            _let_go(self._cancelled, execution.id)
+
+    def await_cancelled(self) -> None:
+        """Wait until the server has answered what was cancelled until now.
+
+        Calls travel beside the stream. One that came before such an execution would be undone by it.
+        """
+        if threading.current_thread() is self._reader or sys.is_finalizing():
+            # It would wait for itself, or runs no more.
+            return
+        for answered in tuple(self._cancelled.values()):
+            answered.wait()
 
     def finish(self) -> None:
         """Send nothing more; the server then ends the stream. Safe to call from a destructor."""
@@ -198,6 +219,9 @@ class SessionStream:
                 except Exception as raised:  # noqa: BLE001 - the others' answers are to be read still
                     execution.fail(not_taken(raised))
         count_answers(delivered, outcomes[0].timings, now)
+        if self._cancelled:
+            for id_ in result.ids:
+                _let_go(self._cancelled, id_)
 
     def _end(self, error: InferwireError) -> None:
         self._ended = error
@@ -210,6 +234,15 @@ class SessionStream:
             except KeyError:
                 break
             execution.fail(Outcome(error=error))
+        for id_ in tuple(self._cancelled):
+            _let_go(self._cancelled, id_)
+
+
+def _let_go(cancelled: dict[int, Latch], id_: int) -> None:
+    """Let go of whoever waits for the end of an execution that was cancelled, if it was."""
+    answered = cancelled.pop(id_, None)
+    if answered is not None:
+        answered.set()
 
 
 def _pieces(stacks: Sequence[Stack], cancels: Sequence[int]) -> Pieces:

@@ -13,7 +13,13 @@ from inferwire.transport.executions import Outcome, WireBytes
 from inferwire.transport.session.carriers import Pieces
 from inferwire.transport.session.session_stream import SessionStream
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution
-from inferwire_proto.inferwire.v1.inference_pb2 import ExecutionResult, SessionHello, SessionResponse, SessionWelcome
+from inferwire_proto.inferwire.v1.inference_pb2 import (
+    ExecutionResult,
+    SessionHello,
+    SessionRequest,
+    SessionResponse,
+    SessionWelcome,
+)
 
 TIMEOUT_S = 10
 WELCOME = SessionResponse(welcome=SessionWelcome(session_id="s")).SerializeToString()
@@ -138,6 +144,17 @@ def test_an_answer_that_one_execution_cannot_take_leaves_the_others_of_its_messa
     assert str(bad.get(timeout=TIMEOUT_S).error) == "the answer came and could not be taken: MemoryError('no room')"
     assert [good.get(timeout=TIMEOUT_S).error for _ in others] == [None, None]
     assert stream.is_open
+
+
+def test_what_was_cancelled_before_it_was_sent_holds_up_nobody(carrier: FakeCarrier, stream: SessionStream) -> None:
+    execution, other = StreamExecution((), fail_if_called), StreamExecution((), fail_if_called)
+    stream.submit(execution, EncodedHeader(b""), 0)
+    stream.submit(other, EncodedHeader(b""), 0)
+    stream.cancel(execution)
+    assert next(carrier.messages)
+    sent = SessionRequest.FromString(b"".join(next(carrier.messages)))
+    assert [id_ for each in sent.executions for id_ in each.ids] == [other.id]
+    stream.await_cancelled()
 
 
 def test_whoever_is_interrupted_while_it_sends_ends_the_stream_and_takes_its_own_back() -> None:
