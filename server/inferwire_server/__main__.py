@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 from inferwire_server.flags import environment
-from inferwire_server.process import run_worker
 from inferwire_server.settings import Settings
-from inferwire_server.workers.crews import workers_of
+
+
+def _end(number: int, _: object) -> None:
+    os._exit(128 + number)
+
+
+# A container's first process is ended by no signal that it does not handle. What serves handles this one, and to import
+# that takes a while.
+signal.signal(signal.SIGTERM, _end)
+
+from inferwire_server.process import run_worker  # noqa: E402
+from inferwire_server.workers.crews import workers_of  # noqa: E402
 
 _DEFAULTS = Settings()
 
