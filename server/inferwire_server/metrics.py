@@ -143,7 +143,7 @@ class _Results:
         """Yield the gauges."""
         kept = self._kept()
         yield GaugeMetricFamily("inferwire_kept_jobs", "Named jobs that have ended and are kept.", kept.jobs)
-        yield GaugeMetricFamily("inferwire_kept_result_bytes", "What they count in bytes.", kept.byte_size)
+        yield GaugeMetricFamily("inferwire_kept_result_bytes", "What kept jobs count, in bytes.", kept.byte_size)
 
 
 class _Refusals:
