@@ -13,6 +13,7 @@ says what it passes over; it opens no model.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -283,7 +284,8 @@ def _entries(path: Path) -> list[Entry]:
     if not path.is_dir():
         return []
     settings_file = path / FILE_NAME
-    settings = settings_file if settings_file.is_file() else None
+    # A link that leads nowhere, or a folder that a container's mount has made of it, is one that cannot be read.
+    settings = settings_file if os.path.lexists(settings_file) else None
     versions = sorted((child for child in path.iterdir() if _is_version(child)), key=lambda child: int(child.name))
     if versions:
         return [Entry(path.name, str(int(child.name)), child, settings_file=settings) for child in versions]
