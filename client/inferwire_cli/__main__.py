@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,13 +42,21 @@ def run(words: Sequence[str]) -> int:
     """Load the commands and run the one that the words name."""
     # The server's extra brings the command line too: naming `cli` here would only lead to the next gap.
     serving = words[:1] == ["serve"]
-    if not serving:  # the server sets its own
+    if serving:
+        # A container's first process is ended by no signal that it does not handle, and to import the server takes a
+        # while. It handles this one itself once it serves.
+        signal.signal(signal.SIGTERM, _end)
+    else:  # the server sets its own
         # gRPC writes what its calls raise to stderr as well, before the command's sentence. It reads this as it is
         # imported, and later is too late.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     with needs_extra("server" if serving else "cli", "inferwire serve" if serving else "the inferwire command"):
         from inferwire_cli.commands import run_command
     return run_command(words)
+
+
+def _end(number: int, _: object) -> None:
+    os._exit(128 + number)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -38,7 +39,7 @@ _HISTOGRAMS: tuple[tuple[str, str, Callable[[Tally], Histogram]], ...] = (
 
 
 class Metrics:
-    """Names what devices count, and reads queues and slots when it is asked. All of it on the loop.
+    """Names what devices count, and reads queues and slots when it is asked: on the loop, and so all at one moment.
 
     Every submitted job ends in one outcome, refused among them, or still waits or runs. A stack counts as so many
     jobs; those of its executions that were cancelled end with the others.
@@ -66,13 +67,32 @@ class Metrics:
         """Read at every scrape how many requests were answered with an error of no job, by face and code."""
         self._collect(lambda: _of_refusals(counts()))
 
-    def text(self) -> bytes:
-        """Write all metrics in the text format."""
-        return generate_latest(self._registry)
+    def scrape(self) -> Scrape:
+        """Read all metrics at once."""
+        return Scrape(tuple(self._registry.collect()))
+
+    async def text(self) -> bytes:
+        """Write all metrics in the text format: on a thread, since for many models that takes a while."""
+        return await asyncio.to_thread(self.scrape().text)
 
     def _collect(self, collect: Callable[[], Iterator[Metric]]) -> None:
         """Have this called at every scrape."""
         self._registry.register(_Collector(collect))
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """What all metrics were at one moment."""
+
+    families: Sequence[Metric]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield them."""
+        yield from self.families
+
+    def text(self) -> bytes:
+        """Write them in the text format."""
+        return generate_latest(self)
 
 
 @dataclass(frozen=True)
@@ -137,7 +157,7 @@ def _of_models(versions: Iterable[Served]) -> Iterator[Metric]:
 def _of_results(kept: Kept) -> Iterator[Metric]:
     """Yield the gauges of what callers may still collect."""
     yield GaugeMetricFamily("inferwire_kept_jobs", "Named jobs that have ended and are kept.", kept.jobs)
-    yield GaugeMetricFamily("inferwire_kept_result_bytes", "What they count in bytes.", kept.byte_size)
+    yield GaugeMetricFamily("inferwire_kept_result_bytes", "What kept jobs count, in bytes.", kept.byte_size)
 
 
 def _of_refusals(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:

@@ -46,7 +46,7 @@ class Scrape:
     def __init__(self, metrics: Metrics) -> None:
         self.values: defaultdict[str, float] = defaultdict(float)
         self.outcomes: Counter[str] = Counter()
-        for family in text_string_to_metric_families(metrics.text().decode()):
+        for family in text_string_to_metric_families(metrics.scrape().text().decode()):
             for sample in family.samples:
                 if "le" not in sample.labels:
                     self.values[sample.name.removeprefix("inferwire_")] += sample.value
@@ -152,6 +152,32 @@ async def test_a_model_is_counted_from_its_load_on_in_all_ways_that_jobs_end() -
         await engine.load(Source(Path("m.xml")), ModelOptions("m"))
         assert set(Scrape(metrics).outcomes) == {"finished", "failed", "cancelled", "expired", "refused"}
         assert Scrape(metrics).outcomes.total() == 0
+
+
+async def test_a_model_is_counted_under_its_name_whatever_signs_that_has() -> None:
+    name, tallies = 'a\\n"b"\nc\\', Tallies()
+    metrics = Metrics(tallies)
+    async with Engine(FakeBackend({name: FakeModel(echo_spec(name))}), QueueOptions(), tallies.of) as engine:
+        await engine.load(Source(Path("m.xml")), ModelOptions(name), "1")
+        families = [*text_string_to_metric_families(metrics.scrape().text().decode())]
+    named = {family.name: {sample.labels.get("model") for sample in family.samples} for family in families}
+    assert {family for family, names in named.items() if names == {name}} >= {
+        *("inferwire_submitted_jobs", "inferwire_jobs", "inferwire_batch_jobs"),
+        *(f"inferwire_{what}_seconds" for what in ("queue", "inference", "total", "wire")),
+    }
+
+
+async def test_buckets_have_what_is_below_their_bounds() -> None:
+    tallies = Tallies()
+    tally = tallies.of("CPU", "uploaded")
+    for rows in (1, 2, 3, 4, 300):
+        tally.jobs.observe(rows)
+    families = text_string_to_metric_families(Metrics(tallies).scrape().text().decode())
+    (found,) = (family for family in families if family.name == "inferwire_batch_jobs")
+    buckets = [(sample.labels["le"], sample.value) for sample in found.samples if "le" in sample.labels]
+    assert buckets[:4] == [("1.0", 1), ("2.0", 2), ("4.0", 4), ("8.0", 4)]
+    assert buckets[-2:] == [("256.0", 4), ("+Inf", 5)]
+    assert (found.type, [sample.value for sample in found.samples[-2:]]) == ("histogram", [5, 310])
 
 
 async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:

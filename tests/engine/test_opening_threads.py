@@ -112,3 +112,23 @@ async def test_closing_counts_the_calls_that_it_does_not_wait_for() -> None:
     assert await threads.close(0.0) == 1
     gate.open()
     await held
+
+
+async def test_closing_takes_the_error_of_a_call_that_nobody_waits_for_any_more() -> None:
+    threads, gate, told = OpeningThreads("open", AT_ONCE), Gate(is_open=False), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, told_of: told.append(told_of))
+
+    def fail() -> None:
+        gate.pass_through(never)
+        raise LookupError
+
+    call = asyncio.ensure_future(threads.run(fail))
+    await asyncio.to_thread(gate.wait_held, 1)
+    call.cancel()
+    await asyncio.wait([call])
+    closing = asyncio.ensure_future(threads.close(10.0))
+    await asyncio.sleep(0)
+    gate.open()
+    assert await closing == 0
+    gc.collect()
+    assert told == []

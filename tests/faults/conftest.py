@@ -96,7 +96,7 @@ class Server:
         return sum(self._samples("inferwire_wire_seconds_count").values())
 
     def _samples(self, name: str) -> dict[tuple[str, ...], float]:
-        families = text_string_to_metric_families(self.composition.metrics.text().decode())
+        families = text_string_to_metric_families(self.composition.metrics.scrape().text().decode())
         samples = [sample for family in families for sample in family.samples if sample.name == name]
         order = ("model", "version", "device", "outcome")
         return {tuple(s.labels[label] for label in order if label in s.labels): s.value for s in samples if s.value}

@@ -170,6 +170,39 @@ async def test_a_folder_that_takes_the_place_of_the_one_that_is_watched_is_follo
         await told_of(changes, (root / "m" / "1" / "file").touch)
 
 
+async def test_what_a_link_in_a_repository_leads_to_is_followed_when_it_leads_elsewhere(tmp_path: Path) -> None:
+    for release in ("1", "2"):
+        write(tmp_path / release, 1, "as good as the other")
+    (root := tmp_path / "models").mkdir()
+    (root / "kept").symlink_to("../current/m")
+    (tmp_path / "current").symlink_to("1")
+    async with asyncio.timeout(30), aclosing(changes_in(root)) as changes:
+        await anext(changes)
+        await told_of(changes, (tmp_path / "1" / "m" / "1" / "file").touch)
+        move_link_to(tmp_path / "current", "2")
+        await anext(changes)
+        await told_of(changes, (tmp_path / "2" / "m" / "1" / "file").touch)
+        (root / "new").symlink_to("../1/m")
+        await anext(changes)  # a watch that goes on behind it has begun
+        await told_of(changes, (tmp_path / "1" / "m" / "1" / "another").touch)
+
+
+async def test_a_file_that_lies_elsewhere_is_followed(tmp_path: Path) -> None:
+    for release in ("1", "2"):
+        write(tmp_path / release, 1, release)
+    model = tmp_path / "1" / "m" / "1" / "model.onnx"
+    (root := tmp_path / "models").mkdir()
+    (root / "m.onnx").symlink_to(model)
+    async with asyncio.timeout(30), aclosing(changes_in(root)) as changes:
+        await anext(changes)
+        model.write_text("longer")
+        await anext(changes)
+        (tmp_path / "2" / "m" / "1" / "model.onnx").replace(model)
+        await anext(changes)
+        model.unlink()
+        await anext(changes)
+
+
 async def test_a_folder_that_has_gone_is_followed_when_it_is_back(tmp_path: Path) -> None:
     root = tmp_path / "models"
     root.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,20 @@ def test_settings_lie_in_the_model_s_folder(tmp_path: Path, root: str, files: tu
     (tmp_path / "m/inferwire.toml").write_text("slots = 5")
     (entry,) = Repository(tmp_path / root, Latest()).scan()
     assert entry.settings().slots == 5
+
+
+def link_to_nothing(file: Path) -> None:
+    file.symlink_to("gone")
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, link_to_nothing])
+def test_settings_that_are_there_and_no_file_fail_their_model(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    lay_out(tmp_path, "m/1/m.xml", "other.onnx")
+    make(tmp_path / "m/inferwire.toml")
+    broken, _ = Repository(tmp_path, Latest()).served()
+    with pytest.raises(ServingError, match=r"m/inferwire\.toml cannot be read") as failed:
+        broken.settings()
+    assert failed.value.code is Code.MODEL_FAILED
 
 
 def test_a_model_needs_no_settings(tmp_path: Path) -> None:

@@ -144,3 +144,9 @@ def test_folders_are_those_of_the_file_and_of_the_models_that_are_there(tmp_path
         tmp_path / "etc", {"name": "a", "base_path": "../models/a"}, {"name": "b", "base_path": "../models/b"}
     )
     assert {folder.resolve() for folder in repository.folders()} == {tmp_path / "etc", tmp_path / "models/a"}
+
+
+def test_a_model_that_is_one_file_is_followed_in_its_folder(tmp_path: Path) -> None:
+    lay_out(tmp_path, "models/a.onnx", "etc/config.json")
+    repository = write(tmp_path / "etc", {"name": "a", "base_path": str(tmp_path / "models/a.onnx")})
+    assert repository.folders() == {tmp_path / "etc", tmp_path / "models"}

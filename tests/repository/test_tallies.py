@@ -57,7 +57,7 @@ async def test_a_version_that_is_gone_is_counted_for_a_while_and_then_forgotten(
     rig.now += KEPT_S
     assert rig.counted() == {"1": 1, "2": 1, "": 1}
     rig.now += 1
-    assert b'version="1"' not in Metrics(rig.tallies).text()
+    assert b'version="1"' not in Metrics(rig.tallies).scrape().text()
     assert rig.counted() == {"2": 1, "": 1}
 
 

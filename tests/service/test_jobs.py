@@ -95,7 +95,7 @@ async def test_one_timer_is_set_for_however_many_jobs_are_kept(serving: Serving,
         await jobs.wait(late, math.inf)
         leap(1800.0)
         await asyncio.to_thread(int)
-        assert "inferwire_kept_jobs 1.0" in server.metrics.text().decode()
+        assert "inferwire_kept_jobs 1.0" in server.metrics.scrape().text().decode()
         assert jobs.result(late).state is JobState.FINISHED
         leap(1800.0)
         await asyncio.to_thread(int)
@@ -115,7 +115,7 @@ async def test_results_beyond_what_is_kept_make_the_oldest_go(serving: Serving) 
             await is_forgotten(server, forgotten)
         assert [len(jobs.result(name).result()) for name in names[2:]] == [1, 1, 1]
         kept = (1 << 19) + 2 * ROW.byte_size + 3 * 4096
-        said = server.metrics.text().decode()
+        said = server.metrics.scrape().text().decode()
         assert "inferwire_kept_jobs 3.0" in said
         assert f"inferwire_kept_result_bytes {kept}.0" in said
 
@@ -127,7 +127,7 @@ async def test_small_results_count_as_well(serving: Serving) -> None:
         for _ in range(260):
             await jobs.wait(names[-1], 10.0)
             names.append(jobs.start(an_inference()))
-        assert "inferwire_kept_jobs 25" in server.metrics.text().decode()
+        assert "inferwire_kept_jobs 25" in server.metrics.scrape().text().decode()
         await is_forgotten(server, names[0])
 
 

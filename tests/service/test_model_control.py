@@ -77,7 +77,7 @@ async def test_old_and_new_model_add_up_in_the_metrics(serving: Serving) -> None
             server.services.inference.submit(INFERENCE, lambda _, end=end: end.set_result(None))
         await server.services.models.load("m")
         labels = '{device="CPU",model="m",version="1"}'
-        lines = server.metrics.text().decode().splitlines()
+        lines = server.metrics.scrape().text().decode().splitlines()
         assert [line for line in lines if line.startswith("inferwire_slots{")] == [f"inferwire_slots{labels} 4.0"]
         assert f"inferwire_busy_slots{labels} 2.0" in lines
         assert f"inferwire_queued_jobs{labels} 1.0" in lines

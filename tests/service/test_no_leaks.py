@@ -51,7 +51,7 @@ ENDED: list[tuple[dict[str, Any], JobState]] = [
 
 
 def outcomes(server: Composition) -> dict[str, int]:
-    families = text_string_to_metric_families(server.metrics.text().decode())
+    families = text_string_to_metric_families(server.metrics.scrape().text().decode())
     samples = [sample for family in families for sample in family.samples if sample.name == "inferwire_jobs_total"]
     return {sample.labels["outcome"]: int(sample.value) for sample in samples if sample.value}
 

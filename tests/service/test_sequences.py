@@ -265,4 +265,4 @@ async def test_a_model_without_states_runs_sequences_as_any_inference(serving: S
 async def test_the_scrape_says_how_many_sequences_are_under_way(counting: Counting) -> None:
     async with counting() as rig:
         await rig.infer(1, is_start=True)
-        assert b'inferwire_sequences{device="CPU",model="m",version="1"} 1.0' in rig.server.metrics.text()
+        assert b'inferwire_sequences{device="CPU",model="m",version="1"} 1.0' in rig.server.metrics.scrape().text()

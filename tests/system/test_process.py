@@ -180,6 +180,21 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         assert server.process.wait(END_S) == 128 + signal.SIGTERM
 
 
+def test_a_signal_ends_it_while_it_is_imported_also_as_the_first_process_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a one is ended by a signal that it handles, and by no other."""
+    os.mkfifo(tmp_path / "importing")
+    (tmp_path / "uvloop.py").write_text(
+        f"open({str(tmp_path / 'importing')!r}, 'w').close()\nimport signal\nsignal.pause()"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with started() as (server, _):
+        (tmp_path / "importing").read_bytes()
+        server.process.terminate()
+        assert server.process.wait(END_S) == 128 + signal.SIGTERM
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_model_that_is_loaded_for_long_does_not_keep_the_process_from_its_end(tmp_path: Path, workers: int) -> None:
     flags = ("--cache-dir", str(tmp_path), "--grace-s", "0.1", "--workers", str(workers))

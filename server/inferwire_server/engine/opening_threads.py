@@ -49,7 +49,9 @@ class OpeningThreads:
         self._threads.close()
         if not begun:
             return 0
-        _, left = await asyncio.wait(begun, timeout=timeout_s)
+        ended, left = await asyncio.wait(begun, timeout=timeout_s)
+        for each in ended:
+            each.exception()  # whoever asked has it, or has gone: else the loop would log it as one that nobody took
         for each in left:
             each.cancel()
         return len(left)

@@ -10,6 +10,8 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing, suppress
 from pathlib import Path
+from stat import S_ISDIR
+from typing import NamedTuple
 
 import structlog
 import watchfiles
@@ -68,8 +70,8 @@ async def changes_of(
 async def changes_in_any(folders: Callable[[], Collection[Path]]) -> AsyncGenerator[object, None]:
     """Tell of changes in folders, of which each change may make others, and once that a watch is on; until cancelled.
 
-    Nobody saw what changed before it was. It stays with the folders that it began with, wherever they are moved:
-    whether others have taken their place, themselves or by a link, is looked at beside it.
+    Nobody saw what changed before it was. It stays with the folders that it began with, wherever they are moved, and
+    does not see what links to files lead to: whether there is something else in their place is looked at beside it.
 
     Raises:
         OSError: If a folder has gone while the watch began.
@@ -77,37 +79,52 @@ async def changes_in_any(folders: Callable[[], Collection[Path]]) -> AsyncGenera
     """
     while True:
         roots = await asyncio.to_thread(_identities, folders)
-        watched = await asyncio.to_thread(_that_can_be_watched, roots)
+        below = await asyncio.to_thread(_below, roots)
+        seen = await asyncio.to_thread(_identities, folders, below.links)
         has_begun = False
-        async with aclosing(_changes(watched, roots)) as changes:
+        async with aclosing(_changes(below.watched, roots)) as changes:
             async for change in changes:
                 if change or not has_begun:
                     has_begun = True
                     yield change
-                if roots != (found := await asyncio.to_thread(_identities, folders)):
-                    break
-                if change and watched != await asyncio.to_thread(_that_can_be_watched, found):
+                    if below != await asyncio.to_thread(_below, roots):
+                        break
+                if seen != await asyncio.to_thread(_identities, folders, below.links):
                     break
 
 
-def _identities(folders: Callable[[], Collection[Path]]) -> dict[Path, tuple[int, int]]:
-    """Give which folders there are, wherever links to them lead."""
-    found: dict[Path, tuple[int, int]] = {}
-    for folder in folders():
+class _Below(NamedTuple):
+    """What is below some folders.
+
+    Attributes:
+        watched: What to watch to be told of all of it, as far as it can be read.
+        links: Those in it, behind which it goes on where they lead to folders.
+    """
+
+    watched: frozenset[Path]
+    links: frozenset[Path]
+
+
+def _identities(folders: Callable[[], Collection[Path]], links: Collection[Path] = ()) -> dict[Path, tuple[int, ...]]:
+    """Give which folders there are and which files, wherever links to them lead."""
+    found: dict[Path, tuple[int, ...]] = {}
+    for path in (*folders(), *links):
         with suppress(OSError):
-            status = folder.stat()
-            found[folder] = status.st_dev, status.st_ino
+            status = path.stat()
+            content = () if S_ISDIR(status.st_mode) else (status.st_size, status.st_mtime_ns)
+            found[path] = status.st_dev, status.st_ino, *content
     return found
 
 
-def _that_can_be_watched(roots: Collection[Path]) -> frozenset[Path]:
-    """Give what to watch to be told of all below some folders, as far as it can be read.
+def _below(roots: Collection[Path]) -> _Below:
+    """Look for what has to be watched.
 
     The system's watch of a folder and all below it ends at the first that cannot be read, and passes over those behind:
     where there is one, each that can be read is named.
     """
     readable: dict[tuple[int, int], Path] = {}
     unreadable: list[str] = []
+    links: set[Path] = set()
 
     def pass_over(error: OSError) -> None:
         # Others have gone since.
@@ -115,13 +132,15 @@ def _that_can_be_watched(roots: Collection[Path]) -> frozenset[Path]:
             unreadable.append(error.filename)
 
     for root in roots:
-        for path, below, _ in os.walk(root, onerror=pass_over, followlinks=True):
+        for path, below, files in os.walk(root, onerror=pass_over, followlinks=True):
             folder = Path(path)
             with suppress(OSError):
                 found = folder.stat()
                 if readable.setdefault((found.st_dev, found.st_ino), folder) is not folder:
                     below.clear()  # a link leads back to it
-    return frozenset(readable.values() if unreadable else roots)
+                    continue
+            links.update(each for name in (*below, *files) if (each := folder / name).is_symlink())
+    return _Below(frozenset(readable.values() if unreadable else roots), frozenset(links))
 
 
 def _state(file: Path) -> object:

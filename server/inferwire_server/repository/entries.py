@@ -6,6 +6,7 @@ It reads the layout of a model's own folder and its settings; it opens no model.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from glob import escape
@@ -111,7 +112,8 @@ def entries_at(path: Path) -> list[Entry]:
     if not path.is_dir():
         return []
     settings_file = path / FILE_NAME
-    settings = settings_file if settings_file.is_file() else None
+    # A link that leads nowhere, or a folder that a container's mount has made of it, is one that cannot be read.
+    settings = settings_file if os.path.lexists(settings_file) else None
     versions = sorted((child for child in path.iterdir() if is_version(child)), key=lambda child: int(child.name))
     if versions:
         return [Entry(path.name, str(int(child.name)), child, settings_file=settings) for child in versions]

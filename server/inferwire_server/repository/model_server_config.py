@@ -71,7 +71,8 @@ class ConfiguredRepository:
             locations = [model.location for model in read_config(self._file)]
         except ServingError:
             locations = []
-        return frozenset(folder for folder in (self._file.parent, *locations) if folder.is_dir())
+        folders = (location.parent if location.is_file() else location for location in locations)
+        return frozenset(folder for folder in (self._file.parent, *folders) if folder.is_dir())
 
 
 def read_config(file: Path) -> list[ConfiguredModel]:

@@ -34,7 +34,7 @@ def read(text: bytes) -> dict[Series, float]:
 
 def scrape(tallies: Tallies) -> bytes:
     """Read the metrics of a worker, without what Prometheus' own collectors say."""
-    return Metrics(tallies).text().partition(b"# HELP process_")[0]
+    return Metrics(tallies).scrape().text().partition(b"# HELP process_")[0]
 
 
 def count(tallies: Tallies, key: ModelKey, batches: Sequence[int], device: str = "CPU") -> Tallies:
@@ -60,7 +60,7 @@ def lines(text: bytes) -> list[str]:
 def test_a_worker_alone_says_what_it_says_in_its_order() -> None:
     tallies = count(Tallies(), "m", [1, 3, 500], device=NASTY)
     tallies.of("CPU", "other").refuse(2**40)
-    text = Metrics(tallies).text()
+    text = Metrics(tallies).scrape().text()
     assert {"process_max_fds", "process_start_time_seconds", "inferwire_jobs_total"} <= {name for name, _ in read(text)}
     found = sum_metrics([text])
     assert lines(found) == lines(text)
@@ -147,7 +147,7 @@ def test_each_kind_of_number_has_its_own_sum() -> None:
 
 
 def test_what_becomes_of_each_gauge_is_decided(composition: Composition) -> None:
-    families = text_string_to_metric_families(composition.metrics.text().decode())
+    families = text_string_to_metric_families(composition.metrics.scrape().text().decode())
     assert set(GAUGES) == {
         each.name for each in families if each.type == "gauge" and not each.name.endswith("_created")
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -72,7 +72,7 @@ class Api(FastAPI):
         return document
 
 
-def create_app(services: Services, metrics_text: Callable[[], bytes], max_body_bytes: int = 64 << 20) -> Api:
+def create_app(services: Services, metrics_text: Callable[[], Awaitable[bytes]], max_body_bytes: int = 64 << 20) -> Api:
     """Build the application over the services; no body may be larger, as it is sent or as it is decompressed."""
     routes = [route.api_routes(services.refusals) for route in _routes(services, metrics_text, max_body_bytes)]
     app = Api(
@@ -102,7 +102,7 @@ def create_app(services: Services, metrics_text: Callable[[], bytes], max_body_b
     return app
 
 
-def _routes(services: Services, metrics_text: Callable[[], bytes], max_body_bytes: int) -> list[Route]:
+def _routes(services: Services, metrics_text: Callable[[], Awaitable[bytes]], max_body_bytes: int) -> list[Route]:
     """List every route, the one that is called most first."""
     return [
         *OipRoutes(services, max_body_bytes).routes(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +19,7 @@ TAG = "Server"
 class ServerRoutes:
     """Endpoints that describe the server."""
 
-    def __init__(self, services: Services, metrics_text: Callable[[], bytes]) -> None:
+    def __init__(self, services: Services, metrics_text: Callable[[], Awaitable[bytes]]) -> None:
         self._services = services
         self._metrics_text = metrics_text
 
@@ -47,7 +47,7 @@ class ServerRoutes:
 
     async def metrics(self, _request: Request) -> Response:
         """Give counters, queues and timings in Prometheus' text format."""
-        return Response(self._metrics_text(), media_type=PROMETHEUS)
+        return Response(await self._metrics_text(), media_type=PROMETHEUS)
 
     async def devices(self, _request: Request) -> Response:
         """List the devices with their load: running inferences, slots, queued jobs, and how many may queue."""
