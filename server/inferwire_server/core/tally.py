@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from inferwire_server.core.job import Job, JobState
@@ -46,14 +47,6 @@ class Histogram:
         return sum(self.counts)
 
 
-def _seconds() -> Histogram:
-    return Histogram(SECONDS)
-
-
-def _jobs() -> Histogram:
-    return Histogram(JOBS)
-
-
 @dataclass(slots=True)
 class Runs:
     """How many inferences there were, and how long all of them took."""
@@ -81,11 +74,11 @@ class Tally:
 
     submitted: int = 0
     outcomes: Counter[str] = field(default_factory=Counter[str])
-    queue: Histogram = field(default_factory=_seconds)
-    inference: Histogram = field(default_factory=_seconds)
-    total: Histogram = field(default_factory=_seconds)
-    wire: Histogram = field(default_factory=_seconds)
-    jobs: Histogram = field(default_factory=_jobs)
+    queue: Histogram = field(default_factory=partial(Histogram, SECONDS))
+    inference: Histogram = field(default_factory=partial(Histogram, SECONDS))
+    total: Histogram = field(default_factory=partial(Histogram, SECONDS))
+    wire: Histogram = field(default_factory=partial(Histogram, SECONDS))
+    jobs: Histogram = field(default_factory=partial(Histogram, JOBS))
     runs: dict[int, Runs] = field(default_factory=dict[int, Runs])
     failed_s: float = 0.0
     last_finished_at: float | None = None
