@@ -83,7 +83,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         peer: socket.socket = transport.get_extra_info("socket")
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        joined = JoinedWrites(transport, self.loop)
+        joined = JoinedWrites(transport, self.loop, self._requests)
         self.transport = joined
         self.flow = Turns(joined, self.pipeline)
         self._connection = Connection(joined, self.flow)
@@ -159,6 +159,15 @@ class HttpProtocol(HttpToolsProtocol):
         if len(self.cycle.body) >= GATHERED_BODY:
             self.flow.pause_reading()
             self.cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        """End a request. One whose answer was the connection's last has kept that open until here."""
+        cycle = self.cycle
+        if self._connection.transport.is_to_be_closed:
+            self.transport.close()
+        elif not cycle.response_complete:
+            cycle.more_body = False
+            cycle.message_event.set()
 
     def _leave_to(self, take_over: TakeOver, data: bytes) -> None:
         """Have another protocol speak on this connection from now on."""
