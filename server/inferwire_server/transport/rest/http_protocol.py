@@ -143,6 +143,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin a request."""
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
         super().on_headers_complete()
         cycle = self.cycle
         cycle.default_headers = [*cycle.default_headers, self._ids.name(self.headers)]
@@ -161,13 +163,17 @@ class HttpProtocol(HttpToolsProtocol):
             self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
-        """End a request. One whose answer was the connection's last has kept that open until here."""
+        """End a request. One that is answered already has kept the connection open until here, or from being idle."""
         cycle = self.cycle
         if self._connection.transport.is_to_be_closed:
             self.transport.close()
         elif not cycle.response_complete:
             cycle.more_body = False
             cycle.message_event.set()
+        else:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def _leave_to(self, take_over: TakeOver, data: bytes) -> None:
         """Have another protocol speak on this connection from now on."""
