@@ -186,6 +186,17 @@ async def test_an_input_that_does_not_fit_is_refused(rest: Rest, changed: dict[s
     assert expected in await rest.refusal("echo", X | changed)
 
 
+async def test_what_is_null_is_not_there(rest: Rest) -> None:
+    nulls: dict[str, None] = {"id": None, "outputs": None, "parameters": None}
+    answer = await rest.infer("echo", X | {"parameters": {"binary_data_size": None}}, **nulls)
+    assert answer.json() == (await rest.infer("echo", X)).json()
+    output = {"name": "y", "parameters": None}
+    answer = await rest.infer("echo", X | {"parameters": None}, outputs=[output], parameters={"priority": None})
+    assert answer.json() == (await rest.infer("echo", X)).json()
+    assert "has no 'data', expected an array" in await rest.refusal("echo", X | {"data": None})
+    assert "the request has no 'inputs'" in sentence(await rest.post("echo", b'{"inputs":null}'))
+
+
 async def test_data_may_not_be_nested_without_end(rest: Rest) -> None:
     data: list[Any] = [1.0]
     for _ in range(150):

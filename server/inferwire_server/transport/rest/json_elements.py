@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -94,6 +94,13 @@ def unpack(tensor: Tensor, prefix: str) -> Array | list[str]:
 def binary_only(prefix: str, what: str) -> ServingError:
     """Say that an output exists and JSON cannot carry it."""
     return invalid_input(f"{prefix} {what}, which JSON cannot carry; ask for it with the parameter binary_data: true")
+
+
+def present(members: dict[str, Any]) -> dict[str, Any]:
+    """Give an object's members without those that are null: many programs write so what is not there."""
+    if None not in members.values():
+        return members
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def json_kind(value: object) -> str:

@@ -20,7 +20,7 @@ from inferwire_server.transport import oip
 from inferwire_server.transport.oip_parameters import Parameters
 from inferwire_server.transport.oip_shared_memory import beside_region, place_of
 from inferwire_server.transport.rest.binary_extension import Tail
-from inferwire_server.transport.rest.json_elements import check_nesting, flatten, json_kind, pack
+from inferwire_server.transport.rest.json_elements import check_nesting, flatten, json_kind, pack, present
 
 Document: TypeAlias = dict[str, Any]
 
@@ -183,7 +183,7 @@ def _output(entry: object, *, default: bool) -> _WantedOutput:
 def _object(value: object, what: str) -> Document:
     if not isinstance(value, dict):
         raise invalid_input(f"{what} is {json_kind(value)}, expected an object")
-    return cast("Document", value)
+    return present(cast("Document", value))
 
 
 def _text(value: object, what: str) -> str:

@@ -13,6 +13,7 @@ from inferwire_server.service import Services
 from inferwire_server.transport import oip_repository
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.bodies import read_object
+from inferwire_server.transport.rest.json_elements import present
 from inferwire_server.transport.rest.oip_routes import TAG
 from inferwire_server.transport.rest.options import RestOptions
 from inferwire_server.transport.rest.responses import json_response
@@ -41,7 +42,7 @@ class RepositoryRoutes:
 
         The body is optional.
         """
-        ready = (await read_object(request, self._options.max_body_bytes)).get("ready", False)
+        ready = (await self._members(request)).get("ready", False)
         if not isinstance(ready, bool):
             raise invalid_input(f"ready is {ready!r}, expected true or false")
         entries = oip_repository.index(self._services, ready_only=ready)
@@ -68,7 +69,10 @@ class RepositoryRoutes:
         return Response()
 
     async def _parameters(self, request: Request) -> dict[str, Any]:
-        parameters: object = (await read_object(request, self._options.max_body_bytes)).get("parameters", {})
+        parameters: object = (await self._members(request)).get("parameters", {})
         if not isinstance(parameters, dict):
             raise invalid_input("the body's parameters are no JSON object, expected one or none")
-        return cast("dict[str, Any]", parameters)
+        return present(cast("dict[str, Any]", parameters))
+
+    async def _members(self, request: Request) -> dict[str, Any]:
+        return present(await read_object(request, self._options.max_body_bytes))
