@@ -60,7 +60,7 @@ class OipRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BinaryInput:
-    """An input whose bytes follow the document; `what` names it."""
+    """An input whose bytes follow the document; `what` names it. Its size is None where the document states none."""
 
     element_type: ElementType
     shape: tuple[int, ...]
@@ -117,9 +117,11 @@ parse_known = lru_cache(_MOST_KNOWN)(parse)
 
 
 def _filled(given: Tensor | SharedTensor | BinaryInput, tail: Tail) -> Tensor | SharedTensor:
-    if isinstance(given, BinaryInput):
-        return Tensor(given.element_type, given.shape, tail.take(given.byte_size, given.what))
-    return given
+    if not isinstance(given, BinaryInput):
+        return given
+    element_type, shape, size, what = given.element_type, given.shape, given.byte_size, given.what
+    data = tail.take_unstated(element_type, shape, what) if size is None else tail.take(size, what)
+    return Tensor(element_type, shape, data)
 
 
 def _load(document: bytes | memoryview) -> object:
@@ -160,12 +162,10 @@ def _input(entry: object, model: ServedModel) -> tuple[str, Tensor | SharedTenso
         if given := [way for way in ("data", "binary_data_size") if way in tensor or way in parameters]:
             raise beside_region(f"input '{name}'", given[0])
         return name, SharedTensor(element_type, shape, place)
-    if "binary_data_size" in parameters:
-        if "data" in tensor:
-            raise invalid_input(f"{prefix} has both 'data' and 'binary_data_size', expected one of them")
-        return name, BinaryInput(element_type, shape, parameters["binary_data_size"], prefix)
     if "data" not in tensor:
-        raise invalid_input(f"{prefix} has no 'data', expected an array, or 'binary_data_size' and bytes")
+        return name, BinaryInput(element_type, shape, parameters.get("binary_data_size"), prefix)
+    if "binary_data_size" in parameters:
+        raise invalid_input(f"{prefix} has both 'data' and 'binary_data_size', expected one of them")
     elements, lengths = flatten(tensor["data"], prefix)
     oip.check_count(len(elements), shape, datatype, name, model.name)
     check_nesting(lengths, shape, prefix)
