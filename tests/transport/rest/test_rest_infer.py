@@ -7,13 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import orjson
 import pytest
 from tests.transport.rest.conftest import Rest, X, sentence, tensor
 
+from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import ModelOptions, Source
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.opening_threads import AT_ONCE
+from inferwire_server.transport.rest.json_elements import unpack
 
 
 async def test_an_answer_has_the_outputs_and_echoes_what_the_request_named(rest: Rest) -> None:
@@ -115,6 +120,15 @@ async def test_long_json_is_the_same_json(rest: Rest) -> None:
     (output,) = (await rest.infer("echo", tensor("x", "FP32", [rows, 4], [0.25] * 4 * rows))).json()["outputs"]
     assert output["shape"] == [rows, 4]
     assert output["data"] == [0.25] * 4 * rows
+
+
+@pytest.mark.parametrize(("type_name", "dtype"), [("f32", np.float32), ("u8", np.uint8), ("boolean", np.bool_)])
+@pytest.mark.parametrize("count", [2**16 + 1, 2**17, 2**17 + 7])
+def test_many_numbers_are_written_in_pieces_to_the_same_json(type_name: str, dtype: type, count: int) -> None:
+    numbers = (np.arange(count) % 3).astype(dtype)
+    written = unpack(Tensor(BY_NAME[type_name], (count,), numbers.tobytes()), "output")
+    assert isinstance(written, orjson.Fragment)
+    assert orjson.loads(orjson.dumps(written)) == numbers.tolist()
 
 
 async def test_bf16_is_rounded_to_the_nearest(rest: Rest) -> None:
