@@ -133,7 +133,7 @@ def _load(document: bytes | memoryview) -> object:
 
 def _hint(reason: str) -> str:
     """Say what is missing where a document with bytes behind it was read as one to its end."""
-    looks_binary = "after document" in reason or "UTF-8" in reason
+    looks_binary = "after document" in reason or "not valid UTF-8" in reason
     return "; where binary tensors follow it, Inference-Header-Content-Length says its length" if looks_binary else ""
 
 
