@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport.rest.exchange import exchange_of
+from inferwire_server.transport.rest.json_elements import present
 from inferwire_server.transport.rest.request_headers import header
 
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -112,7 +113,7 @@ def _inflate(stream: Any, data: memoryview, room: int, *, is_first: bool) -> tup
 
 
 async def read_object(request: Request, limit: int) -> dict[str, Any]:
-    """Read a body that is a JSON object; one that is empty is one without entries.
+    """Read a body that is a JSON object; one that is empty is one without entries, and what is null is not there.
 
     Raises:
         ServingError: INVALID_INPUT for any other, and what reading a body raises.
@@ -124,7 +125,7 @@ async def read_object(request: Request, limit: int) -> dict[str, Any]:
         raise invalid_input(f"the body is no JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise invalid_input("the body is no JSON object, expected one or nothing")
-    return cast("dict[str, Any]", parsed)
+    return present(cast("dict[str, Any]", parsed))
 
 
 def _too_large(what: str, limit: int) -> ServingError:

@@ -42,7 +42,7 @@ class RepositoryRoutes:
 
         The body is optional.
         """
-        ready = (await self._members(request)).get("ready", False)
+        ready = (await read_object(request, self._options.max_body_bytes)).get("ready", False)
         if not isinstance(ready, bool):
             raise invalid_input(f"ready is {ready!r}, expected true or false")
         entries = oip_repository.index(self._services, ready_only=ready)
@@ -69,10 +69,7 @@ class RepositoryRoutes:
         return Response()
 
     async def _parameters(self, request: Request) -> dict[str, Any]:
-        parameters: object = (await self._members(request)).get("parameters", {})
+        parameters: object = (await read_object(request, self._options.max_body_bytes)).get("parameters", {})
         if not isinstance(parameters, dict):
             raise invalid_input("the body's parameters are no JSON object, expected one or none")
         return present(cast("dict[str, Any]", parameters))
-
-    async def _members(self, request: Request) -> dict[str, Any]:
-        return present(await read_object(request, self._options.max_body_bytes))
