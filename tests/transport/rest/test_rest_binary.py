@@ -191,6 +191,16 @@ async def test_compressed_bodies_are_understood_and_answered_alike(rest: Rest, e
     assert "content-encoding" not in response.headers
 
 
+@pytest.mark.parametrize(("encoding", "level_at", "fastest"), [("gzip", 8, 4), ("deflate", 1, 1)])
+async def test_answers_are_compressed_fast(rest: Rest, encoding: str, level_at: int, fastest: int) -> None:
+    request = rest.client.build_request(
+        "POST", "/v2/models/echo/infer", json={"inputs": [X]}, headers={"accept-encoding": encoding}
+    )
+    response = await rest.client.send(request, stream=True)
+    raw = b"".join([part async for part in response.aiter_raw()])
+    assert raw[level_at] == fastest
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
