@@ -160,7 +160,7 @@ def plain(message: Any) -> Any:
     match message:
         case dict():
             parts = {name: plain(value) for name, value in message.items()}
-            return {name: value for name, value in parts.items() if value not in (0, "", [], {})}
+            return {name: value for name, value in parts.items() if value not in (0, "", [], {}, "FORMAT_NONE")}
         case list():
             return [plain(value) for value in message]
         case str() if message.lstrip("-").isdigit():

@@ -23,6 +23,12 @@ def of_rank_unknown(type_name: str) -> ModelSpec:
     return ModelSpec("open", (port,), (port,))
 
 
+def of_layout(layout: str) -> ModelSpec:
+    lengths = tuple(Dimension(length, length) for length in (1, 2, 3, 4))
+    port = PortSpec(frozenset({"x"}), "x", BY_NAME["u8"], lengths, "x", "Parameter", layout)
+    return ModelSpec(layout, (port,), (port,))
+
+
 @pytest.fixture
 def models() -> dict[str, FakeModel]:
     stateful = ModelSpec("stateful", echo_spec("").inputs, echo_spec("").outputs, states=("memory",))
@@ -33,6 +39,8 @@ def models() -> dict[str, FakeModel]:
         "stateful": FakeModel(stateful),
         "open": FakeModel(of_rank_unknown("string")),
         "mixed": FakeModel(ModelSpec("mixed", (mixed,), (mixed,))),
+        "pixels_last": FakeModel(of_layout("[N,H,W,C]")),
+        "pixels_first": FakeModel(of_layout("[N,C,H,W]")),
         "gpu": FakeModel(echo_spec("gpu"), devices=("GPU.0",), optimal_slots=5),
     }
 
@@ -91,6 +99,13 @@ async def test_what_the_protocol_has_no_words_for_is_said_as_far_as_it_has(rest_
     opened, mixed = await config(rest_address, "open"), await config(rest_address, "mixed")
     assert plain(opened["input"]) == [{"name": "x", "data_type": "TYPE_STRING", "dims": [-1]}]
     assert plain(mixed["input"]) == [{"name": "x", "data_type": "TYPE_INVALID", "dims": [2, -1]}]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("pixels_last", "NHWC"), ("pixels_first", "NCHW"), ("echo", "NONE"), ("open", "NONE")]
+)
+async def test_the_format_of_pictures_is_their_layout(rest_address: str, name: str, expected: str) -> None:
+    assert (await config(rest_address, name))["input"][0]["format"] == f"FORMAT_{expected}"
 
 
 async def test_instances_are_slots_on_the_device_s_kind(rest_address: str) -> None:

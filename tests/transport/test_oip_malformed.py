@@ -154,3 +154,10 @@ async def test_a_body_in_a_great_many_parts_is_one_body(rest_address: str) -> No
     async with httpx.AsyncClient(base_url=f"http://{rest_address}/v2/models", timeout=30) as client:
         answer = await client.post("/grid/infer", content=parts())
         assert answer.json()["outputs"][0]["data"] == [1.0]
+
+
+@pytest.mark.parametrize("content", [b'\xef\xbb\xbf{"inputs":[]}', b'{"inputs":[NaN]}', b""])
+async def test_no_header_is_missing_where_no_tensor_can_follow(rest_address: str, content: bytes) -> None:
+    async with httpx.AsyncClient(base_url=f"http://{rest_address}/v2/models") as client:
+        answer = await client.post("/grid/infer", content=content)
+        assert "Inference-Header" not in answer.json()["error"]

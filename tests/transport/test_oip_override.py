@@ -71,6 +71,7 @@ READ: list[tuple[dict[str, Any], LoadOptions]] = [
     ({"input": [{**X, "dims": [2, -1]}], "output": [X]}, LoadOptions(shapes={"x": [2, -1]})),
     ({"max_batch_size": 8, "input": [{**X, "dims": [4]}]}, LoadOptions(max_batch=8, shapes={"x": [-1, 4]})),
     ({"input": [X]}, LoadOptions()),
+    ({"input": [{**X, "format": "FORMAT_NHWC"}]}, LoadOptions()),
     ({"model_transaction_policy": {"decoupled": False}, "response_cache": {"enable": False}}, LoadOptions()),
 ]
 

@@ -491,6 +491,7 @@ REGISTRATIONS: list[tuple[bytes, str]] = [
     (b'{"key":"k","byte_size":1,"offset":"0"}', "the 'offset' of shared memory region 'r' is a string"),
     (b'{"key":"k","byte_size":1,"offset":-1}', "shared memory key 'k' has offset -1 and byte size 1"),
     (b'{"key":"k"}', "shared memory key 'k' has offset 0 and byte size 0"),
+    (b'{"key":"k","byte_size":null,"offset":null}', "shared memory key 'k' has offset 0 and byte size 0"),
     (b"key=k&byte_size=1", "the body is no JSON"),
     (b"[]", "the body is no JSON object"),
 ]

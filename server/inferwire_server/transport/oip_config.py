@@ -18,6 +18,9 @@ from inferwire_server.service.models import Model
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport.oip import PLATFORM, dimensions
 
+_FORMATS = {"[N,C,H,W]": "FORMAT_NCHW", "[N,H,W,C]": "FORMAT_NHWC"}
+"""The configuration's words for layouts of pictures; for others it has none."""
+
 _KINDS = {"CPU": "KIND_CPU", "GPU": "KIND_GPU"}
 
 
@@ -45,7 +48,12 @@ def describe(model: Model, versions: tuple[str, ...]) -> dict[str, Any]:
         "version_policy": {"specific": {"versions": [int(version) for version in versions]}},
         "max_batch_size": 0 if batching is None else batching.max_size,
         "input": [
-            {**_tensor(port, is_batched=is_batched), "optional": False, "allow_ragged_batch": False}
+            {
+                **_tensor(port, is_batched=is_batched),
+                "format": _FORMATS.get(port.layout, "FORMAT_NONE"),
+                "optional": False,
+                "allow_ragged_batch": False,
+            }
             for port in model.spec.inputs
         ],
         "output": [_tensor(port, is_batched=is_batched) for port in model.spec.outputs],

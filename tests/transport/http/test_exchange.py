@@ -7,6 +7,7 @@ import gc
 import re
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -86,6 +87,53 @@ async def test_a_connection_for_one_request_is_closed_behind_the_answer(request_
         answer = await raw(server, request_)
         assert b"\r\nconnection: close\r\n" in answer
         assert answer.endswith(b"\r\n\r\nhello")
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+async def test_who_sends_a_long_body_for_one_answer_can_read_it_though_it_comes_early(version: bytes) -> None:
+    head = b"POST / HTTP/%b\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % (version, len(MUCH))
+
+    def post(server: HttpServer) -> bytes:
+        with socket.create_connection(("127.0.0.1", server.port)) as peer:
+            peer.sendall(head + MUCH)
+            return b"".join(iter(partial(peer.recv, 65536), b""))
+
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
+        assert (await asyncio.to_thread(post, server)).endswith(b"\r\n\r\nhello")
+        await reaches(is_gone(server))
+
+
+async def test_an_answer_that_breaks_off_ends_its_connection_with_the_body() -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"hello", "more_body": True})
+        raise ValueError("a bug")
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(BROKEN[:-9])
+        await reader.readuntil(b"hello")
+        writer.write(b"0\r\n\r\n")
+        assert await reader.read() == b"\r\n"
+        writer.close()
+
+
+async def test_a_peer_that_ends_no_body_is_given_up_behind_its_last_answer() -> None:
+    patience = Patience(body_s=0.0, look_s=0.01)
+    async with http_server(answers(b"hello"), "127.0.0.1", 0, patience=patience) as server:
+        answer = await raw(server, BROKEN[:-9].replace(b": x", b": x\r\nconnection: close"))
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"\r\n\r\nhello")
+
+
+async def test_a_server_that_ends_hears_nobody_out() -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(BROKEN[:-9].replace(b": x", b": x\r\nconnection: close"))
+        await reader.readuntil(b"hello")
+        await server.drain(30)
+        assert await reader.read() == b""
+        writer.close()
 
 
 async def test_requests_sent_in_a_row_are_answered_in_a_row() -> None:
@@ -410,6 +458,22 @@ async def test_who_goes_on_or_is_worked_for_is_waited_for() -> None:
         looks_on(29)
         await said(b" / HTTP/1.1\r\n\r\n")
         await reader.readuntil(b"hello")
+        writer.close()
+
+
+async def test_who_was_answered_before_its_body_had_ended_may_be_silent_behind_it() -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(BROKEN[:-9])
+        await reader.readuntil(b"hello")
+        (connection,) = server.connections
+        pieces = connection.pieces
+        writer.write(b"0\r\n\r\n")
+        await reaches(lambda: connection.pieces > pieces)
+        for now in (0, 1000, 2000):
+            connection.look(now, Patience())
+        writer.write(GET.replace(b": x", b": x\r\nconnection: close"))
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
         writer.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from inferwire_server.transport.http.joined_writes import MOST_HELD, JoinedWrites
@@ -32,9 +33,16 @@ class Recorded(asyncio.Transport):
         return bool(self.calls) and self.calls[-1] in (b"closed", b"aborted")
 
 
-async def joined() -> tuple[JoinedWrites, Recorded]:
+@dataclass
+class Peer:
+    """Says whether more is to come."""
+
+    is_in_body: bool = False
+
+
+async def joined(*, is_in_body: bool = False) -> tuple[JoinedWrites, Recorded]:
     inner = Recorded()
-    return JoinedWrites(inner, asyncio.get_running_loop()), inner
+    return JoinedWrites(inner, asyncio.get_running_loop(), Peer(is_in_body)), inner
 
 
 async def a_go_of_the_loop() -> None:
@@ -83,6 +91,15 @@ async def test_what_is_written_goes_out_before_a_close() -> None:
     await a_go_of_the_loop()
     assert inner.calls == [b"answer", b"closed"]
     assert transport.is_closing()
+
+
+async def test_a_peer_is_heard_out_before_a_close_unless_it_is_told_twice() -> None:
+    transport, inner = await joined(is_in_body=True)
+    transport.write(b"head")
+    transport.close()
+    assert (inner.calls, transport.is_to_be_closed) == ([b"head"], True)
+    transport.close()
+    assert inner.calls == [b"head", b"closed"]
 
 
 async def test_an_abort_drops_it() -> None:

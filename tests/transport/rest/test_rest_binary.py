@@ -106,6 +106,37 @@ async def test_sizes_are_checked(rest: Rest, shape: list[int], size: object, sen
     assert expected in sentence(await post(rest, "echo", head, bytes(sent)))
 
 
+def unstated(name: str, datatype: str, shape: list[int]) -> dict[str, Any]:
+    return {"name": name, "datatype": datatype, "shape": shape}
+
+
+async def test_a_size_that_is_not_stated_is_the_shape_s(rest: Rest) -> None:
+    wanted = {"parameters": {"binary_data_output": True}}
+    assert split(await post(rest, "echo", document(unstated("x", "FP32", [1, 4]), **wanted), ROW.tobytes()))[1] == (
+        ROW.tobytes()
+    )
+    both = document(unstated("a", "FP32", [2]), unstated("b", "INT32", [2]), **wanted)
+    assert split(await post(rest, "two", both, bytes(range(16))))[1] == bytes(range(16))
+    texts = strings.pack([b"one", b"", b"three"])
+    assert split(await post(rest, "string", document(unstated("x", "BYTES", [3]), **wanted), texts))[1] == texts
+
+
+@pytest.mark.parametrize(
+    ("shape", "sent", "expected"),
+    [
+        ([1, 4], 0, "input 'x' of model 'echo' has no 'data', expected an array, or bytes behind the document"),
+        ([1, 4], 15, "the body ends inside input 'x' of model 'echo', expecting 1 additional bytes"),
+        ([1, 4], 17, "unexpected additional input data: 1 bytes follow the last input"),
+        ([2**62] * 64, 16, "the body ends inside input 'x'"),
+        ([2**62] * 65, 16, "has 65 dimensions, expected at most 64"),
+        ([1, 3], 12, "has shape [1,3], expected [?,4]"),
+    ],
+)
+async def test_bytes_have_to_be_those_of_the_shape(rest: Rest, shape: list[int], sent: int, expected: str) -> None:
+    head = document(unstated("x", "FP32", shape))
+    assert expected in sentence(await post(rest, "echo", head, bytes(sent)))
+
+
 @pytest.mark.parametrize("length", ["x", "-1", "1.5", "", "²", "9" * 5000])
 async def test_a_header_length_that_is_none_is_refused(rest: Rest, length: str) -> None:
     body, headers = document(X), {b"inference-header-content-length": length.encode()}
@@ -158,6 +189,16 @@ async def test_compressed_bodies_are_understood_and_answered_alike(rest: Rest, e
     assert response.json()["outputs"][0]["data"] == [1.0] * 4
     response = await rest.post("echo", compress(head + tail), headers | {"accept-encoding": "gzip, deflate, br"})
     assert "content-encoding" not in response.headers
+
+
+@pytest.mark.parametrize(("encoding", "level_at", "fastest"), [("gzip", 8, 4), ("deflate", 1, 1)])
+async def test_answers_are_compressed_fast(rest: Rest, encoding: str, level_at: int, fastest: int) -> None:
+    request = rest.client.build_request(
+        "POST", "/v2/models/echo/infer", json={"inputs": [X]}, headers={"accept-encoding": encoding}
+    )
+    response = await rest.client.send(request, stream=True)
+    raw = b"".join([part async for part in response.aiter_raw()])
+    assert raw[level_at] == fastest
 
 
 @pytest.mark.parametrize(

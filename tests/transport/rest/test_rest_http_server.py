@@ -298,6 +298,15 @@ async def test_a_body_behind_such_an_offer_is_no_request(rest: Rest) -> None:
     assert b"HTTP/1.1 200 OK" in answer
 
 
+async def test_blanks_around_a_header_are_no_part_of_it(rest: Rest) -> None:
+    body = orjson.dumps({"inputs": [X]})
+    lengths = b"content-length: %d\r\ninference-header-content-length: \t%d \t\r\n" % (len(body), len(body))
+    path = b"POST /v2/models/echo/infer HTTP/1.1\r\nhost: x\r\n"
+    answer = await raw(rest, path + lengths + b"accept-encoding:gzip \r\nconnection: close\r\n\r\n" + body)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\ncontent-encoding: gzip\r\n" in answer
+
+
 async def test_a_length_behind_a_body_is_no_header(rest: Rest) -> None:
     content = INFERENCE
     head = b"POST /v2/models/echo/infer HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"

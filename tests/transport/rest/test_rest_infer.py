@@ -7,13 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import orjson
 import pytest
 from tests.transport.rest.conftest import Rest, X, sentence, tensor
 
+from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.opening_threads import AT_ONCE
+from inferwire_server.transport.rest.json_elements import unpack
 
 
 async def test_an_answer_has_the_outputs_and_echoes_what_the_request_named(rest: Rest) -> None:
@@ -117,6 +122,15 @@ async def test_long_json_is_the_same_json(rest: Rest) -> None:
     assert output["data"] == [0.25] * 4 * rows
 
 
+@pytest.mark.parametrize(("type_name", "dtype"), [("f32", np.float32), ("u8", np.uint8), ("boolean", np.bool_)])
+@pytest.mark.parametrize("count", [2**16 + 1, 2**17, 2**17 + 7])
+def test_many_numbers_are_written_in_pieces_to_the_same_json(type_name: str, dtype: type, count: int) -> None:
+    numbers = (np.arange(count) % 3).astype(dtype)
+    written = unpack(Tensor(BY_NAME[type_name], (count,), numbers.tobytes()), "output")
+    assert isinstance(written, orjson.Fragment)
+    assert orjson.loads(orjson.dumps(written)) == numbers.tolist()
+
+
 async def test_bf16_is_rounded_to_the_nearest(rest: Rest) -> None:
     (output,) = (await rest.infer("bf16", tensor("x", "BF16", [3], [1.003, 1.00390625, 1.01171875]))).json()["outputs"]
     assert output["data"] == [1.0, 1.0, 1.015625]
@@ -184,6 +198,17 @@ async def test_an_element_the_type_cannot_hold_is_named(
 )
 async def test_an_input_that_does_not_fit_is_refused(rest: Rest, changed: dict[str, Any], expected: str) -> None:
     assert expected in await rest.refusal("echo", X | changed)
+
+
+async def test_what_is_null_is_not_there(rest: Rest) -> None:
+    nulls: dict[str, None] = {"id": None, "outputs": None, "parameters": None}
+    answer = await rest.infer("echo", X | {"parameters": {"binary_data_size": None}}, **nulls)
+    assert answer.json() == (await rest.infer("echo", X)).json()
+    output = {"name": "y", "parameters": None}
+    answer = await rest.infer("echo", X | {"parameters": None}, outputs=[output], parameters={"priority": None})
+    assert answer.json() == (await rest.infer("echo", X)).json()
+    assert "has no 'data', expected an array" in await rest.refusal("echo", X | {"data": None})
+    assert "the request has no 'inputs'" in sentence(await rest.post("echo", b'{"inputs":null}'))
 
 
 async def test_data_may_not_be_nested_without_end(rest: Rest) -> None:

@@ -69,6 +69,13 @@ async def test_a_model_is_unloaded_and_loaded(client: httpx.AsyncClient) -> None
     assert (await post(client, "models/nobody/unload")).status_code == 200
 
 
+async def test_what_is_null_is_not_there(client: httpx.AsyncClient) -> None:
+    assert (await post(client, "index", {"ready": None})).json() == INDEX
+    for body in ({"parameters": None}, {"parameters": {"config": None}}):
+        assert (await post(client, "models/m/load", body)).status_code == 200
+        assert (await post(client, "models/m/unload", body)).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "sentence"),
     [

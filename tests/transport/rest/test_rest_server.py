@@ -56,7 +56,14 @@ async def test_a_model_describes_its_ports(rest: Rest) -> None:
 async def test_a_model_has_a_configuration(rest: Rest) -> None:
     config = (await rest.client.get("/v2/models/string/config")).json()
     assert config["input"] == [
-        {"name": "x", "data_type": "TYPE_STRING", "dims": [-1], "optional": False, "allow_ragged_batch": False}
+        {
+            "name": "x",
+            "data_type": "TYPE_STRING",
+            "dims": [-1],
+            "format": "FORMAT_NONE",
+            "optional": False,
+            "allow_ragged_batch": False,
+        }
     ]
     assert (config["max_batch_size"], config["model_transaction_policy"]) == (0, {"decoupled": False})
 

@@ -112,7 +112,7 @@ def _inflate(stream: Any, data: memoryview, room: int, *, is_first: bool) -> tup
 
 
 async def read_object(request: Request, limit: int) -> dict[str, Any]:
-    """Read a body that is a JSON object; one that is empty is one without entries.
+    """Read a body that is a JSON object; one that is empty is one without entries, and what is null is not there.
 
     Raises:
         ServingError: INVALID_INPUT for any other, and what reading a body raises.
@@ -124,7 +124,14 @@ async def read_object(request: Request, limit: int) -> dict[str, Any]:
         raise invalid_input(f"the body is no JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise invalid_input("the body is no JSON object, expected one or nothing")
-    return cast("dict[str, Any]", parsed)
+    return present(cast("dict[str, Any]", parsed))
+
+
+def present(members: dict[str, Any]) -> dict[str, Any]:
+    """Give an object's members without those that are null: many programs write so what is not there."""
+    if None not in members.values():
+        return members
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _too_large(what: str, limit: int) -> ServingError:

@@ -1,22 +1,41 @@
-"""A socket's writes, gathered until the loop comes round: an answer's head and body are one system call, not two."""
+"""A socket's writes, gathered until the loop comes round: an answer's head and body are one system call, not two.
+
+It is closed once its peer has said what it is about to say. Bytes that come to a socket that is closed have the system
+tell their sender of a broken connection, and forget the answer that it has not read yet.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 MOST_HELD = 64 * 1024
 """So many bytes go out at once, so that whoever writes more learns in time that the peer does not read."""
 
 
-class JoinedWrites(asyncio.Transport):
-    """A transport that hands what is written in one go of the loop to another, together."""
+class Heard(Protocol):
+    """Whoever knows how far the peer has come."""
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    @property
+    def is_in_body(self) -> bool:
+        """Whether more is to come of what the peer has begun."""
+        ...
+
+
+class JoinedWrites(asyncio.Transport):
+    """A transport that hands what is written in one go of the loop to another, together.
+
+    Attributes:
+        is_to_be_closed: Whether it is to be closed as soon as the peer has sent what it has begun.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, heard: Heard) -> None:
         super().__init__()
         self._transport = transport
         self._loop = loop
+        self._heard = heard
+        self.is_to_be_closed = False
         self._parts: list[bytes | bytearray | memoryview] = []
         self._held = 0
 
@@ -36,9 +55,12 @@ class JoinedWrites(asyncio.Transport):
         self._flush()
 
     def close(self) -> None:
-        """Write what there is and close."""
+        """Write what there is and close: when the peer has sent what it has begun, or if this is said again."""
         self._flush()
-        self._transport.close()
+        if self._heard.is_in_body and not self.is_to_be_closed:
+            self.is_to_be_closed = True
+        else:
+            self._transport.close()
 
     def abort(self) -> None:
         """Close at once."""

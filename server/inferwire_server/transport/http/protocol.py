@@ -83,7 +83,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         peer: socket.socket = transport.get_extra_info("socket")
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        joined = JoinedWrites(transport, self.loop)
+        joined = JoinedWrites(transport, self.loop, self._requests)
         self.transport = joined
         self.flow = Turns(joined, self.pipeline)
         self._connection = Connection(joined, self.flow)
@@ -143,6 +143,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin a request."""
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
         super().on_headers_complete()
         cycle = self.cycle
         cycle.default_headers = [*cycle.default_headers, self._ids.name(self.headers)]
@@ -159,6 +161,19 @@ class HttpProtocol(HttpToolsProtocol):
         if len(self.cycle.body) >= GATHERED_BODY:
             self.flow.pause_reading()
             self.cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        """End a request. One that is answered already has kept the connection open until here, or from being idle."""
+        cycle = self.cycle
+        if self._connection.transport.is_to_be_closed:
+            self.transport.close()
+        elif not cycle.response_complete:
+            cycle.more_body = False
+            cycle.message_event.set()
+        else:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def _leave_to(self, take_over: TakeOver, data: bytes) -> None:
         """Have another protocol speak on this connection from now on."""

@@ -6,8 +6,11 @@ from starlette.types import Scope
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """Give a header's first value, by its name in small letters; None where it was not sent."""
+    """Give a header's first value, by its name in small letters; None where it was not sent.
+
+    Blanks behind it are no part of it, as HTTP has it; the parser takes off those before it alone.
+    """
     for key, value in scope["headers"]:
         if key == name:
-            return value.decode("latin-1")
+            return value.decode("latin-1").rstrip(" \t")
     return None

@@ -83,8 +83,13 @@ class RequestParser:
         self._parser: HttpRequestParser | None = self._begin()
 
     def __repr__(self) -> str:
-        state = "closed" if self._parser is None else "in a head" if self.is_in_head else "in a body"
+        state = "in a body" if self.is_in_body else "closed" if self._parser is None else "in a head"
         return f"<RequestParser: {state}>"
+
+    @property
+    def is_in_body(self) -> bool:
+        """Whether more is to come of a request that has begun."""
+        return self._parser is not None and not self.is_in_head
 
     def feed(self, data: bytes) -> None:
         """Take in bytes.

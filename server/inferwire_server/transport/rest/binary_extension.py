@@ -5,8 +5,11 @@ Slices the received body and never copies it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from inferwire_proto import strings
-from inferwire_server.core.specs import ModelSpec, PortSpec
+from inferwire_proto.element_types import ElementType
+from inferwire_server.core.specs import ModelSpec, PortSpec, check_shape
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport import oip
@@ -40,6 +43,18 @@ class Tail:
         taken = self._data[self._start : end]
         self._start = end
         return taken
+
+    def take_unstated(self, element_type: ElementType, shape: Sequence[int], prefix: str) -> memoryview:
+        """Give a tensor that states no size its bytes: as many as its shape has, and strings all that are left.
+
+        Raises:
+            ServingError: INVALID_INPUT if there are none, or too few, or for a shape that no tensor has.
+        """
+        left = len(self._data) - self._start
+        if not left:
+            raise invalid_input(f"{prefix} has no 'data', expected an array, or bytes behind the document")
+        check_shape(prefix, shape)
+        return self.take(left if element_type.is_string else element_type.byte_size(shape), prefix)
 
     def finish(self) -> None:
         """Make sure that nothing is left.

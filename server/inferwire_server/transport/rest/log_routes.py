@@ -62,8 +62,8 @@ class LogRoutes:
 
 
 def _texts(name: str, value: Any) -> list[str]:
-    """Read a trace setting: a text, several, or null for its default."""
-    values = cast("list[object]", value if isinstance(value, list) else [] if value is None else [value])
+    """Read a trace setting: a text or several."""
+    values = cast("list[object]", value if isinstance(value, list) else [value])
     for each in values:
         if not isinstance(each, str):
             raise invalid_input(f"trace setting '{name}' has {json_kind(each)}, expected strings")

@@ -9,7 +9,7 @@ import orjson
 
 from inferwire_server.transport.oip import OipAnswer, OipOutput
 from inferwire_server.transport.oip_shared_memory import parameters_of
-from inferwire_server.transport.rest.json_elements import unpack
+from inferwire_server.transport.rest.json_elements import WITH_ARRAYS, unpack
 from inferwire_server.transport.rest.oip_request import AnswerForm
 
 
@@ -64,7 +64,7 @@ def _document(answer: OipAnswer, form: AnswerForm, outputs: list[dict[str, Any]]
     if form.request_id:
         document["id"] = form.request_id
     document["outputs"] = outputs
-    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    return orjson.dumps(document, option=WITH_ARRAYS)
 
 
 def _prefix(answer: OipAnswer, output: OipOutput) -> str:

@@ -17,6 +17,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedTensor
 from inferwire_server.transport import oip
+from inferwire_server.transport.http.bodies import present
 from inferwire_server.transport.oip_parameters import Parameters
 from inferwire_server.transport.oip_shared_memory import beside_region, place_of
 from inferwire_server.transport.rest.binary_extension import Tail
@@ -60,7 +61,7 @@ class OipRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BinaryInput:
-    """An input whose bytes follow the document; `what` names it."""
+    """An input whose bytes follow the document; `what` names it. Its size is None where the document states none."""
 
     element_type: ElementType
     shape: tuple[int, ...]
@@ -117,9 +118,11 @@ parse_known = lru_cache(_MOST_KNOWN)(parse)
 
 
 def _filled(given: Tensor | SharedTensor | BinaryInput, tail: Tail) -> Tensor | SharedTensor:
-    if isinstance(given, BinaryInput):
-        return Tensor(given.element_type, given.shape, tail.take(given.byte_size, given.what))
-    return given
+    if not isinstance(given, BinaryInput):
+        return given
+    element_type, shape, size, what = given.element_type, given.shape, given.byte_size, given.what
+    data = tail.take_unstated(element_type, shape, what) if size is None else tail.take(size, what)
+    return Tensor(element_type, shape, data)
 
 
 def _load(document: bytes | memoryview) -> object:
@@ -131,7 +134,7 @@ def _load(document: bytes | memoryview) -> object:
 
 def _hint(reason: str) -> str:
     """Say what is missing where a document with bytes behind it was read as one to its end."""
-    looks_binary = "after document" in reason or "UTF-8" in reason
+    looks_binary = "after document" in reason or "not valid UTF-8" in reason
     return "; where binary tensors follow it, Inference-Header-Content-Length says its length" if looks_binary else ""
 
 
@@ -160,12 +163,10 @@ def _input(entry: object, model: ServedModel) -> tuple[str, Tensor | SharedTenso
         if given := [way for way in ("data", "binary_data_size") if way in tensor or way in parameters]:
             raise beside_region(f"input '{name}'", given[0])
         return name, SharedTensor(element_type, shape, place)
-    if "binary_data_size" in parameters:
-        if "data" in tensor:
-            raise invalid_input(f"{prefix} has both 'data' and 'binary_data_size', expected one of them")
-        return name, BinaryInput(element_type, shape, parameters["binary_data_size"], prefix)
     if "data" not in tensor:
-        raise invalid_input(f"{prefix} has no 'data', expected an array, or 'binary_data_size' and bytes")
+        return name, BinaryInput(element_type, shape, parameters.get("binary_data_size"), prefix)
+    if "binary_data_size" in parameters:
+        raise invalid_input(f"{prefix} has both 'data' and 'binary_data_size', expected one of them")
     elements, lengths = flatten(tensor["data"], prefix)
     oip.check_count(len(elements), shape, datatype, name, model.name)
     check_nesting(lengths, shape, prefix)
@@ -183,7 +184,7 @@ def _output(entry: object, *, default: bool) -> _WantedOutput:
 def _object(value: object, what: str) -> Document:
     if not isinstance(value, dict):
         raise invalid_input(f"{what} is {json_kind(value)}, expected an object")
-    return cast("Document", value)
+    return present(cast("Document", value))
 
 
 def _text(value: object, what: str) -> str:

@@ -56,9 +56,10 @@ class OipRoutes:
         """Run one inference and give its outputs.
 
         Tensors travel as JSON, nested or flat, or as bytes behind the JSON document: its length is then in
-        `Inference-Header-Content-Length`, each binary input has `binary_data_size` in its parameters, and
-        `binary_data` on an output, or `binary_data_output` on the request, asks for bytes in the answer. With a header
-        length of 0 the whole body is the tensor of a model with one input. The content type is not looked at.
+        `Inference-Header-Content-Length`, and each binary input has `binary_data_size` in its parameters, or as many
+        bytes as its shape, and strings all that are left. `binary_data` on an output, or `binary_data_output` on the
+        request, asks for bytes in the answer. With a header length of 0 the whole body is the tensor of a model with
+        one input. The content type is not looked at, and what is null in the document is as good as not there.
 
         The parameters `priority` (1 is the most urgent) and `timeout` (microseconds) are understood. Bodies may be
         gzip- or deflate-encoded. A caller that closes its connection cancels its inference.

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport import oip_repository
-from inferwire_server.transport.http.bodies import read_object
+from inferwire_server.transport.http.bodies import present, read_object
 from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.oip_routes import TAG
@@ -70,4 +70,4 @@ class RepositoryRoutes:
         parameters: object = (await read_object(request, self._max_body_bytes)).get("parameters", {})
         if not isinstance(parameters, dict):
             raise invalid_input("the body's parameters are no JSON object, expected one or none")
-        return cast("dict[str, Any]", parameters)
+        return present(cast("dict[str, Any]", parameters))
