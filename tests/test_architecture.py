@@ -26,7 +26,7 @@ CLIENT_LAYERS = tuple(
 COMPOSITION = tuple(
     f"inferwire_server.{name}" for name in ("process", "server", "sockets", "renewals", "composition", "terms")
 )
-OIP_STUBS = "inferwire_server.transport.oip_stubs"
+OIP_STUBS = "inferwire_server.transport.oip.stubs"
 WEB = ("fastapi", "starlette", "uvicorn")
 CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "time", "socket")
 OPENVINO_BACKEND = "inferwire_server.openvino_backend"

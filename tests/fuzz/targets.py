@@ -18,13 +18,13 @@ from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.service.values import Inference, ServedModel
-from inferwire_server.transport import v1_plans
 from inferwire_server.transport.http.bodies import decompress
-from inferwire_server.transport.oip_override import read_override
-from inferwire_server.transport.oip_stubs import grpc_service_pb2
+from inferwire_server.transport.oip.override import read_override
+from inferwire_server.transport.oip.stubs import grpc_service_pb2
 from inferwire_server.transport.rest import json_elements, oip_request
 from inferwire_server.transport.rest.binary_extension import Tail, header_length, raw_input
 from inferwire_server.transport.rpc import oip_codec, oip_plans
+from inferwire_server.transport.v1 import plans
 
 LIMIT = 1 << 20
 MODEL = ServedModel("m")
@@ -89,7 +89,7 @@ def execution(data: bytes) -> None:
     message, raw = raw_fields.split(inference_pb2.SessionRequest, data, raw_fields.RAW_FIELD)
     for each in message.executions:
         with suppress(ServingError):
-            v1_plans.decode_execution(each, raw, None)
+            plans.decode_execution(each, raw, None)
 
 
 def framed(data: bytes) -> None:

@@ -22,7 +22,7 @@ from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening
-from inferwire_server.transport.oip_stubs import grpc_service_pb2
+from inferwire_server.transport.oip.stubs import grpc_service_pb2
 from inferwire_server.transport.relay.crew import Crew
 
 KEY = "the-key-of-the-tests"

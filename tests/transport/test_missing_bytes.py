@@ -24,7 +24,7 @@ from inferwire_server.engine.fake_backend import BY_NAME, FakeModel
 from inferwire_server.service import Services
 from inferwire_server.service.values import Region
 from inferwire_server.settings import Settings
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as oip
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
 
 SHAPE = (2, 4)
 WHOLE = 32

@@ -25,7 +25,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.settings import Settings
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as oip
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
 
 Models = dict[str, FakeModel]
 OIP = "inference.GRPCInferenceService"

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_server.composition import Composition
 from inferwire_server.service import Services
-from inferwire_server.transport.oip_stubs import grpc_service_pb2
+from inferwire_server.transport.oip.stubs import grpc_service_pb2
 from inferwire_server.transport.relay.audiences import HTTP, RPC, Reach, http_audience
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer

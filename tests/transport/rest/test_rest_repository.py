@@ -17,7 +17,7 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
 from inferwire_server.transport.http.server import http_server
-from inferwire_server.transport.oip import EXTENSIONS
+from inferwire_server.transport.oip.metadata import EXTENSIONS
 from inferwire_server.transport.rest.app import create_app
 
 INDEX = [

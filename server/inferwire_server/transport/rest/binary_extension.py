@@ -12,7 +12,7 @@ from inferwire_proto.element_types import ElementType
 from inferwire_server.core.specs import ModelSpec, PortSpec, check_shape
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.transport import oip
+from inferwire_server.transport.oip.datatypes import datatype_of, input_type
 
 HEADER_LENGTH = b"inference-header-content-length"
 """The HTTP header with the length of the JSON document."""
@@ -98,7 +98,7 @@ def raw_input(spec: ModelSpec, body: bytes) -> tuple[str, Tensor]:
             f"model '{spec.name}' has {len(spec.inputs)}"
         )
     port = spec.inputs[0]
-    oip.input_type(oip.datatype_of(port.element_type), port.oip_name, spec.name)
+    input_type(datatype_of(port.element_type), port.oip_name, spec.name)
     shape = _raw_shape(spec, port, len(body))
     data = strings.pack([body]) if port.element_type.is_string else memoryview(body)
     return port.oip_name, Tensor(port.element_type, shape, data)

@@ -14,9 +14,9 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.values import ServedModel
-from inferwire_server.transport import oip
 from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.responses import json_response
+from inferwire_server.transport.oip.inference import OipCall
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.inference_answers import answer, read_request
 from inferwire_server.transport.rest.oip_request import AnswerForm, OipRequest
@@ -104,7 +104,7 @@ class JobRoutes:
         if known is not None:
             return known
         model = self._services.models.of(job)
-        return OipRequest(oip.OipCall.of(ServedModel(model.name, model.version)), (), AnswerForm())
+        return OipRequest(OipCall.of(ServedModel(model.name, model.version)), (), AnswerForm())
 
     def _status(self, job_id: str, job: Job) -> dict[str, object]:
         model = self._services.models.of(job)

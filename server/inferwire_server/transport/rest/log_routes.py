@@ -9,9 +9,10 @@ from starlette.responses import Response
 
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
-from inferwire_server.transport import oip_logs, oip_tracing
 from inferwire_server.transport.http.bodies import read_object
 from inferwire_server.transport.http.responses import json_response
+from inferwire_server.transport.oip.logs import log_settings, set_log_settings
+from inferwire_server.transport.oip.tracing import set_trace_settings, trace_settings
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.json_elements import json_kind
 from inferwire_server.transport.rest.oip_routes import TAG
@@ -39,26 +40,26 @@ class LogRoutes:
 
     async def logging(self, _request: Request) -> Response:
         """Say from which level on events are logged."""
-        return json_response(oip_logs.log_settings(self._services))
+        return json_response(log_settings(self._services))
 
     async def set_logging(self, request: Request) -> Response:
         """Change from which level on events are logged, and give what is in force.
 
         A level that is on has the more urgent ones on with it. Needs `--allow-log-settings`.
         """
-        oip_logs.set_log_settings(self._services, await read_object(request, self._max_body_bytes))
-        return json_response(oip_logs.log_settings(self._services))
+        set_log_settings(self._services, await read_object(request, self._max_body_bytes))
+        return json_response(log_settings(self._services))
 
     async def tracing(self, request: Request) -> Response:
         """Say that nothing is traced: this server does not trace."""
-        return json_response(oip_tracing.trace_settings(self._services, request.path_params.get("model", "")))
+        return json_response(trace_settings(self._services, request.path_params.get("model", "")))
 
     async def set_tracing(self, request: Request) -> Response:
         """Take settings as long as their level is OFF; this server does not trace."""
         body = await read_object(request, self._max_body_bytes)
         given = {name: _texts(name, value) for name, value in body.items()}
         model = request.path_params.get("model", "")
-        return json_response(oip_tracing.set_trace_settings(self._services, given, model))
+        return json_response(set_trace_settings(self._services, given, model))
 
 
 def _texts(name: str, value: Any) -> list[str]:

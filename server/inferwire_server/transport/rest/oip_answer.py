@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from inferwire_server.transport.oip import OipAnswer, OipOutput
-from inferwire_server.transport.oip_shared_memory import parameters_of
+from inferwire_server.transport.oip.inference import OipAnswer, OipOutput
+from inferwire_server.transport.oip.shared_memory import parameters_of
 from inferwire_server.transport.rest.json_elements import WITH_ARRAYS, unpack
 from inferwire_server.transport.rest.oip_request import AnswerForm
 

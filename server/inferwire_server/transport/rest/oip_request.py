@@ -16,10 +16,11 @@ from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedTensor
-from inferwire_server.transport import oip
 from inferwire_server.transport.http.bodies import present
-from inferwire_server.transport.oip_parameters import Parameters
-from inferwire_server.transport.oip_shared_memory import beside_region, place_of
+from inferwire_server.transport.oip.datatypes import check_count, input_type
+from inferwire_server.transport.oip.inference import OipCall, OipInputs, output_form
+from inferwire_server.transport.oip.parameters import Parameters
+from inferwire_server.transport.oip.shared_memory import beside_region, place_of
 from inferwire_server.transport.rest.binary_extension import Tail
 from inferwire_server.transport.rest.json_elements import check_nesting, flatten, json_kind, pack
 
@@ -49,8 +50,8 @@ class AnswerForm:
 class OipRequest(NamedTuple):
     """An inference, how its answer is written, and when it had been read."""
 
-    call: oip.OipCall
-    inputs: oip.OipInputs
+    call: OipCall
+    inputs: OipInputs
     form: AnswerForm
     received_at: float | None = None
 
@@ -73,7 +74,7 @@ class BinaryInput:
 class OipDocument:
     """A request without the bytes that follow its document. One document serves any number of requests."""
 
-    call: oip.OipCall
+    call: OipCall
     inputs: tuple[tuple[str, Tensor | SharedTensor | BinaryInput], ...]
     answer: AnswerForm
 
@@ -109,7 +110,7 @@ def parse(document: bytes | memoryview, model: ServedModel) -> OipDocument:
     outputs = [_output(entry, default=is_binary) for entry in _entries(request, "outputs")]
     forms = {place: output.form for place, output in enumerate(outputs) if output.form is not None}
     form = AnswerForm(request_id, is_binary, tuple(output.is_binary for output in outputs))
-    call = oip.OipCall.of(model, tuple(output.name for output in outputs), parameters, forms)
+    call = OipCall.of(model, tuple(output.name for output in outputs), parameters, forms)
     return OipDocument(call, inputs, form)
 
 
@@ -156,7 +157,7 @@ def _input(entry: object, model: ServedModel) -> tuple[str, Tensor | SharedTenso
     name = _text(tensor.get("name"), "the 'name' of an input")
     prefix = f"input '{name}' of model '{model.name}'"
     datatype = _text(tensor.get("datatype"), f"the 'datatype' of {prefix}")
-    element_type = oip.input_type(datatype, name, model.name)
+    element_type = input_type(datatype, name, model.name)
     shape = _shape(tensor.get("shape"), prefix)
     parameters = _parameters(tensor, prefix)
     if (place := place_of(parameters, f"input '{name}'")) is not None:
@@ -168,7 +169,7 @@ def _input(entry: object, model: ServedModel) -> tuple[str, Tensor | SharedTenso
     if "binary_data_size" in parameters:
         raise invalid_input(f"{prefix} has both 'data' and 'binary_data_size', expected one of them")
     elements, lengths = flatten(tensor["data"], prefix)
-    oip.check_count(len(elements), shape, datatype, name, model.name)
+    check_count(len(elements), shape, datatype, name, model.name)
     check_nesting(lengths, shape, prefix)
     return name, Tensor(element_type, shape, pack(elements, element_type, prefix))
 
@@ -178,7 +179,7 @@ def _output(entry: object, *, default: bool) -> _WantedOutput:
     name = _text(output.get("name"), "the 'name' of an output")
     parameters = _parameters(output, f"output '{name}'")
     is_binary = _flag(parameters, "binary_data", default=default, what=f"output '{name}'")
-    return _WantedOutput(name, is_binary, oip.output_form(parameters, name))
+    return _WantedOutput(name, is_binary, output_form(parameters, name))
 
 
 def _object(value: object, what: str) -> Document:

@@ -9,9 +9,11 @@ from starlette.responses import Response
 
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
-from inferwire_server.transport import oip, oip_config, oip_statistics
 from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.responses import json_response
+from inferwire_server.transport.oip.config import config
+from inferwire_server.transport.oip.metadata import extensions_of, model_metadata
+from inferwire_server.transport.oip.statistics import statistics
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.inference_answers import answer, named_model, read_request
 from inferwire_server.transport.rest.routes import Route
@@ -93,7 +95,7 @@ class OipRoutes:
     async def server_metadata(self, _request: Request) -> Response:
         """Give the server's name, version and the protocol's extensions it offers."""
         identity = self._services.health.identity
-        extensions = oip.extensions(self._services)
+        extensions = extensions_of(self._services)
         return json_response({"name": identity.name, "version": identity.version, "extensions": extensions})
 
     async def model_metadata(self, request: Request) -> Response:
@@ -102,11 +104,11 @@ class OipRoutes:
         `rt_info` is what OpenVINO's tools have written into the model's file beside its graph.
         """
         model = named_model(request)
-        return json_response(asdict(oip.metadata(self._services, model.name, model.version)))
+        return json_response(asdict(model_metadata(self._services, model.name, model.version)))
 
     async def statistics(self, _request: Request) -> Response:
         """Give how often each ready model has run and how long it took, in nanoseconds."""
-        return json_response({"model_stats": oip_statistics.statistics(self._services)})
+        return json_response({"model_stats": statistics(self._services)})
 
     async def model_statistics(self, request: Request) -> Response:
         """Give how often a model has run and how long it took, in nanoseconds: each of its versions that is ready.
@@ -116,9 +118,9 @@ class OipRoutes:
         Counting begins when the server starts, and goes on when a model is reloaded.
         """
         model = named_model(request)
-        return json_response({"model_stats": oip_statistics.statistics(self._services, model.name, model.version)})
+        return json_response({"model_stats": statistics(self._services, model.name, model.version)})
 
     async def model_config(self, request: Request) -> Response:
         """Give what perf_analyzer and Triton's clients read of a model's configuration."""
         model = named_model(request)
-        return json_response(oip_config.config(self._services, model.name, model.version))
+        return json_response(config(self._services, model.name, model.version))

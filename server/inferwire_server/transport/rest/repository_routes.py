@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
-from inferwire_server.transport import oip_repository
 from inferwire_server.transport.http.bodies import present, read_object
 from inferwire_server.transport.http.responses import json_response
+from inferwire_server.transport.oip import repository
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.oip_routes import TAG
 from inferwire_server.transport.rest.routes import Route
@@ -43,7 +43,7 @@ class RepositoryRoutes:
         ready = (await read_object(request, self._max_body_bytes)).get("ready", False)
         if not isinstance(ready, bool):
             raise invalid_input(f"ready is {ready!r}, expected true or false")
-        entries = oip_repository.index(self._services, ready_only=ready)
+        entries = repository.index(self._services, ready_only=ready)
         return json_response([asdict(entry) for entry in entries])
 
     async def load(self, request: Request) -> Response:
@@ -54,7 +54,7 @@ class RepositoryRoutes:
         model's own settings until the model is loaded anew.
         """
         parameters = await self._parameters(request)
-        await oip_repository.load(self._services, request.path_params["model"], parameters)
+        await repository.load(self._services, request.path_params["model"], parameters)
         return Response()
 
     async def unload(self, request: Request) -> Response:
@@ -63,7 +63,7 @@ class RepositoryRoutes:
         Unloading an unknown model does nothing. Needs `--allow-model-control`. The body is optional.
         """
         await self._parameters(request)
-        await oip_repository.unload(self._services, request.path_params["model"])
+        await repository.unload(self._services, request.path_params["model"])
         return Response()
 
     async def _parameters(self, request: Request) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from starlette.responses import Response
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import Region
-from inferwire_server.transport import oip_shared_memory
 from inferwire_server.transport.http.bodies import read_object
 from inferwire_server.transport.http.responses import json_response
+from inferwire_server.transport.oip.shared_memory import no_cuda
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.json_elements import json_kind
 from inferwire_server.transport.rest.oip_routes import TAG
@@ -72,7 +72,7 @@ class SharedMemoryRoutes:
 
     async def register_cuda(self, request: Request) -> NoReturn:
         """Refuse a region of a GPU."""
-        raise oip_shared_memory.no_cuda(_region(request))
+        raise no_cuda(_region(request))
 
     async def status_cuda(self, _request: Request) -> Response:
         """List no regions."""

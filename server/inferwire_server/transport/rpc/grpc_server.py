@@ -21,7 +21,7 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.listening import CannotListen, authority, reason_not_to_listen, require_free
-from inferwire_server.transport.oip_stubs import grpc_service_pb2
+from inferwire_server.transport.oip.stubs import grpc_service_pb2
 from inferwire_server.transport.rpc import health_calls, inference_calls, oip_calls, state_calls, tensor_calls
 from inferwire_server.transport.rpc.device_calls import DeviceCalls
 from inferwire_server.transport.rpc.health_calls import HealthCalls

@@ -18,8 +18,8 @@ from inferwire_server.transport.rpc.session_call import SessionCall
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.session.stream import SessionTerms
-from inferwire_server.transport.v1_codec import encode_error, encode_result
-from inferwire_server.transport.v1_plans import decode_execution
+from inferwire_server.transport.v1.codec import encode_error, encode_result
+from inferwire_server.transport.v1.plans import decode_execution
 
 RAW_CALLS = frozenset({"Infer", "StartAsync", "GetResult", "Session"})
 """The calls whose messages hold tensors."""

@@ -22,7 +22,7 @@ from inferwire_server.transport.rpc.v1_descriptions import (
     encode_runtime_model,
     encode_spec,
 )
-from inferwire_server.transport.v1_codec import decode_target, encode_layers
+from inferwire_server.transport.v1.codec import decode_target, encode_layers
 
 STATES = {
     ModelState.LOADING: pb.MODEL_STATE_LOADING,

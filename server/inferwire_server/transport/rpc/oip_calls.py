@@ -7,17 +7,16 @@ from typing import NoReturn
 
 from inferwire_server.service import Services
 from inferwire_server.service.values import Region
-from inferwire_server.transport import (
-    oip,
-    oip_config,
-    oip_logs,
-    oip_repository,
-    oip_shared_memory,
-    oip_statistics,
-    oip_tracing,
-)
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.oip import repository
+from inferwire_server.transport.oip.config import config
+from inferwire_server.transport.oip.inference import answer_of
+from inferwire_server.transport.oip.logs import log_settings, set_log_settings
+from inferwire_server.transport.oip.metadata import extensions_of, model_metadata
+from inferwire_server.transport.oip.shared_memory import no_cuda
+from inferwire_server.transport.oip.statistics import statistics
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.oip.tracing import set_trace_settings
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.oip_codec import encode_answer, split_request
 from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata, encode_regions
@@ -62,52 +61,50 @@ class OipCalls:
         """Name the server and its extensions."""
         identity = self._services.health.identity
         return pb.ServerMetadataResponse(
-            name=identity.name, version=identity.version, extensions=oip.extensions(self._services)
+            name=identity.name, version=identity.version, extensions=extensions_of(self._services)
         )
 
     async def model_metadata(self, request: pb.ModelMetadataRequest, _: Context) -> pb.ModelMetadataResponse:
         """Describe a model's ports."""
-        return encode_metadata(oip.metadata(self._services, request.name, request.version))
+        return encode_metadata(model_metadata(self._services, request.name, request.version))
 
     async def model_config(self, request: pb.ModelConfigRequest, _: Context) -> pb.ModelConfigResponse:
         """Describe a model as its configuration."""
-        return pb.ModelConfigResponse(
-            config=encode_config(oip_config.config(self._services, request.name, request.version))
-        )
+        return pb.ModelConfigResponse(config=encode_config(config(self._services, request.name, request.version)))
 
     async def model_statistics(self, request: pb.ModelStatisticsRequest, _: Context) -> pb.ModelStatisticsResponse:
         """Say how often models have run and how long it took."""
-        found = oip_statistics.statistics(self._services, request.name, request.version)
+        found = statistics(self._services, request.name, request.version)
         return pb.ModelStatisticsResponse(model_stats=[pb.ModelStatistics(**model) for model in found])
 
     async def repository_index(self, request: pb.RepositoryIndexRequest, _: Context) -> pb.RepositoryIndexResponse:
         """List what the repository holds."""
-        return encode_index(oip_repository.index(self._services, ready_only=request.ready))
+        return encode_index(repository.index(self._services, ready_only=request.ready))
 
     async def repository_model_load(
         self, request: pb.RepositoryModelLoadRequest, _: Context
     ) -> pb.RepositoryModelLoadResponse:
         """Load or reload a model, and answer when it is ready."""
-        await oip_repository.load(self._services, request.model_name, decode_parameters(request.parameters))
+        await repository.load(self._services, request.model_name, decode_parameters(request.parameters))
         return pb.RepositoryModelLoadResponse()
 
     async def repository_model_unload(
         self, request: pb.RepositoryModelUnloadRequest, _: Context
     ) -> pb.RepositoryModelUnloadResponse:
         """Unload a model, and answer when its last job has ended."""
-        await oip_repository.unload(self._services, request.model_name)
+        await repository.unload(self._services, request.model_name)
         return pb.RepositoryModelUnloadResponse()
 
     async def log_settings(self, request: pb.LogSettingsRequest, _: Context) -> pb.LogSettingsResponse:
         """Say what is logged, and change it first if that is asked for."""
         if request.settings:
-            oip_logs.set_log_settings(self._services, decode_log_settings(request))
-        return encode_log_settings(oip_logs.log_settings(self._services))
+            set_log_settings(self._services, decode_log_settings(request))
+        return encode_log_settings(log_settings(self._services))
 
     async def trace_setting(self, request: pb.TraceSettingRequest, _: Context) -> pb.TraceSettingResponse:
         """Say that nothing is traced."""
         given = decode_trace_settings(request)
-        return encode_trace_settings(oip_tracing.set_trace_settings(self._services, given, request.model_name))
+        return encode_trace_settings(set_trace_settings(self._services, given, request.model_name))
 
     async def system_shared_memory_register(
         self, request: pb.SystemSharedMemoryRegisterRequest, _: Context
@@ -132,7 +129,7 @@ class OipCalls:
 
     async def cuda_shared_memory_register(self, request: pb.CudaSharedMemoryRegisterRequest, _: Context) -> NoReturn:
         """Refuse a region of a GPU."""
-        raise oip_shared_memory.no_cuda(request.name)
+        raise no_cuda(request.name)
 
     async def cuda_shared_memory_status(
         self, _request: pb.CudaSharedMemoryStatusRequest, _: Context
@@ -153,7 +150,7 @@ class OipCalls:
         is_long = len(data) > LONG_CONTENTS and not raw
         plan = await long_plan(self._services, head) if is_long else plan_of(head, len(raw))
         job = await self._services.inference.infer(plan.inference(raw), received_at)
-        answer = encode_answer(oip.answer(self._services, plan.call, job), request_id)
+        answer = encode_answer(answer_of(self._services, plan.call, job), request_id)
         message = checked(answer, self._max_message_bytes)
         self._services.inference.answered(job)
         return message

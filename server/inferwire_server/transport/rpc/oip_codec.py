@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from inferwire_proto import raw_fields
 from inferwire_server.service.values import SharedPlace
-from inferwire_server.transport import oip, oip_shared_memory
-from inferwire_server.transport.oip import OipAnswer, OipOutput
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.oip.inference import FINAL_RESPONSE, OipAnswer, OipOutput
+from inferwire_server.transport.oip.shared_memory import parameters_of
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 
 RAW_INPUT_FIELD = 7
 RAW_OUTPUT_FIELD = 6
@@ -56,7 +56,7 @@ def encode_streamed(answer: bytes) -> bytes:
 def encode_streamed_error(message: str, request_id: str) -> bytes:
     """Say on the stream that a request has no answer."""
     failed = pb.ModelInferResponse(id=request_id)
-    failed.parameters[oip.FINAL_RESPONSE].bool_param = True
+    failed.parameters[FINAL_RESPONSE].bool_param = True
     return pb.ModelStreamInferResponse(error_message=message, infer_response=failed).SerializeToString()
 
 
@@ -72,7 +72,7 @@ def _answer_head(model_name: str, model_version: str, outputs: tuple[_Described,
         model_name=model_name, model_version=model_version, outputs=[_output_head(*output) for output in outputs]
     )
     if is_final:
-        head.parameters[oip.FINAL_RESPONSE].bool_param = True
+        head.parameters[FINAL_RESPONSE].bool_param = True
     return head.SerializeToString()
 
 
@@ -81,7 +81,7 @@ def _output_head(
 ) -> pb.ModelInferResponse.InferOutputTensor:
     head = pb.ModelInferResponse.InferOutputTensor(name=name, datatype=datatype, shape=shape)
     if place is not None:
-        for key, value in oip_shared_memory.parameters_of(place, byte_size).items():
+        for key, value in parameters_of(place, byte_size).items():
             parameter = head.parameters[key]
             if isinstance(value, str):
                 parameter.string_param = value

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from inferwire_server.service.values import Region
-from inferwire_server.transport.oip import ModelMetadata, TensorMetadata
-from inferwire_server.transport.oip_repository import IndexEntry
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
-from inferwire_server.transport.oip_stubs import model_config_pb2
+from inferwire_server.transport.oip.metadata import ModelMetadata, TensorMetadata
+from inferwire_server.transport.oip.repository import IndexEntry
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.oip.stubs import model_config_pb2
 
 
 def encode_metadata(metadata: ModelMetadata) -> pb.ModelMetadataResponse:

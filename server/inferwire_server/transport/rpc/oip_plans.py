@@ -18,9 +18,10 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedPlace, SharedTensor
-from inferwire_server.transport import oip, oip_shared_memory
-from inferwire_server.transport.oip import OipCall
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.oip.datatypes import input_type
+from inferwire_server.transport.oip.inference import OipCall, contents_beside_raw, output_form
+from inferwire_server.transport.oip.shared_memory import beside_region, place_of
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.oip_contents import typed_tensor
 
 _LONGEST_KEPT = 2048
@@ -135,7 +136,7 @@ def _inputs(request: pb.ModelInferRequest, raw_count: int) -> tuple[tuple[str, _
         elif not raw_count:
             tensor = typed_tensor(_type_of(given, model), given, model)
         elif given.HasField("contents"):
-            raise oip.contents_beside_raw(given.name, model)
+            raise contents_beside_raw(given.name, model)
         else:
             tensor = RawInput(_type_of(given, model), tuple(given.shape))
         inputs.append((given.name, tensor))
@@ -146,15 +147,15 @@ def _place_of(given: _Input) -> SharedPlace | None:
     if not given.parameters:
         return None
     what = f"input '{given.name}'"
-    place = oip_shared_memory.place_of(decode_parameters(given.parameters), what)
+    place = place_of(decode_parameters(given.parameters), what)
     if place is not None and given.HasField("contents"):
-        raise oip_shared_memory.beside_region(what, "contents")
+        raise beside_region(what, "contents")
     return place
 
 
 def _forms(request: pb.ModelInferRequest) -> dict[int, OutputForm]:
     forms = {
-        position: oip.output_form(decode_parameters(output.parameters), output.name)
+        position: output_form(decode_parameters(output.parameters), output.name)
         for position, output in enumerate(request.outputs)
         if output.parameters
     }
@@ -162,4 +163,4 @@ def _forms(request: pb.ModelInferRequest) -> dict[int, OutputForm]:
 
 
 def _type_of(given: _Input, model_name: str) -> ElementType:
-    return oip.input_type(given.datatype, given.name, model_name)
+    return input_type(given.datatype, given.name, model_name)

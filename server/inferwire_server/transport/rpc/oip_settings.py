@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from inferwire_server.transport.oip_logs import LogValue
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.oip.logs import LogValue
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 
 
 def decode_log_settings(request: pb.LogSettingsRequest) -> dict[str, object]:

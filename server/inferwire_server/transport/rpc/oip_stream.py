@@ -13,10 +13,9 @@ from inferwire_server.core.job import Job
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
-from inferwire_server.transport import oip
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.oip import OipCall
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.oip.inference import OipCall, answer_of
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.refusing import as_serving_error, checked
 from inferwire_server.transport.rpc.duplex import Duplex
 from inferwire_server.transport.rpc.oip_codec import (
@@ -146,7 +145,7 @@ class OipStream:
     def _answer(self, pending: _Pending) -> bytes:
         if isinstance(pending.outcome, ServingError):
             raise pending.outcome
-        answer = oip.answer(self._services, *pending.outcome)
+        answer = answer_of(self._services, *pending.outcome)
         streamed = encode_streamed(encode_answer(answer, pending.request_id, is_final=True))
         message = checked(streamed, self._max_message_bytes)
         self._services.inference.answered(pending.outcome[1])

@@ -14,7 +14,7 @@ from inferwire_server.service import Services
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import session_of
 from inferwire_server.transport.rpc.status import Context
-from inferwire_server.transport.v1_codec import decode_sequence, decode_target, decode_tensor
+from inferwire_server.transport.v1.codec import decode_sequence, decode_target, decode_tensor
 
 RAW_CALLS = frozenset({"GetStates", "SetStates"})
 """The calls whose messages hold tensors."""

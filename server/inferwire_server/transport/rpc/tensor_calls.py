@@ -13,7 +13,7 @@ from inferwire_server.service.values import StoredTensor
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import require_same_host, session_of
 from inferwire_server.transport.rpc.status import Context
-from inferwire_server.transport.v1_codec import decode_stored, decode_tensor
+from inferwire_server.transport.v1.codec import decode_stored, decode_tensor
 
 RAW_CALLS = frozenset({"PutTensor", "GetTensor"})
 """The calls whose messages hold tensors."""

@@ -19,7 +19,7 @@ from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.stacks import is_whole, results
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.refusing import too_large
-from inferwire_server.transport.v1_codec import encode_error, encode_result
+from inferwire_server.transport.v1.codec import encode_error, encode_result
 
 _MESSAGE_BYTES = 1 << 20
 """How many bytes of outputs one message gathers; a single result may have more."""

@@ -22,7 +22,7 @@ from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.session.frame_writers import writer_on
 from inferwire_server.transport.session.life_signs import LifeSigns, Patience, Verdict
 from inferwire_server.transport.session.stream import MeansAnother, SessionStream, SessionTerms, no_hello
-from inferwire_server.transport.v1_codec import encode_error
+from inferwire_server.transport.v1.codec import encode_error
 
 _PING = frames.frame(Kind.PING)
 _PONG = frames.frame(Kind.PONG)

@@ -22,7 +22,7 @@ from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.session.outbox import Outbox
-from inferwire_server.transport.v1_plans import Plans, Raw, count_sent
+from inferwire_server.transport.v1.plans import Plans, Raw, count_sent
 
 _CANCELLED = "the client cancelled the execution"
 

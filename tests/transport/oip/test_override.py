@@ -24,8 +24,8 @@ from inferwire_server.server import Composition
 from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.values import ServedModel
 from inferwire_server.settings import Settings
-from inferwire_server.transport.oip_config import describe
-from inferwire_server.transport.oip_override import read_override
+from inferwire_server.transport.oip.config import describe
+from inferwire_server.transport.oip.override import read_override
 
 X = {"name": "x", "data_type": "TYPE_FP32"}
 

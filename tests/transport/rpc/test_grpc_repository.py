@@ -9,7 +9,7 @@ import pytest
 
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 
 SERVICE = "/inference.GRPCInferenceService"
 

@@ -16,7 +16,7 @@ from inferwire_server.core.specs import PortSpec
 from inferwire_server.service import Services
 from inferwire_server.service.models import Model
 from inferwire_server.service.values import ServedModel
-from inferwire_server.transport.oip import PLATFORM, dimensions
+from inferwire_server.transport.oip.metadata import PLATFORM, dimensions
 
 _FORMATS = {"[N,C,H,W]": "FORMAT_NCHW", "[N,H,W,C]": "FORMAT_NHWC"}
 """The configuration's words for layouts of pictures; for others it has none."""

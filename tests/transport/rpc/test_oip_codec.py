@@ -12,8 +12,8 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.service.values import ServedModel, SharedPlace
-from inferwire_server.transport.oip import OipAnswer, OipOutput
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.oip.inference import OipAnswer, OipOutput
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.oip_codec import encode_answer, split_request
 from inferwire_server.transport.rpc.oip_plans import plan_of
 

@@ -1,6 +1,6 @@
 """The Open Inference Protocol's model repository extension: what both of its faces share.
 
-It knows neither protobuf nor JSON; `oip_override` reads the configuration that a load may bring.
+It knows neither protobuf nor JSON; `override` reads the configuration that a load may bring.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.models import Served
-from inferwire_server.transport import oip_override
+from inferwire_server.transport.oip.override import read_override
 
 STATES = {
     ModelState.LOADING: "LOADING",
@@ -91,4 +91,4 @@ def _options(services: Services, name: str, parameters: Mapping[str, object]) ->
     config = parameters.get("config", "")
     if not isinstance(config, str):
         raise invalid_input(f"parameter 'config' of the load of model '{name}' is {config!r}, expected a string")
-    return oip_override.read_override(config, name, services.models.ready(name)) if config else LoadOptions()
+    return read_override(config, name, services.models.ready(name)) if config else LoadOptions()

@@ -10,7 +10,7 @@ from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.service.values import StoredTensor, UploadedModel
-from inferwire_server.transport.v1_plans import Plan, Plans, decode_execution
+from inferwire_server.transport.v1.plans import Plan, Plans, decode_execution
 
 SESSION = Session("s", "test")
 

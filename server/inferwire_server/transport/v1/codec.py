@@ -1,4 +1,4 @@
-"""Values of inferwire.v1 read, and ended jobs written as results. What whole executions ask for is read in `v1_plans`.
+"""Values of inferwire.v1 read, and ended jobs written as results. What whole executions ask for is read in `plans`.
 
 This is on the fast path: what it does per execution is counted in microseconds.
 """

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.transport.test_grpc_v1 import Client, Models, execution, failure, infer_request, open_session
+from tests.transport.rpc.test_grpc_v1 import Client, Models, execution, failure, infer_request, open_session
 
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, types_pb2

@@ -15,8 +15,8 @@ from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.job import Job, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.service.values import Inference, ServedModel
-from inferwire_server.transport.v1_codec import encode_result
-from inferwire_server.transport.v1_plans import Plan, decode_execution
+from inferwire_server.transport.v1.codec import encode_result
+from inferwire_server.transport.v1.plans import Plan, decode_execution
 
 element_types = st.sampled_from(ELEMENT_TYPES)
 shapes = st.lists(st.integers(0, 4), max_size=3).map(tuple)

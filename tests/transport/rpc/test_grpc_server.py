@@ -21,7 +21,7 @@ from inferwire_server.engine.fake_backend import FakeModel
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.service import HealthService, Services
 from inferwire_server.transport.listening import CannotListen
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 
 SERVICES = {

@@ -19,8 +19,8 @@ from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
-from inferwire_server.transport import oip
-from inferwire_server.transport.oip_stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.oip.metadata import EXTENSIONS
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
 
 Models = dict[str, FakeModel]
@@ -91,7 +91,7 @@ async def test_the_server_and_its_models_are_described(client: Any) -> None:
     assert not await client.is_model_ready("nope")
     server = await client.get_server_metadata()
     assert server.name == "inferwire"
-    assert list(server.extensions) == list(oip.EXTENSIONS)
+    assert list(server.extensions) == list(EXTENSIONS)
     model = await client.get_model_metadata("echo")
     assert (model.name, list(model.versions), model.platform) == ("echo", ["1"], "openvino")
     assert (model.inputs[0].name, model.inputs[0].datatype, list(model.inputs[0].shape)) == ("x", "FP32", [-1, 4])

@@ -22,7 +22,7 @@ from inferwire_server.core.tensor_checks import check_shape
 from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, LentTensor, StoredTensor
-from inferwire_server.transport.v1_codec import (
+from inferwire_server.transport.v1.codec import (
     decode_element_type,
     decode_keeps,
     decode_lent,

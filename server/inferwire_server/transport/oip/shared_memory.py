@@ -8,7 +8,7 @@ from __future__ import annotations
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.values import SharedPlace
-from inferwire_server.transport.oip_parameters import Parameters, whole_number
+from inferwire_server.transport.oip.parameters import Parameters, whole_number
 
 REGION = "shared_memory_region"
 _OFFSET = "shared_memory_offset"

@@ -1,0 +1,1 @@
+"""What the session and the calls of `inferwire.v1` share."""
