@@ -11,9 +11,10 @@ from typing import Any
 import openvino as ov
 import structlog
 
+from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.layers import LayerTime, RuntimeModel, RuntimeNode
+from inferwire_server.core.layers import DYNAMIC, LayerTime, RuntimeModel, RuntimeNode
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import PluginVersion
@@ -50,6 +51,8 @@ SPARE_SLOTS = 1
 """Slots beyond the inferences that OpenVINO computes at once. Its queue hands over sooner than the server's can."""
 
 _OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
+
+_NODE_TYPES = BY_NAME | {DYNAMIC.name: DYNAMIC}
 
 
 class OpenVinoBackend:
@@ -179,7 +182,7 @@ def _runtime_node(node: Any) -> RuntimeNode:
         node.get_type_name(),
         {name: str(value.value) for name, value in node.get_rt_info().items()},
         node.get_input_size(),
-        ports_of(outputs, [set[str]()] * len(outputs), "output"),
+        ports_of(outputs, [set[str]()] * len(outputs), "output", _NODE_TYPES),
     )
 
 
