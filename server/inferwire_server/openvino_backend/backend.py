@@ -67,6 +67,7 @@ class OpenVinoBackend:
         for library in extensions:
             _add_extension(self._core, library)
         found = () if tokenizers is None else _add_tokenizers(self._core, tokenizers)
+        self.version = ov.get_version()
         self.extensions = tuple(library.name for library in (*extensions, *found))
         # A weights file that is mapped and then written to in place, as one does before a reload, ends the process.
         self._core.set_property({"ENABLE_MMAP": False})
