@@ -1,4 +1,4 @@
-"""Unexpected errors: logged in full under an id, which is all that the caller learns of them."""
+"""Unexpected errors: logged in full under an id, which is what the caller learns of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from inferwire_server.errors import ServingError
 log = structlog.stdlib.get_logger()
 
 
-def logged_bug(event: str, error: BaseException, **details: object) -> ServingError:
-    """Log a bug under an id, and give what its caller is told: the id."""
-    bug_id = token_hex(4)
-    log.error(event, id=bug_id, exc_info=error, **details)
-    return ServingError(Code.INTERNAL, f"a bug in the server; its log has more under id {bug_id}")
+def logged_failure(where: str, error: BaseException, **details: object) -> ServingError:
+    """Log what nobody expected in a call or a slot, a bug or a lack of memory; give what its caller is told."""
+    if isinstance(error, MemoryError):
+        event, code, sentence = "out of memory in", Code.TOO_LARGE, "the server is out of memory for this request"
+    else:
+        event, code, sentence = "bug in", Code.INTERNAL, "a bug in the server"
+    error_id = token_hex(4)
+    log.error(" ".join((event, where)), id=error_id, exc_info=error, **details)
+    return ServingError(code, f"{sentence}; its log has more under id {error_id}")

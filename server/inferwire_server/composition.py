@@ -103,6 +103,7 @@ async def compose(
     catalogue.expect(await asyncio.to_thread(scan, {}))
     tallies = Tallies(catalogue.statuses, clock)
     metrics = Metrics(tallies)
+    metrics.name_build(version("inferwire"), backend.version)
     blobs = await asyncio.to_thread(_blob_store, settings) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
     try:

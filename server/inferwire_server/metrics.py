@@ -51,6 +51,10 @@ class Metrics:
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
 
+    def name_build(self, version: str, openvino: str) -> None:
+        """Say at every scrape which version of the server runs, and of OpenVINO."""
+        self._collect(lambda: _of_build(version, openvino))
+
     def watch(self, devices: Callable[[], Iterable[Device]]) -> None:
         """Read the load of these devices at every scrape."""
         self._collect(lambda: _of_occupancies(devices()))
@@ -120,6 +124,13 @@ def _of_tallies(tallies: Tallies) -> Iterator[Metric]:
             histogram = histogram_of(tally)
             family.add_metric(labels, _buckets(histogram), histogram.total)
         yield family
+
+
+def _of_build(version: str, openvino: str) -> Iterator[Metric]:
+    """Yield the gauge whose labels tell versions."""
+    build = GaugeMetricFamily("inferwire_build_info", "1, labelled with what runs.", labels=("version", "openvino"))
+    build.add_metric((version, openvino), 1)
+    yield build
 
 
 def _of_occupancies(devices: Iterable[Device]) -> Iterator[Metric]:

@@ -117,7 +117,10 @@ def test_a_server_that_is_not_there_is_named(run: Run) -> None:
 def test_an_address_that_is_none_is_misuse(run: Run) -> None:
     done = run("models", INFERWIRE_ADDRESS="http://localhost")
     assert done.returncode == 2
-    assert "is not host:port" in done.stderr
+    assert done.stderr == (
+        "inferwire: address 'http://localhost' is not host:port, grpcs://host:port or unix:path; "
+        "URLs are for REST calls: give the host and its gRPC port, as localhost:8001\n"
+    )
 
 
 @pytest.mark.parametrize("words", [("--json",), ()])

@@ -21,7 +21,7 @@ LOST = ServingError(Code.INFERENCE_FAILED, "the device is lost")
 
 
 @pytest.mark.parametrize(
-    "raised", [RuntimeError("no"), MemoryError(), SystemExit(1), KeyboardInterrupt(), AssertionError("a bug")], ids=repr
+    "raised", [RuntimeError("no"), SystemExit(1), KeyboardInterrupt(), AssertionError("a bug")], ids=repr
 )
 async def test_whatever_a_slot_raises_fails_its_job_and_the_slot_goes_on(
     server: Server, model: FakeModel, raised: BaseException
@@ -36,6 +36,24 @@ async def test_whatever_a_slot_raises_fails_its_job_and_the_slot_goes_on(
         told = await server.call(WAYS["oip_stream"])
     assert [entry["exc_info"] for entry in logged if entry["event"] == "bug in a slot"] == [raised] * len(WAYS)
     assert told == f"a bug in the server; its log has more under id {logged[-1]['id']}"
+    model.compute = echo
+    await server.is_whole(failed=len(WAYS))
+
+
+async def test_a_run_without_enough_memory_is_said_to_be_one_and_the_slot_goes_on(
+    server: Server, model: FakeModel
+) -> None:
+    def burst(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        raise MemoryError
+
+    model.compute = burst
+    with capture_logs() as logged:
+        for way in SAY_CODES.values():
+            assert await server.call(way) == "TOO_LARGE"
+        told = await server.call(WAYS["oip_stream"])
+    (entry,) = [entry for entry in logged if entry["log_level"] == "error"][-1:]
+    assert entry["event"] == "out of memory in a slot"
+    assert told == f"the server is out of memory for this request; its log has more under id {entry['id']}"
     model.compute = echo
     await server.is_whole(failed=len(WAYS))
 

@@ -78,6 +78,22 @@ def test_a_node_of_several_outputs(runtime: Any, tmp_path: Path) -> None:
         node.get_element_type()
 
 
+@pytest.mark.parametrize("rows", [1, -1])
+def test_a_product_without_a_bias(runtime: Any, tmp_path: Path, rows: int) -> None:
+    """The bias it does not have is a constant of no type."""
+    x = op.parameter([rows, 8], np.float32, name="x")
+    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
+    model = make([op.result(op.matmul(x, op.constant(np.ones((8, 4), np.float32)), False, False))], [x])
+    openvino.save_model(model, tmp_path / "product.xml", compress_to_fp16=False)
+
+    def outputs(core: Any) -> list[str]:
+        nodes = core.compile_model(tmp_path / "product.xml", "CPU").get_runtime_model().get_ordered_ops()
+        return sorted(f"{node.get_type_name()} {node.outputs()}" for node in nodes)
+
+    assert outputs(runtime.core) == outputs(openvino.Core())
+    assert "ExecutionNode [<Output: names[] shape[0] type: dynamic>]" in outputs(runtime.core)
+
+
 def test_its_ports(graph: Any) -> None:
     assert graph.friendly_name == "mirrored"
     assert repr(graph.inputs) == "[<Output: names[] shape[1,3] type: f32>, <Output: names[] shape[1,3] type: f32>]"

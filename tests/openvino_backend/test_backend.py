@@ -374,6 +374,7 @@ def test_a_device_tells_its_properties_and_versions(backend: OpenVinoBackend) ->
     assert isinstance(backend.device_property("CPU", "FULL_DEVICE_NAME"), str)
     streams = backend.device_property("CPU", "RANGE_FOR_STREAMS")
     assert isinstance(streams, tuple)
+    assert backend.version == ov.get_version()
     assert list(backend.versions("CPU")) == ["CPU"]
     with pytest.raises(ServingError, match="NO_SUCH") as caught:
         backend.device_property("CPU", "NO_SUCH")

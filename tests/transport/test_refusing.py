@@ -24,6 +24,16 @@ def test_what_cannot_be_read_is_the_callers_and_no_bug() -> None:
     assert (refusal.code, refusal.message, logs) == (Code.INVALID_INPUT, "no message", [])
 
 
+def test_a_lack_of_memory_is_no_bug() -> None:
+    lack = MemoryError("no room for 9 bytes")
+    with capture_logs() as logs:
+        refusal = as_serving_error(lack, path="/v2")
+    (entry,) = logs
+    assert (entry["event"], entry["path"], entry["exc_info"]) == ("out of memory in a call", "/v2", lack)
+    assert refusal.code is Code.TOO_LARGE
+    assert refusal.message == f"the server is out of memory for this request; its log has more under id {entry['id']}"
+
+
 def test_the_log_has_a_bug_and_where_it_was_met() -> None:
     bug = ValueError("secret")
     with capture_logs() as logs:

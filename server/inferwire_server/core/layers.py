@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
+
+from inferwire_proto.element_types import ElementType
 from inferwire_server.core.specs import ModelSpec, PortSpec
+
+DYNAMIC = ElementType("dynamic", wire=0, bits=0, storage=np.dtype(np.void))
+"""The type of what a runtime graph leaves empty, as the bias of a product that has none. No tensor is of it."""
 
 
 class LayerStatus(Enum):

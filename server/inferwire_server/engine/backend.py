@@ -111,6 +111,11 @@ class PluginVersion:
 class Backend(Protocol):
     """The runtime. Its methods may take long: the engine calls them on threads of its own."""
 
+    @property
+    def version(self) -> str:
+        """What the runtime calls its version."""
+        ...
+
     def devices(self) -> tuple[str, ...]:
         """List the physical devices."""
         ...

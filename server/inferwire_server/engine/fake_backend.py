@@ -192,6 +192,8 @@ class FakeSlot:
 class FakeBackend:
     """A runtime whose models are given by the name they are compiled under."""
 
+    version = "fake"
+
     def __init__(
         self,
         models: dict[str, FakeModel] | None = None,

@@ -11,7 +11,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from inferwire_proto.errors import Code
-from inferwire_server.bugs import logged_bug
+from inferwire_server.bugs import logged_failure
 from inferwire_server.core.batching import join, rows_of, split
 from inferwire_server.core.job import Apart, Finish, Finishes, Job, Outcome, Result, Work
 from inferwire_server.core.stacks import DROPPED, together, unstacked
@@ -55,7 +55,7 @@ class SlotRun:
         except GeneratorExit:
             raise  # the loop has ended, and nobody waits any more
         except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
-            self.fail(self._bug(error))
+            self.fail(self._failure(error))
 
     def fail(self, error: ServingError) -> None:
         """Give each job this outcome in place of a run."""
@@ -162,7 +162,7 @@ class SlotRun:
             error.__cause__ = error.__context__ = None
             return error.with_traceback(None)
         except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
-            return self._bug(error)
+            return self._failure(error)
 
-    def _bug(self, error: BaseException) -> ServingError:
-        return logged_bug("bug in a slot", error, model=str(self._jobs[0].model))
+    def _failure(self, error: BaseException) -> ServingError:
+        return logged_failure("a slot", error, model=str(self._jobs[0].model))

@@ -11,9 +11,10 @@ from typing import Any
 import openvino as ov
 import structlog
 
+from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.layers import LayerTime, RuntimeModel, RuntimeNode
+from inferwire_server.core.layers import DYNAMIC, LayerTime, RuntimeModel, RuntimeNode
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import PluginVersion
@@ -51,6 +52,8 @@ SPARE_SLOTS = 1
 
 _OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
 
+_NODE_TYPES = BY_NAME | {DYNAMIC.name: DYNAMIC}
+
 
 class OpenVinoBackend:
     """The runtime of this process: one `Core` for all models, with libraries of further operations.
@@ -64,6 +67,7 @@ class OpenVinoBackend:
         for library in extensions:
             _add_extension(self._core, library)
         found = () if tokenizers is None else _add_tokenizers(self._core, tokenizers)
+        self.version = ov.get_version()
         self.extensions = tuple(library.name for library in (*extensions, *found))
         # A weights file that is mapped and then written to in place, as one does before a reload, ends the process.
         self._core.set_property({"ENABLE_MMAP": False})
@@ -179,7 +183,7 @@ def _runtime_node(node: Any) -> RuntimeNode:
         node.get_type_name(),
         {name: str(value.value) for name, value in node.get_rt_info().items()},
         node.get_input_size(),
-        ports_of(outputs, [set[str]()] * len(outputs), "output"),
+        ports_of(outputs, [set[str]()] * len(outputs), "output", _NODE_TYPES),
     )
 
 

@@ -67,14 +67,20 @@ def imported_spec(name: str, compiled: ov.CompiledModel) -> ModelSpec:
     return spec_of(name or compiled.get_property("NETWORK_NAME"), compiled, compiled_states_of(compiled))
 
 
-def ports_of(ports: Sequence[Any], names: Sequence[set[str]], kind: str) -> tuple[PortSpec, ...]:
-    """Describe ports. The protocol's name is the smallest of a port's own, unless another has it too."""
+def ports_of(
+    ports: Sequence[Any], names: Sequence[set[str]], kind: str, types: Mapping[str, ElementType] = BY_NAME
+) -> tuple[PortSpec, ...]:
+    """Describe ports. The protocol's name is the smallest of a port's own, unless another has it too.
+
+    Raises:
+        ServingError: MODEL_FAILED if one has another element type than one of `types`.
+    """
     smallest = [min(own, default="") for own in names]
     return tuple(
         PortSpec(
             names=frozenset(port.get_names()),
             oip_name=name if name and smallest.count(name) == 1 else _free_name(f"{kind}_{index}", smallest),
-            element_type=_element_type(port, f"{kind} {index}"),
+            element_type=_element_type(port, f"{kind} {index}", types),
             shape=_shape(port.get_partial_shape()),
             node_name=port.get_node().get_friendly_name(),
             node_type=port.get_node().get_type_name(),
@@ -95,11 +101,11 @@ def _layout(port: Any) -> str:
     return "" if layout.empty else layout.to_string()
 
 
-def _element_type(port: Any, what: str) -> ElementType:
+def _element_type(port: Any, what: str, types: Mapping[str, ElementType]) -> ElementType:
     name = port.get_element_type().get_type_name()
-    if name not in BY_NAME:
+    if name not in types:
         raise ServingError(Code.MODEL_FAILED, f"{what} has element type {name}, expected a known one")
-    return BY_NAME[name]
+    return types[name]
 
 
 def _shape(shape: ov.PartialShape) -> Shape:

@@ -73,12 +73,15 @@ def _reason_not_to_bind(family: int, address: Any) -> int | None:
 
 
 def _sentence(protocol: str, host: str, port: int, reason: int | None) -> str:
-    cannot = f"cannot listen for {protocol} on {authority(host, port)}"
+    bare = host.removeprefix("[").removesuffix("]")
+    cannot = f"cannot listen for {protocol} on {authority(bare, port)}"
     flag = f"--{protocol.lower()}-port"
     if reason == errno.EADDRINUSE:
         return f"{cannot}: another process uses the port; stop it, or choose another port with {flag}"
     if reason == errno.EACCES:
         return f"{cannot}: this user may not use the port; choose one above 1023 with {flag}"
+    if reason == NO_SUCH_NAME and bare != host:
+        return f"{cannot}: an IPv6 address has brackets only where a port follows it; give --host {bare}"
     if reason == NO_SUCH_NAME:
         return f"{cannot}: there is no host of this name; choose another address with --host"
     why = "the address is not one of this machine" if reason is None else os.strerror(reason)

@@ -7,19 +7,22 @@ from google.protobuf.message import DecodeError
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import FrameTooLarge, MalformedFrame
 from inferwire_proto.raw_fields import MalformedMessage
-from inferwire_server.bugs import logged_bug
+from inferwire_server.bugs import logged_failure
 from inferwire_server.errors import ServingError, invalid_input
 
 
 def as_serving_error(error: Exception, **where: str) -> ServingError:
-    """Turn whatever a call raised into what its caller is told; a bug into an id that the log explains, and `where`."""
+    """Turn whatever a call raised into what its caller is told.
+
+    What nobody expected is logged with `where` it was met, and its caller told the id that it is logged under.
+    """
     if isinstance(error, ServingError):
         return error
     if isinstance(error, FrameTooLarge):
         return message_too_large(error.byte_size, error.most_bytes)
     if isinstance(error, MalformedMessage | MalformedFrame | DecodeError):
         return invalid_input(str(error))
-    return logged_bug("bug in a call", error, **where)
+    return logged_failure("a call", error, **where)
 
 
 def too_large(byte_size: int, limit: int) -> ServingError:

@@ -52,7 +52,7 @@ def test_what_is_no_address(given: str) -> None:
 
 
 def test_a_url_is_told_from_an_address() -> None:
-    with pytest.raises(ValueError, match="a URL is for REST calls"):
+    with pytest.raises(ValueError, match="URLs are for REST calls: give the host and its gRPC port, as localhost:8001"):
         parse_address("http://host:8000")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -151,6 +152,12 @@ def test_what_becomes_of_each_gauge_is_decided(composition: Composition) -> None
     assert set(GAUGES) == {
         each.name for each in families if each.type == "gauge" and not each.name.endswith("_created")
     }
+
+
+def test_workers_are_of_one_build(composition: Composition) -> None:
+    text = composition.metrics.scrape().text()
+    build = series("inferwire_build_info", version=version("inferwire"), openvino="fake")
+    assert read(sum_metrics([text, text, text]))[build] == read(text)[build] == 1
 
 
 def test_a_model_is_ready_where_it_is_in_all_workers_and_has_failed_where_it_has_in_any() -> None:

@@ -76,6 +76,18 @@ def duplex(peer: Any, echo: Echo, take_in: Callable[[bytes], Awaitable[None] | N
     return Duplex(peer, Drain(), echo, take_in or echo.put)
 
 
+class LeavingPeer(Peer):
+    """A context whose client has left before an answer is sent, of which gRPC has not told yet."""
+
+    async def write(self, message: bytes) -> None:
+        raise grpc.aio.InternalError(message)
+
+
+async def test_a_peer_that_leaves_as_it_is_answered_cancels_the_stream() -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await duplex(LeavingPeer(b"a"), Echo()).run()
+
+
 async def test_what_takes_long_to_take_in_is_waited_for_before_the_next() -> None:
     peer, echo, ready = Peer(b"long", b"short"), Echo(), asyncio.Event()
     begun = asyncio.Event()

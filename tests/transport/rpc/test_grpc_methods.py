@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -72,6 +73,16 @@ async def test_a_code_is_its_status_its_sentence_and_its_name(code: Code) -> Non
     assert error.details() == "why, and what was expected"
     trailers = dict(error.trailing_metadata())
     assert (trailers[CODE_METADATA], trailers[RETRY_AFTER_METADATA]) == (code.name, "1.5")
+
+
+async def test_a_caller_that_leaves_as_it_is_answered_is_no_bug() -> None:
+    async def cannot_send(request: bytes, context: Any) -> None:
+        raise grpc.aio.InternalError("cannot send")
+
+    context: Any = None
+    with capture_logs() as logged, pytest.raises(asyncio.CancelledError):
+        await GUARD.around(cannot_send)(b"", context)
+    assert logged == []
 
 
 async def test_a_bug_is_an_id_that_the_log_explains() -> None:

@@ -68,6 +68,15 @@ async def test_a_host_that_is_none_is_named(services: Services) -> None:
     )
 
 
+async def test_an_address_in_brackets_is_to_be_given_without(services: Services) -> None:
+    with pytest.raises(CannotListen) as raised:
+        async with GrpcServer(services, GrpcOptions(host="[::1]", port=0)):
+            pass
+    assert str(raised.value) == (
+        "cannot listen for gRPC on [::1]:0: an IPv6 address has brackets only where a port follows it; give --host ::1"
+    )
+
+
 async def test_a_closed_server_frees_its_port(services: Services) -> None:
     async with GrpcServer(services, GrpcOptions(port=0)) as server:
         port = server.port

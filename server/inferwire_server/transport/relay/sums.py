@@ -48,6 +48,7 @@ GAUGES: Mapping[str, Total] = {
     "process_max_fds": _first,
     "python_info": _first,
     **dict.fromkeys(("process_virtual_memory_bytes", "process_resident_memory_bytes", "process_open_fds"), fsum),
+    "inferwire_build_info": max,
     "inferwire_model_ready": min,
     "inferwire_model_load_failed": max,
     **dict.fromkeys(("inferwire_queued_jobs", "inferwire_queue_capacity"), fsum),

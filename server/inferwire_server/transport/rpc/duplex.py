@@ -80,7 +80,11 @@ class Duplex:
     async def _write(self) -> None:
         while not self._is_over:
             if self._outgoing.is_ready:
-                await self._context.write(self._outgoing.take())
+                message = self._outgoing.take()
+                try:
+                    await self._context.write(message)
+                except grpc.aio.InternalError:
+                    raise asyncio.CancelledError from None  # gRPC cannot send it: the peer has left
             else:
                 await self._outgoing.wait()
 

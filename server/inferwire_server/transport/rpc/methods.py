@@ -6,6 +6,7 @@ error table here, and nowhere else.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -85,6 +86,8 @@ class Guard:
                 return await call(request, context)
             except grpc.aio.AbortError:
                 raise
+            except grpc.aio.InternalError:
+                raise asyncio.CancelledError from None  # gRPC cannot send what it was given: the caller has left
             except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong
                 refusal = as_serving_error(error)
                 refusals.count(Face.GRPC, refusal)
