@@ -89,3 +89,22 @@ def test_what_others_wait_for_holds_up_nobody(server: ScriptedServer, transport:
     assert came.get(timeout=TIMEOUT_S) == "ResetStates"
     server.answers.put(pb.SessionResponse(results=result(*ids).results, raw=[DATA]))
     assert outcomes.get(timeout=TIMEOUT_S).error is None
+
+
+def test_a_call_about_no_states_waits_for_nothing(server: ScriptedServer, transport: GrpcTransport) -> None:
+    came: SimpleQueue[bytes] = SimpleQueue()
+
+    def note(data: bytes, context: grpc.ServicerContext) -> bytes:
+        came.put(data)
+        return b""
+
+    server.unary["ListLayers"] = note
+    cancelled = submit(transport, SimpleQueue())
+    ids = sent(server)
+    cancelled.cancel()
+    with ThreadPoolExecutor() as pool:
+        pool.submit(transport.layers, TARGET)
+        try:
+            came.get(timeout=TIMEOUT_S)
+        finally:
+            server.answers.put(result(*ids))
