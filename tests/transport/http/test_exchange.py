@@ -477,6 +477,30 @@ async def test_who_was_answered_before_its_body_had_ended_may_be_silent_behind_i
         writer.close()
 
 
+async def test_who_is_worked_for_is_not_idle_behind_a_body_that_was_answered_early() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "GET":
+            begun.set()
+            await may_end.wait()
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(BROKEN[:-9])
+        await reader.readuntil(b"hello")
+        (connection,) = server.connections
+        connection.timeout_keep_alive = 0
+        writer.write(b"0\r\n\r\n" + GET.replace(b": x", b": x\r\nconnection: close"))
+        await begun.wait()
+        for _ in range(3):
+            await a_go_of_the_loop()
+        may_end.set()
+        assert (await reader.read()).endswith(b"\r\n\r\nhello")
+        writer.close()
+
+
 async def test_the_system_asks_whether_a_silent_peers_machine_is_there() -> None:
     async with http_server(answers(b"hello"), "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
         await client.get(f"http://127.0.0.1:{server.port}/")
