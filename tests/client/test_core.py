@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import re
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -155,9 +156,15 @@ def test_properties_of_a_device_come_with_openvinos_types(transport: FakeTranspo
     assert core.get_property("CPU", "NEWER") == "OF"
 
 
-@pytest.mark.parametrize("path", ["<net>" + "x" * 9000, "model\0.xml"], ids=["too long", "with a zero"])
-def test_what_no_path_can_be_is_an_error_that_shows_no_more_of_it_than_a_path_has(core: ov.Core, path: str) -> None:
-    with pytest.raises(RuntimeError, match=r'^Could not open the file: "[^"]{1,260}": [a-zA-Z ]+$'):
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [("<net>" + "x" * 9000, "<net>" + "x" * 250 + "..."), ("model\0.xml", "model\0.xml")],
+    ids=["too long", "with a zero"],
+)
+def test_what_no_path_can_be_is_an_error_that_shows_no_more_of_it_than_a_path_has(
+    core: ov.Core, path: str, shown: str
+) -> None:
+    with pytest.raises(RuntimeError, match=rf'^Could not open the file: "{re.escape(shown)}": [a-zA-Z ]+$'):
         core.read_model(path)
 
 

@@ -60,10 +60,10 @@ def test_who_waits_at_the_end_is_told_that_nothing_comes(wait: str) -> None:
 
 
 CANCELLING = """
-from inferwire.transport.session_stream import SessionStream
-from inferwire.transport.stream_execution import EncodedHeader, StreamExecution
+from inferwire.transport.session.session_stream import SessionStream
+from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution
 from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello
-from tests.client.transport.test_session_stream import FakeCarrier
+from tests.client.transport.session.test_session_stream import FakeCarrier
 
 carrier = FakeCarrier()
 stream = SessionStream(carrier, "fake", SessionHello(), 10)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.busy_threads import BusyThreads
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -178,6 +179,20 @@ async def test_buckets_have_what_is_below_their_bounds() -> None:
     assert buckets[:4] == [("1.0", 1), ("2.0", 2), ("4.0", 4), ("8.0", 4)]
     assert buckets[-2:] == [("256.0", 4), ("+Inf", 5)]
     assert (found.type, [sample.value for sample in found.samples[-2:]]) == ("histogram", [5, 310])
+
+
+async def test_a_scrape_is_of_one_moment_and_is_written_on_a_thread(threads: BusyThreads) -> None:
+    tallies = Tallies()
+    tally = tallies.of("CPU", "uploaded")
+    threads.occupy()
+    writing = asyncio.ensure_future(Metrics(tallies).text())
+    await asyncio.sleep(0)
+    assert not writing.done()
+    tally.submit(1)
+    threads.leave()
+    families = text_string_to_metric_families((await writing).decode())
+    (found,) = (family for family in families if family.name == "inferwire_submitted_jobs")
+    assert [sample.value for sample in found.samples] == [0]
 
 
 async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:

@@ -197,6 +197,8 @@ async def test_a_file_that_lies_elsewhere_is_followed(tmp_path: Path) -> None:
         await anext(changes)
         model.write_text("longer")
         await anext(changes)
+        model.write_text("sooner")  # and no longer
+        await anext(changes)
         (tmp_path / "2" / "m" / "1" / "model.onnx").replace(model)
         await anext(changes)
         model.unlink()

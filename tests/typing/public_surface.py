@@ -29,6 +29,8 @@ def setting_up(path: str) -> ov.CompiledModel:
     core.set_property("CPU", {"NUM_STREAMS": 1})
     core.set_property({properties.enable_profiling: True})
     core.set_property("CPU", properties.inference_num_threads(2))
+    core.set_property("CPU", ("NUM_STREAMS", 1))
+    core.set_property(("NUM_STREAMS", 1))
     print(core.get_property("CPU", properties.inference_num_threads) + 1)
     core.close()
     return core.compile_model(path)

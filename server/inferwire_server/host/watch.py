@@ -138,7 +138,6 @@ def _below(roots: Collection[Path]) -> _Below:
                 found = folder.stat()
                 if readable.setdefault((found.st_dev, found.st_ino), folder) is not folder:
                     below.clear()  # a link leads back to it
-                    continue
             links.update(each for name in (*below, *files) if (each := folder / name).is_symlink())
     return _Below(frozenset(readable.values() if unreadable else roots), frozenset(links))
 

@@ -55,6 +55,21 @@ def test_a_call_comes_behind_what_was_cancelled(method: str, server: ScriptedSer
         called.result(TIMEOUT_S)
 
 
+def test_a_call_comes_behind_what_was_cancelled_by_two(server: ScriptedServer, transport: GrpcTransport) -> None:
+    """Whoever sends an execution cancels it as well, where somebody else has done so meanwhile."""
+    came = noted(server)
+    cancelled = submit(transport, SimpleQueue())
+    ids = sent(server)
+    cancelled.cancel()
+    cancelled.cancel()
+    with ThreadPoolExecutor() as pool:
+        called = pool.submit(CALLS["ResetStates"], transport)
+        with pytest.raises(Empty):
+            came.get(timeout=0.2)
+        server.answers.put(result(*ids))
+        called.result(TIMEOUT_S)
+
+
 def test_what_was_answered_before_it_was_cancelled_holds_up_nobody(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
@@ -89,3 +104,22 @@ def test_what_others_wait_for_holds_up_nobody(server: ScriptedServer, transport:
     assert came.get(timeout=TIMEOUT_S) == "ResetStates"
     server.answers.put(pb.SessionResponse(results=result(*ids).results, raw=[DATA]))
     assert outcomes.get(timeout=TIMEOUT_S).error is None
+
+
+def test_a_call_about_no_states_waits_for_nothing(server: ScriptedServer, transport: GrpcTransport) -> None:
+    came: SimpleQueue[bytes] = SimpleQueue()
+
+    def note(data: bytes, context: grpc.ServicerContext) -> bytes:
+        came.put(data)
+        return b""
+
+    server.unary["ListLayers"] = note
+    cancelled = submit(transport, SimpleQueue())
+    ids = sent(server)
+    cancelled.cancel()
+    with ThreadPoolExecutor() as pool:
+        pool.submit(transport.layers, TARGET)
+        try:
+            came.get(timeout=TIMEOUT_S)
+        finally:
+            server.answers.put(result(*ids))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import struct
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Barrier
@@ -39,14 +41,33 @@ def test_those_who_wait_for_a_server_together_give_it_up_together() -> None:
         transport = GrpcTransport(parse_address(f"127.0.0.1:{silent.getsockname()[1]}"), Patience(connect_s=0.5))
         come = Barrier(CALLERS)
 
-        def call() -> None:
+        def call() -> ov.ServerUnavailable:
             come.wait()
-            with pytest.raises(ov.ServerUnavailable, match=r"no answer within 0\.5 s"):
+            with pytest.raises(ov.ServerUnavailable, match=r"no answer within 0\.5 s") as caught:
                 transport.devices()
+            return caught.value
 
-        for called in [pool.submit(call) for _ in range(CALLERS)]:
-            called.result()
-        assert len(accepted(silent)) == 1
+        for _ in ("those who come first", "those who come when it has been given up"):
+            errors = [called.result() for called in [pool.submit(call) for _ in range(CALLERS)]]
+            assert len(accepted(silent)) == 1
+            assert len(set(map(id, errors))) == CALLERS
+
+
+def test_a_server_that_is_given_up_keeps_nothing_of_whoever_asked_for_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        transport = GrpcTransport(parse_address(f"127.0.0.1:{silent.getsockname()[1]}"), Patience(connect_s=0.05))
+
+        def ask() -> weakref.ref[set[int]]:
+            mine = set[int]()
+            with pytest.raises(ov.ServerUnavailable):
+                transport.devices()
+            return weakref.ref(mine)
+
+        gc.disable()
+        try:
+            assert ask()() is None
+        finally:
+            gc.enable()
 
 
 def test_an_http_port_is_told_from_a_server_that_is_not_there() -> None:

@@ -103,6 +103,24 @@ async def test_who_sends_a_long_body_for_one_answer_can_read_it_though_it_comes_
         await reaches(is_gone(server))
 
 
+async def test_nothing_behind_a_last_answer_that_came_early_is_worked_for() -> None:
+    asked: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.append(scope["method"])
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        server.part()
+        reader, writer = await connect(server)
+        writer.write(BROKEN[:-9])
+        await reader.readuntil(b"hello")
+        writer.write(b"0\r\n\r\n" + GET)
+        assert await reader.read() == b""
+        writer.close()
+    assert asked == ["POST"]
+
+
 async def test_an_answer_that_breaks_off_ends_its_connection_with_the_body() -> None:
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -474,6 +492,30 @@ async def test_who_was_answered_before_its_body_had_ended_may_be_silent_behind_i
             connection.look(now, Patience())
         writer.write(GET.replace(b": x", b": x\r\nconnection: close"))
         assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+
+async def test_who_is_worked_for_is_not_idle_behind_a_body_that_was_answered_early() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "GET":
+            begun.set()
+            await may_end.wait()
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(BROKEN[:-9])
+        await reader.readuntil(b"hello")
+        (connection,) = server.connections
+        connection.timeout_keep_alive = 0
+        writer.write(b"0\r\n\r\n" + GET.replace(b": x", b": x\r\nconnection: close"))
+        await begun.wait()
+        for _ in range(3):
+            await a_go_of_the_loop()
+        may_end.set()
+        assert (await reader.read()).endswith(b"\r\n\r\nhello")
         writer.close()
 
 

@@ -208,6 +208,7 @@ async def test_what_is_null_is_not_there(rest: Rest) -> None:
     answer = await rest.infer("echo", X | {"parameters": None}, outputs=[output], parameters={"priority": None})
     assert answer.json() == (await rest.infer("echo", X)).json()
     assert "has no 'data', expected an array" in await rest.refusal("echo", X | {"data": None})
+    assert "has 0 elements" in await rest.refusal("echo", X | {"data": [], "parameters": None})
     assert "the request has no 'inputs'" in sentence(await rest.post("echo", b'{"inputs":null}'))
 
 

@@ -107,7 +107,10 @@ class SessionStream:
         if execution.encoded.most_stacked == 1:
             # Before its answer is nobody's any more: whoever takes that looks for this afterwards. What may travel in
             # a stack uses nothing that the server keeps.
-            self._cancelled.setdefault(execution.id, Latch())
+            answered = Latch()
+            if self._cancelled.setdefault(execution.id, answered) is not answered:
+                # Whoever has cancelled it before does the rest. That nobody wants its answer does not say that it came.
+                return
         if self._pending.pop(execution.id, None):
             self._outgoing.withdraw(execution)
         else:

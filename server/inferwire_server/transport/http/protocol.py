@@ -142,7 +142,9 @@ class HttpProtocol(HttpToolsProtocol):
             cycle.keep_alive = False
 
     def on_headers_complete(self) -> None:
-        """Begin a request."""
+        """Begin a request, unless the answer before it was said to be the connection's last."""
+        if self._connection.transport.is_to_be_closed:
+            return
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
         super().on_headers_complete()

@@ -60,6 +60,14 @@ class Interrupted(float):
         raise KeyboardInterrupt
 
 
+def holds_up_nobody(stream: SessionStream) -> bool:
+    """Whether who waits for what was cancelled goes on."""
+    waiting = threading.Thread(target=stream.await_cancelled, daemon=True)
+    waiting.start()
+    waiting.join(TIMEOUT_S)
+    return not waiting.is_alive()
+
+
 @pytest.fixture
 def carrier() -> FakeCarrier:
     return FakeCarrier()
@@ -154,7 +162,34 @@ def test_what_was_cancelled_before_it_was_sent_holds_up_nobody(carrier: FakeCarr
     assert next(carrier.messages)
     sent = SessionRequest.FromString(b"".join(next(carrier.messages)))
     assert [id_ for each in sent.executions for id_ in each.ids] == [other.id]
-    stream.await_cancelled()
+    assert holds_up_nobody(stream)
+
+
+def test_what_may_travel_in_a_stack_holds_up_nobody_when_it_is_cancelled(stream: SessionStream) -> None:
+    execution = StreamExecution((), fail_if_called)
+    stream.submit(execution, EncodedHeader(b"", most_stacked=2), 0)
+    stream.cancel(execution)
+    assert holds_up_nobody(stream)
+
+
+def test_who_takes_an_answer_does_not_wait_for_what_was_cancelled(carrier: FakeCarrier, stream: SessionStream) -> None:
+    """The thread that reads would wait for what it alone can read."""
+    taken: SimpleQueue[Outcome] = SimpleQueue()
+
+    def take(outcome: Outcome) -> None:
+        stream.await_cancelled()
+        taken.put(outcome)
+
+    cancelled, execution = StreamExecution((), fail_if_called), StreamExecution((), take)
+    for each in (cancelled, execution):
+        stream.submit(each, EncodedHeader(b""), 0)
+    assert next(carrier.messages)
+    assert next(carrier.messages)
+    stream.cancel(cancelled)
+    results = [ExecutionResult(ids=[each.id]) for each in (execution, cancelled)]
+    carrier.incoming.put(SessionResponse(results=results).SerializeToString())
+    assert taken.get(timeout=TIMEOUT_S).error is None
+    assert holds_up_nobody(stream)
 
 
 def test_whoever_is_interrupted_while_it_sends_ends_the_stream_and_takes_its_own_back() -> None:
