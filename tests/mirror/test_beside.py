@@ -309,6 +309,8 @@ def test_what_takes_read_models_alone_says_what_makes_one_of_theirs(function: An
     theirs = openvino.Core().read_model(models["relu"])
     with pytest.raises(TypeError, match=r"; Core\.read_model\(\) makes one of an installed openvino's\.$"):
         function(theirs)
+    with pytest.raises(TypeError, match=r"valid openvino\.Model instance\.$"):
+        function("a model")
     ov.preprocess.PrePostProcessor(core.read_model(theirs))
 
 
