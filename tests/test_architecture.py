@@ -296,8 +296,8 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (client_needs_three_packages, "inferwire.tensors.tensor", "import ml_dtypes"),
     (client_layers_know_those_below, "inferwire.tensors.tensor", "from inferwire.requests.inputs import bring_in"),
     (client_layers_know_those_below, "inferwire.queues.job_pool", "from inferwire.core import Core"),
-    (core_is_pure, "inferwire_server.core.queue", "from time import monotonic"),
-    (core_is_pure, "inferwire_server.core.queue", "from inferwire_server import engine"),
+    (core_is_pure, "inferwire_server.core.scheduling.queue", "from time import monotonic"),
+    (core_is_pure, "inferwire_server.core.scheduling.queue", "from inferwire_server import engine"),
     (host_knows_only_core, HOST, "from inferwire_server.repository.folder import Repository"),
     (
         engine_knows_only_core,

@@ -17,8 +17,8 @@ from prometheus_client.metrics_core import (
 )
 
 from inferwire_server.core.ledger import Kept
-from inferwire_server.core.occupancy import Occupancy
-from inferwire_server.core.tally import OUTCOMES, Histogram, Tally
+from inferwire_server.core.scheduling.occupancy import Occupancy
+from inferwire_server.core.scheduling.tally import OUTCOMES, Histogram, Tally
 from inferwire_server.engine.device import Device
 from inferwire_server.repository.catalogue import Served
 from inferwire_server.repository.tallies import Tallies, labels_of

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from inferwire_proto.properties import Properties
-from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.ledger import KeepingTerms
 from inferwire_server.core.model_options import ModelOptions
+from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.versions import parse_version_policy
 from inferwire_server.errors import invalid_input
 from inferwire_server.host.blobs import BlobLimits

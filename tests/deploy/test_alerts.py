@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.deploy.manifests import read
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.tally import OUTCOMES
+from inferwire_server.core.scheduling.tally import OUTCOMES
 
 (DOCUMENT,) = read("prometheus/rules.yaml")
 RULES: list[Any] = [rule for group in DOCUMENT["groups"] for rule in group["rules"]]

@@ -9,8 +9,8 @@ import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import PropertyValue
-from inferwire_server.core.batching import Batching
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.scheduling.batching import Batching
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.errors import ServingError

@@ -18,11 +18,11 @@ from structlog.testing import capture_logs
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Batching
-from inferwire_server.core.job import Job, JobState, Result, Work, state_of
-from inferwire_server.core.lane import Terms
-from inferwire_server.core.scheduler import Scheduler
-from inferwire_server.core.stacks import is_whole, results
+from inferwire_server.core.scheduling.batching import Batching
+from inferwire_server.core.scheduling.job import Job, JobState, Result, Work, state_of
+from inferwire_server.core.scheduling.lane import Terms
+from inferwire_server.core.scheduling.scheduler import Scheduler
+from inferwire_server.core.scheduling.stacks import is_whole, results
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec

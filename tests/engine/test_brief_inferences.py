@@ -14,13 +14,13 @@ from structlog.testing import capture_logs
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Batching
-from inferwire_server.core.job import Job, JobState, Work
-from inferwire_server.core.lane import DEFAULT_TERMS, Terms
 from inferwire_server.core.model_options import ModelOptions, Source
-from inferwire_server.core.occupancy import Occupancy
-from inferwire_server.core.scheduler import Scheduler
-from inferwire_server.core.stacks import results
+from inferwire_server.core.scheduling.batching import Batching
+from inferwire_server.core.scheduling.job import Job, JobState, Work
+from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Terms
+from inferwire_server.core.scheduling.occupancy import Occupancy
+from inferwire_server.core.scheduling.scheduler import Scheduler
+from inferwire_server.core.scheduling.stacks import results
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import TURN_S, Device
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission

@@ -14,12 +14,12 @@ from tests.engine.conftest import no_new_threads
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.bindings import Binding, BindingTerms
-from inferwire_server.core.job import Job, JobState, Timings, Work
-from inferwire_server.core.lane import ModelKey, Terms
-from inferwire_server.core.occupancy import Occupancy
-from inferwire_server.core.scheduler import Scheduler
-from inferwire_server.core.tally import Runs, Tally, TallyOf
+from inferwire_server.core.scheduling.bindings import Binding, BindingTerms
+from inferwire_server.core.scheduling.job import Job, JobState, Timings, Work
+from inferwire_server.core.scheduling.lane import ModelKey, Terms
+from inferwire_server.core.scheduling.occupancy import Occupancy
+from inferwire_server.core.scheduling.scheduler import Scheduler
+from inferwire_server.core.scheduling.tally import Runs, Tally, TallyOf
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec

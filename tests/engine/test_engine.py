@@ -12,10 +12,10 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.bindings import Binding
-from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.model_options import ModelOptions, Source
-from inferwire_server.core.occupancy import Occupancy
+from inferwire_server.core.scheduling.bindings import Binding
+from inferwire_server.core.scheduling.job import Job, JobState, Work
+from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission

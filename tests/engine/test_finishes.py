@@ -8,7 +8,7 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Finish, Job, Outcome, Work
+from inferwire_server.core.scheduling.job import Finish, Job, Outcome, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.slot_runs import SlotRun

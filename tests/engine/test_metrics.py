@@ -14,9 +14,9 @@ from tests.busy_threads import BusyThreads
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Batching
-from inferwire_server.core.job import Job, Work
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.scheduling.batching import Batching
+from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec

@@ -14,9 +14,9 @@ from PIL import Image, ImageDraw
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Batching
-from inferwire_server.core.job import Job, Work
 from inferwire_server.core.model_options import Pictures
+from inferwire_server.core.scheduling.batching import Batching
+from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.states import ReadStates
 from inferwire_server.core.tensors import Tensor

@@ -8,10 +8,10 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Batching
-from inferwire_server.core.job import Job, Work
+from inferwire_server.core.scheduling.batching import Batching
+from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.scheduling.tally import Runs, Tally
 from inferwire_server.core.states import ResetStates
-from inferwire_server.core.tally import Runs, Tally
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.model_slots import NO_SLOTS

@@ -8,8 +8,8 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Job, Work
 from inferwire_server.core.layers import LayerStatus, LayerTime
+from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo, echo_spec
 from inferwire_server.engine.slot_runs import SlotRun

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from inferwire_proto.element_types import BY_NAME
-from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerTime
+from inferwire_server.core.scheduling.job import Finishes
 from inferwire_server.core.states import ReadStates, StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.quick_slot import (

@@ -14,8 +14,8 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Batching, split
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.scheduling.batching import Batching, split
 from inferwire_server.core.specs import Dimension, ModelSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from tests.faults.ways_in import OK, WAYS, Way
 
 from inferwire_proto.element_types import BY_NAME
-from inferwire_server.core.occupancy import Occupancy
+from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 from tests.faults.conftest import LIMIT_S, SLOTS, WORK, Server
 
-from inferwire_server.core.job import Finishes, Job, JobState
+from inferwire_server.core.scheduling.job import Finishes, Job, JobState
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, echo, echo_spec
 

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.conftest import CAPACITY, LIMIT_S, SLOTS, WORK, Server, until
 from tests.faults.ways_in import OK, SAY_CODES, WAYS
 
-from inferwire_server.core.job import JobState
+from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.engine.fake_backend import FakeModel
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.scheduler import Scheduler
+from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model

@@ -15,9 +15,9 @@ from structlog.testing import capture_logs
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Job, JobState, Work
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.scheduling.job import Job, JobState, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.core.versions import Latest
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Batching
 from inferwire_server.core.model_options import ModelOptions
+from inferwire_server.core.scheduling.batching import Batching
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.versions import Latest
 from inferwire_server.engine.batch_properties import read_batching

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inferwire_server.core.lane import Terms
-from inferwire_server.core.scheduler import Scheduler
+from inferwire_server.core.scheduling.lane import Terms
+from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model

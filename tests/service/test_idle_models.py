@@ -16,9 +16,9 @@ from PIL import Image
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Job, JobState
 from inferwire_server.core.model_states import ModelState
-from inferwire_server.core.occupancy import Occupancy
+from inferwire_server.core.scheduling.job import Job, JobState
+from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec

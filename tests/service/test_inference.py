@@ -12,7 +12,7 @@ import pytest
 from tests.service.echoing import ROW, a_model, an_inference
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Job, JobState
+from inferwire_server.core.scheduling.job import Job, JobState
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.quick_slot import TRIALS
 from inferwire_server.errors import ServingError

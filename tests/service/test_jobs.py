@@ -13,7 +13,7 @@ from tests.service.echoing import ROW, a_model, an_inference
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import JobState
+from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.errors import ServingError

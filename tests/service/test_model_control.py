@@ -11,8 +11,8 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import JobState
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import JobState
-from inferwire_server.core.occupancy import Occupancy
+from inferwire_server.core.scheduling.job import JobState
+from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.errors import ServingError

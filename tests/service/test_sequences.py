@@ -11,7 +11,7 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import JobState
+from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.states import ReadStates, ResetStates, WriteStates
 from inferwire_server.core.tensors import Tensor

@@ -11,8 +11,8 @@ from tests.service.conftest import ComposeFakes
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Job
-from inferwire_server.core.tally import Runs
+from inferwire_server.core.scheduling.job import Job
+from inferwire_server.core.scheduling.tally import Runs
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError

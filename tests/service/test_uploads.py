@@ -16,7 +16,7 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.composition import compose
-from inferwire_server.core.job import JobState
+from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.batching import Batching
-from inferwire_server.core.bindings import BindingTerms
+from inferwire_server.core.scheduling.batching import Batching
+from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
 
 

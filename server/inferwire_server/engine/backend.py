@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerTime, RuntimeModel
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.scheduling.job import Finishes
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.batching import Batching
 from inferwire_server.core.model_options import ModelOptions
+from inferwire_server.core.scheduling.batching import Batching
 from inferwire_server.errors import invalid_input
 
 MAX_BATCH = "INFERWIRE_MAX_BATCH"

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, TypeVar
 import structlog
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.bindings import Binding
-from inferwire_server.core.effects import Drained, Effect, End, Start, Stop, Unbound
-from inferwire_server.core.job import Job, Work
-from inferwire_server.core.lane import DEFAULT_TERMS, ModelKey, Terms
-from inferwire_server.core.occupancy import Occupancy
-from inferwire_server.core.scheduler import Scheduler
-from inferwire_server.core.tally import Tally, TallyOf
+from inferwire_server.core.scheduling.bindings import Binding
+from inferwire_server.core.scheduling.effects import Drained, Effect, End, Start, Stop, Unbound
+from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, ModelKey, Terms
+from inferwire_server.core.scheduling.occupancy import Occupancy
+from inferwire_server.core.scheduling.scheduler import Scheduler
+from inferwire_server.core.scheduling.tally import Tally, TallyOf
 from inferwire_server.engine.backend import Slot
 from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
 from inferwire_server.engine.placed_model import PlacedModel

@@ -10,12 +10,12 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.bindings import Binding
-from inferwire_server.core.job import Job, JobState, Work
-from inferwire_server.core.lane import Terms
 from inferwire_server.core.model_options import ModelOptions, Source
-from inferwire_server.core.scheduler import Scheduler
-from inferwire_server.core.tally import TallyOf
+from inferwire_server.core.scheduling.bindings import Binding
+from inferwire_server.core.scheduling.job import Job, JobState, Work
+from inferwire_server.core.scheduling.lane import Terms
+from inferwire_server.core.scheduling.scheduler import Scheduler
+from inferwire_server.core.scheduling.tally import TallyOf
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device

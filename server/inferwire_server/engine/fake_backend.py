@@ -10,9 +10,9 @@ from threading import Condition
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerStatus, LayerTime, RuntimeModel, RuntimeNode
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.scheduling.job import Finishes
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor

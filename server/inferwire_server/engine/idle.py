@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import structlog
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Job
+from inferwire_server.core.scheduling.job import Job
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.model_slots import ModelSlots

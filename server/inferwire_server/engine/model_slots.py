@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from inferwire_server.core.job import Finishes, Work
 from inferwire_server.core.layers import LayerTime
-from inferwire_server.core.stacks import inference_shapes
+from inferwire_server.core.scheduling.job import Finishes, Work
+from inferwire_server.core.scheduling.stacks import inference_shapes
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import CompiledModel, Slot

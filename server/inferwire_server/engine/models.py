@@ -6,9 +6,9 @@ from dataclasses import InitVar, dataclass, field
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
-from inferwire_server.core.bindings import Binding
-from inferwire_server.core.job import Job
-from inferwire_server.core.lane import DEFAULT_TERMS, Terms
+from inferwire_server.core.scheduling.bindings import Binding
+from inferwire_server.core.scheduling.job import Job
+from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Terms
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.device import Device

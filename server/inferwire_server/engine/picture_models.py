@@ -15,9 +15,9 @@ import numpy as np
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
-from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerTime, RuntimeModel
 from inferwire_server.core.model_options import Pictures
+from inferwire_server.core.scheduling.job import Finishes
 from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensor_checks import strings_of

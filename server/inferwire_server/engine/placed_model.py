@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferwire_server.core.batching import Batching, rows_of, rows_run
-from inferwire_server.core.job import Work
-from inferwire_server.core.tally import Tally
+from inferwire_server.core.scheduling.batching import Batching, rows_of, rows_run
+from inferwire_server.core.scheduling.job import Work
+from inferwire_server.core.scheduling.tally import Tally
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.slot_runs import SlotRun
 

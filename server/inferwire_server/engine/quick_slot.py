@@ -14,8 +14,8 @@ from math import inf
 from time import thread_time
 from typing import TypeAlias
 
-from inferwire_server.core.job import Finishes
 from inferwire_server.core.layers import LayerTime
+from inferwire_server.core.scheduling.job import Finishes
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot

@@ -14,8 +14,8 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
-from inferwire_server.core.batching import Batching, check_can_be_batched, join, split
-from inferwire_server.core.job import Work
+from inferwire_server.core.scheduling.batching import Batching, check_can_be_batched, join, split
+from inferwire_server.core.scheduling.job import Work
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Array, Tensor, numbers
 from inferwire_server.engine.backend import Slot

@@ -12,9 +12,9 @@ from typing import ParamSpec, TypeVar
 
 from inferwire_proto.errors import Code
 from inferwire_server.bugs import logged_failure
-from inferwire_server.core.batching import join, rows_of, split
-from inferwire_server.core.job import Apart, Finish, Finishes, Job, Outcome, Result, Work
-from inferwire_server.core.stacks import DROPPED, together, unstacked
+from inferwire_server.core.scheduling.batching import join, rows_of, split
+from inferwire_server.core.scheduling.job import Apart, Finish, Finishes, Job, Outcome, Result, Work
+from inferwire_server.core.scheduling.stacks import DROPPED, together, unstacked
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError

@@ -11,8 +11,8 @@ import openvino as ov
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Finish, Finishes
 from inferwire_server.core.layers import LayerStatus, LayerTime
+from inferwire_server.core.scheduling.job import Finish, Finishes
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor

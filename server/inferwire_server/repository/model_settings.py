@@ -15,8 +15,8 @@ from typing import Any, cast
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.errors import ServingError

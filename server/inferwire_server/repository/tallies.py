@@ -6,8 +6,8 @@ from collections.abc import Callable, ItemsView, Iterable
 from time import monotonic
 from typing import NamedTuple
 
-from inferwire_server.core.lane import ModelKey
-from inferwire_server.core.tally import Tally
+from inferwire_server.core.scheduling.lane import ModelKey
+from inferwire_server.core.scheduling.tally import Tally
 from inferwire_server.engine.models import Model
 from inferwire_server.repository.catalogue import Served
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.occupancy import Occupancy
+from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.engine.engine import Engine
 from inferwire_server.errors import ServingError

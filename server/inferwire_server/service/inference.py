@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from inferwire_server.core.job import Job, Work
+from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.states import StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor

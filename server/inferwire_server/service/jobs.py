@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from inferwire_server.core.job import Job
 from inferwire_server.core.ledger import JobLedger
+from inferwire_server.core.scheduling.job import Job
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.inference import InferenceService
 from inferwire_server.service.values import Inference

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Job
 from inferwire_server.core.layers import LayerTime, RuntimeModel
+from inferwire_server.core.scheduling.job import Job
 from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.models import Model, model_of
 from inferwire_server.errors import ServingError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inferwire_server.core.classes import top_classes
-from inferwire_server.core.job import Finish, Finishes
+from inferwire_server.core.scheduling.job import Finish, Finishes
 from inferwire_server.core.specs import PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.models import Model

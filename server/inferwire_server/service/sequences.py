@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.bindings import Binding
+from inferwire_server.core.scheduling.bindings import Binding
 from inferwire_server.core.sessions import Session
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model

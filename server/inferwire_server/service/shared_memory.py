@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Finish
+from inferwire_server.core.scheduling.job import Finish
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.host.shared_segments import Segment, SharedSegments

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from inferwire_server.core.job import JobState
-from inferwire_server.core.tally import Histogram, Runs, Tally
+from inferwire_server.core.scheduling.job import JobState
+from inferwire_server.core.scheduling.tally import Histogram, Runs, Tally
 from inferwire_server.repository.catalogue import Catalogue
 
 Tallies = Callable[[str, str], Iterable[Tally]]

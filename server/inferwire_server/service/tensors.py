@@ -15,7 +15,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box, cut, paste
-from inferwire_server.core.job import Job, JobState
+from inferwire_server.core.scheduling.job import Job, JobState
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.tensor_checks import check_content, check_shape
 from inferwire_server.core.tensors import LARGE, Tensor, describe, zero_tensor

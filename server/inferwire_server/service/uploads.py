@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.bindings import BindingTerms
 from inferwire_server.core.model_options import ModelOptions, Preprocessing, Source
+from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.engine.engine import Engine

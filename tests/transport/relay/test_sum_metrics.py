@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.parser import text_string_to_metric_families
 
 from inferwire_server.composition import Composition
-from inferwire_server.core.lane import ModelKey
+from inferwire_server.core.scheduling.lane import ModelKey
 from inferwire_server.metrics import Metrics
 from inferwire_server.repository.tallies import Tallies
 from inferwire_server.transport.relay.sums import GAUGES, sum_metrics

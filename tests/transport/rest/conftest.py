@@ -13,7 +13,7 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES
 from inferwire_proto.errors import Code
-from inferwire_server.core.occupancy import Occupancy
+from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec

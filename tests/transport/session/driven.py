@@ -14,7 +14,7 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
-from inferwire_server.core.job import Job, Work
+from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.service import Services
 from inferwire_server.transport.session.socket_session import SocketSession

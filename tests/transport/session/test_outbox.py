@@ -9,8 +9,8 @@ import pytest
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
-from inferwire_server.core.job import Job, Work
 from inferwire_server.core.layers import LayerTime
+from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.rpc.session_call import OutgoingResults

@@ -12,7 +12,7 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_WIRE, ELEMENT_TYPES, ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
-from inferwire_server.core.job import Job, Work
+from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.service.values import Inference, ServedModel
 from inferwire_server.transport.v1.codec import encode_result

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from inferwire_proto.element_types import ElementType
-from inferwire_server.core.batching import Batching
-from inferwire_server.core.bindings import BindingTerms
-from inferwire_server.core.lane import Terms
+from inferwire_server.core.scheduling.batching import Batching
+from inferwire_server.core.scheduling.bindings import BindingTerms
+from inferwire_server.core.scheduling.lane import Terms
 from inferwire_server.core.specs import PortSpec
 from inferwire_server.service import Services
 from inferwire_server.service.models import Model

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from inferwire_server.core.job import Job
+from inferwire_server.core.scheduling.job import Job
 from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.tally import Runs
+from inferwire_server.core.scheduling.tally import Runs
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.statistics import ModelStatistics

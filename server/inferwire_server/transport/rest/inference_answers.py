@@ -16,7 +16,7 @@ from time import monotonic
 from starlette.requests import Request
 from starlette.responses import Response
 
-from inferwire_server.core.job import Job
+from inferwire_server.core.scheduling.job import Job
 from inferwire_server.service import Services
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport.http.bodies import read_body

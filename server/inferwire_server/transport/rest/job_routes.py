@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 from starlette.requests import Request
 from starlette.responses import Response
 
-from inferwire_server.core.job import Job
 from inferwire_server.core.layers import LayerTime
+from inferwire_server.core.scheduling.job import Job
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.jobs import LONGEST_WAIT_S

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
-from inferwire_server.core.job import Job, JobState
+from inferwire_server.core.scheduling.job import Job, JobState
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.jobs import LONGEST_WAIT_S

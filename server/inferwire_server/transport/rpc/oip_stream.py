@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, TypeAlias
 
-from inferwire_server.core.job import Job
+from inferwire_server.core.scheduling.job import Job
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
-from inferwire_server.core.job import Job, Result
 from inferwire_server.core.layers import LayerTime
-from inferwire_server.core.stacks import is_whole, results
+from inferwire_server.core.scheduling.job import Job, Result
+from inferwire_server.core.scheduling.stacks import is_whole, results
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.refusing import too_large
 from inferwire_server.transport.v1.codec import encode_error, encode_result

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
-from inferwire_server.core.job import Job
+from inferwire_server.core.scheduling.job import Job
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services

@@ -14,8 +14,8 @@ from inferwire_proto.element_types import BY_WIRE, ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.boxes import Box
-from inferwire_server.core.job import Job, Result, Timings
 from inferwire_server.core.layers import LayerStatus, LayerTime
+from inferwire_server.core.scheduling.job import Job, Result, Timings
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input

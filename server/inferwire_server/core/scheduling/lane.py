@@ -11,12 +11,12 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from inferwire_server.core.batching import Batching, Group, rows_of
-from inferwire_server.core.bindings import Binding, Bindings, BindingTerms
-from inferwire_server.core.fairness import Share
-from inferwire_server.core.job import Job, Work
-from inferwire_server.core.queue import JobQueue
-from inferwire_server.core.stacks import cut, unstacked
+from inferwire_server.core.scheduling.batching import Batching, Group, rows_of
+from inferwire_server.core.scheduling.bindings import Binding, Bindings, BindingTerms
+from inferwire_server.core.scheduling.fairness import Share
+from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.scheduling.queue import JobQueue
+from inferwire_server.core.scheduling.stacks import cut, unstacked
 
 ModelKey: TypeAlias = Hashable
 

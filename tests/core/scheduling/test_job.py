@@ -8,7 +8,7 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Job, JobState, Timings, Work
+from inferwire_server.core.scheduling.job import Job, JobState, Timings, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Batching, check_can_be_batched, join, split
-from inferwire_server.core.job import Work
+from inferwire_server.core.scheduling.batching import Batching, check_can_be_batched, join, split
+from inferwire_server.core.scheduling.job import Work
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.core.tensor_checks import MOST_STRINGS
 from inferwire_server.core.tensors import Tensor

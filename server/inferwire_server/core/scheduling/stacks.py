@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import parts, rows_of, stack
-from inferwire_server.core.job import Apart, Job, JobState, Outcome, Result, Work, state_of
+from inferwire_server.core.scheduling.batching import parts, rows_of, stack
+from inferwire_server.core.scheduling.job import Apart, Job, JobState, Outcome, Result, Work, state_of
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 

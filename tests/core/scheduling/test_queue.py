@@ -8,8 +8,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from inferwire_server.core.job import Job, Work
-from inferwire_server.core.queue import JobQueue
+from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.scheduling.queue import JobQueue
 
 
 def make_job(priority: int = 0, deadline: float | None = None) -> Job:

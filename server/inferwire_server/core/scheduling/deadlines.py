@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from inferwire_server.core.job import Job
+from inferwire_server.core.scheduling.job import Job
 
 
 class Deadlines:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferwire_server.core.effects import Effect, Start
-from inferwire_server.core.fairness import CREDIT_S, FairShares, Share
-from inferwire_server.core.job import Job, Work
-from inferwire_server.core.lane import Terms
-from inferwire_server.core.scheduler import Scheduler
+from inferwire_server.core.scheduling.effects import Effect, Start
+from inferwire_server.core.scheduling.fairness import CREDIT_S, FairShares, Share
+from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.scheduling.lane import Terms
+from inferwire_server.core.scheduling.scheduler import Scheduler
 
 SLACK = 1e-9
 DONE = ((),)

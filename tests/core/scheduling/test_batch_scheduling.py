@@ -10,12 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Batching
-from inferwire_server.core.effects import Drained, Effect, End, Start, Stop
-from inferwire_server.core.job import Apart, Job, JobState, Outcome, Work
-from inferwire_server.core.lane import LONGEST_TURN_S, Terms
-from inferwire_server.core.occupancy import Occupancy
-from inferwire_server.core.scheduler import Scheduler
+from inferwire_server.core.scheduling.batching import Batching
+from inferwire_server.core.scheduling.effects import Drained, Effect, End, Start, Stop
+from inferwire_server.core.scheduling.job import Apart, Job, JobState, Outcome, Work
+from inferwire_server.core.scheduling.lane import LONGEST_TURN_S, Terms
+from inferwire_server.core.scheduling.occupancy import Occupancy
+from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from inferwire_server.core.job import Job
+from inferwire_server.core.scheduling.job import Job
 
 Rank = tuple[int, int]
 """A waiting job's place: less is sooner."""

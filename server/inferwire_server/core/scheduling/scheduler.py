@@ -12,15 +12,15 @@ from itertools import count
 from typing import Any
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.batching import Group
-from inferwire_server.core.bindings import Binding, Bindings
-from inferwire_server.core.deadlines import Deadlines
-from inferwire_server.core.effects import Drained, Effect, End, Start, Stop, Unbound
-from inferwire_server.core.fairness import FairShares
-from inferwire_server.core.job import Job, JobState, Outcome, Work
-from inferwire_server.core.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
-from inferwire_server.core.occupancy import Occupancy
-from inferwire_server.core.stacks import unstacked
+from inferwire_server.core.scheduling.batching import Group
+from inferwire_server.core.scheduling.bindings import Binding, Bindings
+from inferwire_server.core.scheduling.deadlines import Deadlines
+from inferwire_server.core.scheduling.effects import Drained, Effect, End, Start, Stop, Unbound
+from inferwire_server.core.scheduling.fairness import FairShares
+from inferwire_server.core.scheduling.job import Job, JobState, Outcome, Work
+from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
+from inferwire_server.core.scheduling.occupancy import Occupancy
+from inferwire_server.core.scheduling.stacks import unstacked
 from inferwire_server.errors import ServingError, bug
 
 RETRY_AFTER_S = 1.0

@@ -21,7 +21,7 @@ from typing import TypeAlias
 from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Work
+from inferwire_server.core.scheduling.job import Work
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensor_checks import is_left_to_slot
 from inferwire_server.core.tensors import Tensor, describe

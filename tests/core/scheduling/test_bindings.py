@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.bindings import Binding, Bindings, BindingTerms
-from inferwire_server.core.effects import Drained, Effect, End, Start, Unbound
-from inferwire_server.core.job import Job, JobState, Work
-from inferwire_server.core.lane import Terms
-from inferwire_server.core.scheduler import Scheduler
+from inferwire_server.core.scheduling.bindings import Binding, Bindings, BindingTerms
+from inferwire_server.core.scheduling.effects import Drained, Effect, End, Start, Unbound
+from inferwire_server.core.scheduling.job import Job, JobState, Work
+from inferwire_server.core.scheduling.lane import Terms
+from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.errors import ServingError
 
 CANCELLED = ServingError(Code.CANCELLED, "cancelled by the test")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Apart, Job, Work
-from inferwire_server.core.tally import SECONDS, Histogram, Runs, Tally
+from inferwire_server.core.scheduling.job import Apart, Job, Work
+from inferwire_server.core.scheduling.tally import SECONDS, Histogram, Runs, Tally
 from inferwire_server.errors import ServingError
 
 WORK = Work((), ())

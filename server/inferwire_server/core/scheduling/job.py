@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.bindings import Binding
 from inferwire_server.core.layers import LayerTime
+from inferwire_server.core.scheduling.bindings import Binding
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, bug

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.deadlines import Deadlines
-from inferwire_server.core.job import Job, Work
+from inferwire_server.core.scheduling.deadlines import Deadlines
+from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.errors import ServingError
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from inferwire_server.core.bindings import Binding
-from inferwire_server.core.job import Job
-from inferwire_server.core.lane import ModelKey
+from inferwire_server.core.scheduling.bindings import Binding
+from inferwire_server.core.scheduling.job import Job
+from inferwire_server.core.scheduling.lane import ModelKey
 
 
 class Start(NamedTuple):

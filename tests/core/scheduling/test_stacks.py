@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.job import Apart, Job, JobState, Result, Timings, Work
-from inferwire_server.core.stacks import DROPPED, cut, ends, inference_shapes, is_whole, results, together, unstacked
+from inferwire_server.core.scheduling.job import Apart, Job, JobState, Result, Timings, Work
+from inferwire_server.core.scheduling.stacks import (
+    DROPPED,
+    cut,
+    ends,
+    inference_shapes,
+    is_whole,
+    results,
+    together,
+    unstacked,
+)
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from inferwire_server.core.job import Job, JobState
-from inferwire_server.core.lane import ModelKey
-from inferwire_server.core.stacks import ends
+from inferwire_server.core.scheduling.job import Job, JobState
+from inferwire_server.core.scheduling.lane import ModelKey
+from inferwire_server.core.scheduling.stacks import ends
 
 SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 JOBS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
