@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 from collections.abc import Callable, Generator
@@ -17,6 +18,22 @@ from inferwire_server.stop import stop_on_signals
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Run on the loop that servers run on."""
     return {"uvloop": uvloop.new_event_loop}
+
+
+class SignalStack(ctypes.Structure):
+    """What C calls `stack_t`."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+
+
+@pytest.fixture(autouse=True)
+def usual_stack() -> None:
+    """Have signals come on the thread's own stack.
+
+    OpenVINO may have put another there in an earlier test, and freed it since: the next signal would end the process.
+    """
+    disabled = 2
+    assert ctypes.CDLL(None).sigaltstack(ctypes.byref(SignalStack(None, disabled, 0)), None) == 0
 
 
 @pytest.fixture
