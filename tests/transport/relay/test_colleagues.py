@@ -47,11 +47,19 @@ async def listener(crew: Crew) -> AsyncIterator[socket.socket]:
 async def test_a_call_ends_where_the_other_worker_is_silent_or_has_gone(
     crew: Crew, listener: socket.socket, answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 ) -> None:
-    async with (
-        asyncio.timeout(LIMIT_S),
-        await asyncio.start_unix_server(answer, sock=listener),
-        Colleagues(crew, silence_s=0.05) as colleagues,
-    ):
-        with pytest.raises(ServingError, match="worker 2 of this server, which answers this, has gone or") as refused:
-            await colleagues.ask(1, "a.Service.Call", b"", None, alone=True)
+    answering: list[asyncio.Task[None] | None] = []
+
+    async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answering.append(asyncio.current_task())
+        await answer(reader, writer)
+
+    async with asyncio.timeout(LIMIT_S):
+        async with (
+            await asyncio.start_unix_server(answered, sock=listener),
+            Colleagues(crew, silence_s=0.05) as colleagues,
+        ):
+            with pytest.raises(ServingError, match="worker 2 of this server, which answers this, has gone") as refused:
+                await colleagues.ask(1, "a.Service.Call", b"", None, alone=True)
+        # The loop may not end before their connections have.
+        await asyncio.gather(*filter(None, answering))
     assert refused.value.code is Code.SHUTTING_DOWN
