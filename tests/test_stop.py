@@ -30,7 +30,9 @@ class SignalStack(ctypes.Structure):
 def usual_stack() -> None:
     """Have signals come on the thread's own stack.
 
-    OpenVINO may have put another there in an earlier test, and freed it since: the next signal would end the process.
+    Each `openvino.Core` puts one of its own there as it loads the CPU plugin, and the one before it back as it is
+    freed. Earlier tests free several in whatever order, and a signal on one that is gone would end the process. On the
+    thread that a server takes signals on there is one `Core` at most, for as long as it lives.
     """
     disabled = 2
     assert ctypes.CDLL(None).sigaltstack(ctypes.byref(SignalStack(None, disabled, 0)), None) == 0
