@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections.abc import Generator
+from contextlib import contextmanager
 from errno import EMFILE, ENFILE
 from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPSConnection
 
@@ -12,8 +14,6 @@ from inferwire.transport.credentials import Credentials
 from inferwire_cli.http_address import HttpAddress
 
 UNAUTHENTICATED = 401
-NOT_REACHED = (OSError, HTTPException, UnicodeError)
-"""What calls raise where nobody speaks HTTP: a UnicodeError for names that are none, as with two dots in a row."""
 
 _OF_OTHER_ROOTS = frozenset({2, 18, 19, 20, 21})
 """OpenSSL's codes for certificates that the right roots would have verified."""
@@ -41,8 +41,30 @@ class HttpServer:
             return HTTPConnection(host, port, timeout=timeout_s)
         return HTTPSConnection(host, port, timeout=timeout_s, context=self._context)
 
-    def unavailable(self, error: OSError | HTTPException | UnicodeError) -> ServerUnavailable:
-        """Say why nobody here speaks HTTP, and what to do."""
+    @contextmanager
+    def told_where_missing(self) -> Generator[None]:
+        """Say of calls that come to no HTTP why that is, and what to do.
+
+        Raises:
+            ServerUnavailable: In place of what was raised.
+        """
+        try:
+            yield
+        except (OSError, HTTPException, UnicodeError) as error:
+            # A UnicodeError is of names that are none, as with two dots in a row.
+            raise self._unavailable(error) from error
+
+    def refusal(self, status: int, content: bytes) -> InferwireError:
+        """Make the exception of an answer that is none."""
+        try:
+            sentence = str(json.loads(content)["error"])
+        except (ValueError, KeyError, TypeError):
+            sentence = f"HTTP answered {status}, expected 200"
+        if status == UNAUTHENTICATED:
+            return unauthenticated(f"the server at {self.address} refuses the call: {sentence}")
+        return InferwireError(sentence)
+
+    def _unavailable(self, error: OSError | HTTPException | UnicodeError) -> ServerUnavailable:
         if isinstance(error, ssl.SSLError):
             return ServerUnavailable(self._why_no_tls(error))
         if isinstance(error, BadStatusLine) and not isinstance(error, OSError):
@@ -56,16 +78,6 @@ class HttpServer:
         if isinstance(error, ConnectionResetError) and not self.address.is_secure:
             advice = f"if it is one with TLS, which closes other connections, give --http-address {self.address.other}"
         return ServerUnavailable(f"no HTTP server answers at {self.address}; {advice} ({error})")
-
-    def refusal(self, status: int, content: bytes) -> InferwireError:
-        """Make the exception of an answer that is none."""
-        try:
-            sentence = str(json.loads(content)["error"])
-        except (ValueError, KeyError, TypeError):
-            sentence = f"HTTP answered {status}, expected 200"
-        if status == UNAUTHENTICATED:
-            return unauthenticated(f"the server at {self.address} refuses the call: {sentence}")
-        return InferwireError(sentence)
 
     def _why_no_tls(self, error: ssl.SSLError) -> str:
         if isinstance(error, ssl.SSLCertVerificationError):

@@ -90,6 +90,41 @@ def test_what_ends_the_load_is_raised(error: Exception) -> None:
     assert not budget.take()
 
 
+def test_nothing_is_called_where_one_of_the_places_does_not_open() -> None:
+    opened: list[None] = []
+
+    @contextmanager
+    def open_call() -> Generator[Call]:
+        opened.append(None)
+        if len(opened) == 3:
+            raise ServerUnavailable("no more connections")
+        yield lambda: Sample(3.0, 1.0, 0.5)
+
+    tally = Tally()
+    with pytest.raises(ServerUnavailable, match="no more connections"):
+        in_threads(open_call, 3)(Budget(1000, None), tally)
+    assert len(tally.samples) == 0
+
+
+def test_threads_that_do_not_start_end_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, begun = threading.Thread.start, list[threading.Thread]()
+
+    def start(thread: threading.Thread) -> None:
+        if len(begun) == 2:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        begin(thread)
+
+    @contextmanager
+    def open_call() -> Generator[Call]:
+        yield lambda: Sample(3.0, 1.0, 0.5)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(CommandError, match="no more threads can be started: give less --concurrency"):
+        in_threads(open_call, 3)(Budget(1000, None), Tally())
+    assert not any(thread.is_alive() for thread in begun)
+
+
 def test_what_is_in_flight_is_waited_for_after_ctrl_c() -> None:
     def way(budget: Budget, tally: Tally) -> None:
         nobody_sets_it = threading.Event()

@@ -201,6 +201,12 @@ def test_closing_a_core_closes_its_connection(transport: FakeTransport, core: ov
     assert transport.is_closed
 
 
+def test_plugins_are_in_the_order_of_their_devices(core: ov.Core) -> None:
+    versions = core.get_versions("MULTI:AUTO,CPU")
+    assert list(versions) == ["AUTO", "CPU", "MULTI"]
+    assert (versions["CPU"].description, versions["CPU"].build_number) == ("fake_plugin", "1.0")
+
+
 def test_reprs(core: ov.Core) -> None:
     assert repr(core) == "<Core: server fake>"
     assert repr(ov.Core("host:9")) == "<Core: server host:9>"

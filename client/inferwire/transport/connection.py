@@ -107,7 +107,7 @@ class Connection:
     """The way to one server. Threads share it; a forked child opens a link of its own."""
 
     def __init__(
-        self, address: Address, patience: Patience, credentials: Credentials, opened: Callable[[], object] = int
+        self, address: Address, patience: Patience, credentials: Credentials, opened: Callable[[], object]
     ) -> None:
         """Begin without a link; `opened` is called with each that is opened. It must not wait for this one."""
         self._opened = opened

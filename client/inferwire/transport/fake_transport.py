@@ -283,8 +283,9 @@ class FakeTransport:
         return ("libfake.so",)
 
     def plugin_versions(self, device: str) -> Mapping[str, PluginVersion]:
-        """Give one plugin."""
-        return {device: PluginVersion("fake_plugin", "1.0")}
+        """Give a plugin for each name, last first: a server has them in no order."""
+        names = device.replace(":", ",").split(",")
+        return {name: PluginVersion("fake_plugin", "1.0") for name in reversed(names)}
 
     def close(self) -> None:
         """Note that it was closed."""

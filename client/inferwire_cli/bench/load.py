@@ -15,6 +15,7 @@ import numpy as np
 
 from inferwire.errors import InferwireError, ServerUnavailable
 from inferwire_cli.infer.pictures import Array
+from inferwire_cli.terminal import CommandError
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,23 +133,35 @@ Way = Callable[[Budget, Tally], None]
 
 
 def in_threads(open_call: Callable[[], AbstractContextManager[Call]], concurrency: int) -> Way:
-    """Make a way of so many threads, each with a call of its own."""
+    """Make a way of so many threads, each with a call of its own. None calls before all are open."""
 
     def spend(budget: Budget, tally: Tally) -> None:
         ended_by: list[Exception] = []
+        all_open = threading.Barrier(concurrency)
+
+        def end(error: Exception) -> None:
+            ended_by.append(error)
+            budget.stop()
+            all_open.abort()
 
         def work() -> None:
             try:
                 with open_call() as call:
+                    all_open.wait()
                     while budget.take():
                         _note(call, tally)
+            except threading.BrokenBarrierError:
+                pass  # Another thread could not open its call, and has said why.
             except Exception as error:  # noqa: BLE001 - whoever waits for the threads raises it
-                ended_by.append(error)
-                budget.stop()
+                end(error)
 
         threads = [threading.Thread(target=work, daemon=True) for _ in range(concurrency)]
-        for thread in threads:
-            thread.start()
+        try:
+            for thread in threads:
+                thread.start()
+        except RuntimeError as error:
+            end(CommandError(f"no more threads can be started: give less --concurrency ({error})"))
+            threads = [each for each in threads if each.is_alive()]
         for thread in threads:
             thread.join()
         if ended_by:

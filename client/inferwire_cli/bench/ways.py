@@ -21,7 +21,7 @@ from inferwire.requests.infer_request import InferRequest
 from inferwire.transport.executions import ExecutionHeader, Outcome, Target, TensorSpec, Timings, WireBytes
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire_cli.bench.load import Budget, Call, Sample, Tally, Way, in_threads
-from inferwire_cli.http_server import NOT_REACHED, HttpServer
+from inferwire_cli.http_server import HttpServer
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.named_server import NamedServer
 from inferwire_cli.terminal import CommandError
@@ -140,6 +140,8 @@ def rest(http: HttpServer, work: Work) -> Way:
     def open_call() -> Generator[Call]:
         connection = http.connect(HTTP_TIMEOUT_S)
         try:
+            with http.told_where_missing():
+                connection.connect()
             yield lambda: _post(http, connection, path, header + body, headers)
         finally:
             connection.close()
@@ -170,12 +172,10 @@ def rest_request(work: Work) -> tuple[bytes, bytes]:
 
 def _post(http: HttpServer, connection: HTTPConnection, path: str, body: bytes, headers: Mapping[str, str]) -> Sample:
     begun = perf_counter()
-    try:
+    with http.told_where_missing():
         connection.request("POST", path, body, dict(headers))
         response = connection.getresponse()
         content = response.read()
-    except NOT_REACHED as error:
-        raise http.unavailable(error) from error
     total_ms = (perf_counter() - begun) * 1000
     if response.status != 200:
         raise http.refusal(response.status, content)

@@ -10,10 +10,11 @@ from time import monotonic
 from typing import Any
 
 from inferwire.errors import InferwireError
-from inferwire_cli.http_server import NOT_REACHED, UNAUTHENTICATED, HttpServer
+from inferwire_cli.http_server import UNAUTHENTICATED, HttpServer
 from inferwire_cli.top.metrics_text import Metrics
 
 TIMEOUT_S = 5.0
+_PATHS = ("/", "/inferwire/v1/devices", "/inferwire/v1/models", "/metrics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +58,11 @@ def look(server: HttpServer) -> Look:
         Unauthenticated: If it wants another key.
         InferwireError: If it is no inferwire server that does.
     """
-    with closing(server.connect(TIMEOUT_S)) as connection:
-        try:
-            identity, devices, models, metrics = (
-                _get(server, connection, path)
-                for path in ("/", "/inferwire/v1/devices", "/inferwire/v1/models", "/metrics")
-            )
-        except NOT_REACHED as error:
-            raise server.unavailable(error) from error
+    with closing(server.connect(TIMEOUT_S)) as connection, server.told_where_missing():
+        identity, devices, models, metrics = (
+            _get(server, connection, path)
+            for path in ("/", "/inferwire/v1/devices", "/inferwire/v1/models", "/metrics")
+        )
     try:
         named = json.loads(identity)
         return Look(

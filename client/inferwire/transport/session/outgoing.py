@@ -69,9 +69,9 @@ class Outgoing:
     def __init__(
         self,
         wanted: Container[int],
+        unsent: Callable[[int], object],
         clock: Callable[[], float] = perf_counter,
         longest_hold_s: float = LONGEST_HOLD_S,
-        unsent: Callable[[int], object] = int,
     ) -> None:
         self.most_bytes = MOST_BYTES
         self.is_asleep = False

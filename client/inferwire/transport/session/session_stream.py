@@ -54,7 +54,7 @@ class SessionStream:
         self._ids = itertools.count(1)
         self._pending: dict[int, StreamExecution] = {}
         self._cancelled: dict[int, Latch] = {}
-        self._outgoing = Outgoing(self._pending, unsent=partial(_let_go, self._cancelled))
+        self._outgoing = Outgoing(self._pending, partial(_let_go, self._cancelled))
         self.is_open = True
         self._ended: InferwireError | None = None
         self._welcomed = threading.Event()

@@ -28,7 +28,8 @@ class Rig:
     def __init__(self, longest_hold_s: float = 1000.0) -> None:
         self.now = 0.0
         self.wanted: dict[int, StreamExecution] = {}
-        self.outgoing = Outgoing(self.wanted, lambda: self.now, longest_hold_s)
+        self.unsent: list[int] = []
+        self.outgoing = Outgoing(self.wanted, self.unsent.append, lambda: self.now, longest_hold_s)
         self._ids = count(1)
 
     def put(self, header: EncodedHeader, byte_size: int = 1) -> StreamExecution:
@@ -305,6 +306,7 @@ def test_what_is_cancelled_before_it_was_sent_is_not_sent(rig: Rig) -> None:
     rig.drop(alone)
     batch = rig.outgoing.take()
     assert (ids(batch), batch.cancels) == ([[1]], [2, 3])
+    assert rig.unsent == [3]
 
 
 def test_nothing_waits_for_what_takes_much_longer_on_the_device_than_on_the_wire(rig: Rig) -> None:
