@@ -29,6 +29,9 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, BY_OIP
 
 HTTP_TIMEOUT_S = 120.0
+CONNECT_TIMEOUT_S = 10.0
+"""How long a connection may take to open: a server may take no more of them than it serves at once."""
+
 HEADER_LENGTH = "Inference-Header-Content-Length"
 
 
@@ -138,10 +141,12 @@ def rest(http: HttpServer, work: Work) -> Way:
 
     @contextmanager
     def open_call() -> Generator[Call]:
-        connection = http.connect(HTTP_TIMEOUT_S)
+        connection = http.connect(CONNECT_TIMEOUT_S)
         try:
             with http.told_where_missing():
                 connection.connect()
+            connection.timeout = HTTP_TIMEOUT_S
+            connection.sock.settimeout(HTTP_TIMEOUT_S)
             yield lambda: _post(http, connection, path, header + body, headers)
         finally:
             connection.close()
