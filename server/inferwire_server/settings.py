@@ -47,7 +47,7 @@ class Settings:
         PATH,
         Parameter(
             group=_MODELS,
-            help="OpenVINO Model Server's configuration file, which names the models; replaces --model-repository.",
+            help="OpenVINO Model Server's configuration file, which names the models; instead of --model-repository.",
         ),
     ] = None
     version_policy: Annotated[
@@ -76,8 +76,8 @@ class Settings:
             name="--property",
             negative=(),
             show_default=False,
-            help="OpenVINO property to compile the repository's models with, as NAME=VALUE; may be repeated. Default: "
-            "PERFORMANCE_HINT=THROUGHPUT. AUTO, MULTI and HETERO accept even names that no device knows.",
+            help="OpenVINO property to compile the repository's models with, as NAME=VALUE; may be repeated. "
+            "PERFORMANCE_HINT is THROUGHPUT unless set. AUTO, MULTI and HETERO accept even names that no device knows.",
         ),
     ] = ()
     slots: Annotated[
@@ -141,7 +141,7 @@ class Settings:
         PATH,
         Parameter(
             group=_SOCKETS,
-            help="PEM file with the certificate of both ports, followed by its intermediate certificates; they then "
+            help="PEM file with the certificate of both ports, followed by its intermediate certificates. Both then "
             "speak TLS only. A renewed file is read again.",
         ),
     ] = None
