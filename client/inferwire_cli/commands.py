@@ -19,7 +19,7 @@ from inferwire_server.flags import environment
 
 HELP = """OpenVINO inference on another machine, through the API its users already know.
 
-To begin, and to see what a command takes:
+To start a server, list its models, and see the options of a command:
 
 ```
 inferwire serve --model-repository FOLDER

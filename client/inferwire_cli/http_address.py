@@ -54,7 +54,7 @@ def http_address(given: str | None, grpc: Address) -> HttpAddress:
     host, _, port = grpc.target.rpartition(":")
     if int(port) != DEFAULT_PORT:
         raise MisuseError(
-            f"a server whose gRPC is at {grpc} may have its HTTP at any port: give --http-address {host}:PORT, "
-            "which its log says as it begins to listen"
+            f"a server whose gRPC is at {grpc} may have its HTTP at any port: give --http-address {host}:PORT; the "
+            "line 'listening' in the server's log has it"
         )
     return HttpAddress(host.strip("[]"), DEFAULT_HTTP_PORT, grpc.is_secure)

@@ -10,7 +10,7 @@ from cyclopts import Group, Parameter, Token
 
 SERVER = Group(
     "Server",
-    help="A server that asks for a key is shown the one in INFERWIRE_API_KEY. There is no flag for it: others on this "
+    help="The API key, if the server needs one, comes from INFERWIRE_API_KEY. There is no flag for it: others on this "
     "machine see command lines.",
     sort_key=9,
 )
@@ -20,8 +20,8 @@ AddressOption = Annotated[
     Parameter(
         name="--address",
         group=SERVER,
-        help="The server's gRPC: host:port, grpcs://host:port for TLS, grpc://host:port for gRPC alone, or unix:path. "
-        "Else INFERWIRE_ADDRESS, else localhost:8001.",
+        help="The server's gRPC address: host:port, grpcs://host:port for TLS, grpc://host:port for gRPC alone, or "
+        "unix:path. Default: INFERWIRE_ADDRESS, else localhost:8001.",
     ),
 ]
 
@@ -38,9 +38,8 @@ RootCertificatesOption = Annotated[
         name="--root-certificates",
         group=SERVER,
         converter=_of_flag_alone,
-        help="A PEM file of certificates by which a server with TLS is trusted: that of a private authority, or the "
-        "server's own where it has signed that itself. Else INFERWIRE_ROOT_CERTIFICATES, else what this machine "
-        "trusts.",
+        help="PEM file of the certificates to trust a TLS server by: a private authority's, or the server's own if it "
+        "is self-signed. Default: INFERWIRE_ROOT_CERTIFICATES, else those that this machine trusts.",
     ),
 ]
 
@@ -49,14 +48,14 @@ HttpAddressOption = Annotated[
     Parameter(
         name="--http-address",
         group=SERVER,
-        help="The server's HTTP, as host:port, or https://host:port for TLS, which grpcs:// in --address implies. Else "
-        "INFERWIRE_HTTP_ADDRESS, else port 8000 of --address's host, whose port has to be 8001 then.",
+        help="The server's HTTP address: host:port, or https://host:port for TLS, which grpcs:// in --address implies. "
+        "Default: INFERWIRE_HTTP_ADDRESS, else port 8000 of the host in --address, if its port is 8001.",
     ),
 ]
 
 VersionOption = Annotated[
     str,
-    Parameter(name="--model-version", show_default=False, help="The model's version; the current one unless given."),
+    Parameter(name="--model-version", show_default=False, help="The model's version; by default the current one."),
 ]
 
-JsonOption = Annotated[bool, Parameter(name="--json", show_default=False, help="Print JSON, for programs.")]
+JsonOption = Annotated[bool, Parameter(name="--json", show_default=False, help="Print JSON for programs.")]

@@ -11,12 +11,12 @@ DEFAULTS = Settings()
 def serve(*, settings: Settings = DEFAULTS) -> int:
     """Serve models over gRPC and REST.
 
-    Each flag can be an environment variable too: INFERWIRE_HTTP_PORT=80 is --http-port 80, INFERWIRE_WATCH=1 is
-    --watch, INFERWIRE_PROPERTY='A=1 B=2' is --property A=1 --property B=2; paths have colons between. The flag wins; an
-    empty variable is as one that is not set.
+    Flags can be environment variables too: INFERWIRE_HTTP_PORT=80 is --http-port 80, INFERWIRE_WATCH=1 is --watch,
+    INFERWIRE_PROPERTY='A=1 B=2' is --property A=1 --property B=2. Several paths are separated by colons. Flags override
+    variables; an empty variable counts as unset.
 
-    SIGTERM or Ctrl-C lets running work finish within the grace period, and so does closing the terminal; a second
-    signal ends at once.
+    SIGTERM, Ctrl-C or closing the terminal stops the server once running work has ended, or the grace period has. A
+    second signal ends it at once.
 
     For example:
 

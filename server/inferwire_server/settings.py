@@ -39,7 +39,7 @@ class Settings:
         PATH,
         Parameter(
             group=_MODELS,
-            help="Folder of models (NAME/VERSION/model files, or single files), or one model file.",
+            help="Folder of models (NAME/VERSION/model files, or single files), or a single model file.",
         ),
     ] = None
     config: Annotated[
@@ -47,14 +47,14 @@ class Settings:
         PATH,
         Parameter(
             group=_MODELS,
-            help="Configuration file of OpenVINO Model Server that names the models; instead of a repository.",
+            help="OpenVINO Model Server's configuration file, which names the models; instead of --model-repository.",
         ),
     ] = None
     version_policy: Annotated[
         str,
         Parameter(
             group=_MODELS,
-            help="Which versions of each model to serve: latest, latest:2 (the two highest), all, or a list, as 1,3.",
+            help="Versions of each model to serve: latest, latest:2 (the two highest), all, or a list such as 1,3.",
         ),
     ] = "latest"
     watch: Annotated[
@@ -62,12 +62,12 @@ class Settings:
         Parameter(
             group=_MODELS,
             show_default=False,
-            help="Load, reload and unload models as files change in the repository, while it serves.",
+            help="Load, reload and unload models while serving, as files in the repository change.",
         ),
     ] = False
     device: Annotated[
         str,
-        Parameter(group=_MODELS, help="Device the repository's models are compiled for: CPU, GPU, AUTO:GPU,CPU, ..."),
+        Parameter(group=_MODELS, help="Device to compile the repository's models for: CPU, GPU, AUTO:GPU,CPU, ..."),
     ] = "AUTO"
     properties: Annotated[
         tuple[str, ...],
@@ -76,8 +76,8 @@ class Settings:
             name="--property",
             negative=(),
             show_default=False,
-            help="OpenVINO property to compile them with, as NAME=VALUE; may be repeated. "
-            "PERFORMANCE_HINT=THROUGHPUT unless given. AUTO, MULTI and HETERO take names that no device knows, too.",
+            help="OpenVINO property to compile the repository's models with, as NAME=VALUE; may be repeated. "
+            "PERFORMANCE_HINT is THROUGHPUT unless set. AUTO, MULTI and HETERO accept even names that no device knows.",
         ),
     ] = ()
     slots: Annotated[
@@ -86,7 +86,7 @@ class Settings:
         Parameter(
             group=_MODELS,
             validator=_POSITIVE,
-            help="Inferences each model runs at once; one more than OpenVINO finds optimal unless given.",
+            help="Inferences that each model runs at once; by default one more than OpenVINO finds optimal.",
         ),
     ] = None
     cache_dir: Annotated[
@@ -105,7 +105,7 @@ class Settings:
             name="--extension",
             negative=(),
             show_default=False,
-            help="Library of further operations for OpenVINO to load, a file on this machine; may be repeated.",
+            help="Library of custom operations for OpenVINO to load, a file on this machine; may be repeated.",
         ),
     ] = ()
     strict_readiness: Annotated[
@@ -116,12 +116,12 @@ class Settings:
     ] = False
     host: Annotated[
         str,
-        Parameter(group=_SOCKETS, help="Address to listen on; 0.0.0.0 for every interface."),
+        Parameter(group=_SOCKETS, help="Address to listen on; 0.0.0.0 for all interfaces."),
     ] = "127.0.0.1"
     http_port: Annotated[
         int,
         WHOLE,
-        Parameter(group=_SOCKETS, validator=_PORT, help="Port of REST, metrics and docs; 0 picks a free one."),
+        Parameter(group=_SOCKETS, validator=_PORT, help="Port of REST, metrics and API docs; 0 picks a free one."),
     ] = 8000
     grpc_port: Annotated[
         int,
@@ -133,7 +133,7 @@ class Settings:
         PATH,
         Parameter(
             group=_SOCKETS,
-            help="Unix socket that gRPC listens at besides its port, for callers of the same user or group.",
+            help="Unix socket for gRPC besides its port, for callers of the same user or group.",
         ),
     ] = None
     tls_certificate: Annotated[
@@ -141,14 +141,14 @@ class Settings:
         PATH,
         Parameter(
             group=_SOCKETS,
-            help="PEM file of the certificate that both ports show, with those between it and its root; they then "
-            "speak TLS alone. A file that is renewed is read again.",
+            help="PEM file with the certificate of both ports, followed by its intermediate certificates. Both then "
+            "speak TLS only. A renewed file is read again.",
         ),
     ] = None
     tls_key: Annotated[
         Path | None,
         PATH,
-        Parameter(group=_SOCKETS, help="PEM file of the certificate's key, not encrypted."),
+        Parameter(group=_SOCKETS, help="PEM file with the certificate's private key, not encrypted."),
     ] = None
     max_http_body_mb: Annotated[
         int,
@@ -163,7 +163,7 @@ class Settings:
     queue_capacity: Annotated[
         int,
         WHOLE,
-        Parameter(group=_QUEUE, validator=_POSITIVE, help="Jobs that may wait per device; more are refused."),
+        Parameter(group=_QUEUE, validator=_POSITIVE, help="Jobs that may wait per device; further ones are refused."),
     ] = 256
     max_running: Annotated[
         int | None,
@@ -171,13 +171,15 @@ class Settings:
         Parameter(
             group=_QUEUE,
             validator=_POSITIVE,
-            help="Inferences that run at once per device; the most any of its models has slots for unless given.",
+            help="Inferences that run at once per device; by default as many as its model with the most slots has.",
         ),
     ] = None
     keep_jobs_s: Annotated[
         float,
         SECONDS,
-        Parameter(group=_QUEUE, validator=_NOT_NEGATIVE, help="Seconds a finished job's result can be collected."),
+        Parameter(
+            group=_QUEUE, validator=_NOT_NEGATIVE, help="Seconds for which a finished job's result can be collected."
+        ),
     ] = 60.0
     max_kept_results_mb: Annotated[
         int,
@@ -185,7 +187,7 @@ class Settings:
         Parameter(
             group=_QUEUE,
             validator=_POSITIVE,
-            help="Results of finished jobs that are kept at once, in MiB; the oldest go first.",
+            help="Most results of finished jobs to keep in all, in MiB; the oldest go first.",
         ),
     ] = 1024
     max_sequences: Annotated[
@@ -194,7 +196,7 @@ class Settings:
         Parameter(
             group=_CLIENTS,
             validator=_POSITIVE,
-            help="Callers whose states each model with states keeps at once; one more is refused.",
+            help="Callers whose states a stateful model keeps at once; further ones are refused.",
         ),
     ] = 64
     sequences_wait: Annotated[
@@ -202,7 +204,7 @@ class Settings:
         Parameter(
             group=_CLIENTS,
             show_default=False,
-            help="Let one more wait, in the queue, until another's states are freed.",
+            help="Let callers over --max-sequences wait in the queue until another's states are freed.",
         ),
     ] = False
     sequence_idle_s: Annotated[
@@ -217,7 +219,9 @@ class Settings:
     max_session_tensors_mb: Annotated[
         int,
         WHOLE,
-        Parameter(group=_CLIENTS, validator=_NOT_NEGATIVE, help="Tensors that a session may keep here, in MiB."),
+        Parameter(
+            group=_CLIENTS, validator=_NOT_NEGATIVE, help="Most tensors a session may keep on the server, in MiB."
+        ),
     ] = 1024
     max_tensors_mb: Annotated[
         int | None,
@@ -225,7 +229,7 @@ class Settings:
         Parameter(
             group=_CLIENTS,
             validator=_NOT_NEGATIVE,
-            help="Tensors that all sessions together may keep here, in MiB; half of the machine's memory unless given.",
+            help="Most tensors all sessions together may keep, in MiB; by default half of the machine's memory.",
         ),
     ] = None
     shared_memory: Annotated[
@@ -234,8 +238,8 @@ class Settings:
             group=_CLIENTS,
             negative=(),
             show_default=False,
-            help="Let clients on this machine pass tensors in shared memory whose key begins with this (/ for any); "
-            "they are trusted not to cut it shorter while it is in use. May be repeated.",
+            help="Let clients on this machine pass tensors in shared memory whose key begins with this prefix (/ for "
+            "any). They are trusted not to shrink it while it is in use. May be repeated.",
         ),
     ] = ()
     api_key_file: Annotated[
@@ -243,27 +247,29 @@ class Settings:
         PATH,
         Parameter(
             group=_CLIENTS,
-            help="File of the API keys, one in a line, of which callers have to show one (authorization: Bearer KEY); "
-            "probes of health need none. A file that changes is read again.",
+            help="File of API keys, one per line. Callers have to show one (authorization: Bearer KEY); health probes "
+            "need none. A changed file is read again.",
         ),
     ] = None
     allow_uploads: Annotated[
         bool,
-        Parameter(group=_CLIENTS, show_default=False, help="Let clients upload models and compile them here."),
+        Parameter(group=_CLIENTS, show_default=False, help="Let clients upload models and compile them on the server."),
     ] = False
     allow_imports: Annotated[
         bool,
         Parameter(
             group=_CLIENTS,
             show_default=False,
-            help="Let clients import models compiled elsewhere, which are trusted as the server's own code is; "
-            "needs --allow-uploads.",
+            help="Let clients import compiled models, which are trusted like the server's own code; needs "
+            "--allow-uploads.",
         ),
     ] = False
     allow_exports: Annotated[
         bool,
         Parameter(
-            group=_CLIENTS, show_default=False, help="Let clients export the repository's models, graph and weights."
+            group=_CLIENTS,
+            show_default=False,
+            help="Let clients export the repository's models, with graph and weights.",
         ),
     ] = False
     allow_model_control: Annotated[
@@ -274,12 +280,12 @@ class Settings:
     ] = False
     allow_log_settings: Annotated[
         bool,
-        Parameter(group=_CLIENTS, show_default=False, help="Let clients change the least level that is logged."),
+        Parameter(group=_CLIENTS, show_default=False, help="Let clients change the log level."),
     ] = False
     max_upload_mb: Annotated[
         int,
         WHOLE,
-        Parameter(group=_CLIENTS, validator=_POSITIVE, help="Largest file a client may upload, in MiB."),
+        Parameter(group=_CLIENTS, validator=_POSITIVE, help="Largest file that a client may upload, in MiB."),
     ] = 4096
     max_uploads_mb: Annotated[
         int | None,
@@ -287,8 +293,8 @@ class Settings:
         Parameter(
             group=_CLIENTS,
             validator=_POSITIVE,
-            help="Uploaded files that are here at once, in MiB; nine tenths of what is free in the folder of temporary "
-            "files at the start unless given.",
+            help="Most uploaded files to hold at once, in MiB; by default nine tenths of what is free at the start in "
+            "the folder of temporary files.",
         ),
     ] = None
     session_grace_s: Annotated[
@@ -297,7 +303,7 @@ class Settings:
         Parameter(
             group=_CLIENTS,
             validator=_NOT_NEGATIVE,
-            help="Seconds a session outlives its connection before what it owns is freed.",
+            help="Seconds that a session outlives its lost connection before what it owns is freed.",
         ),
     ] = 10.0
     workers: Annotated[
@@ -306,13 +312,13 @@ class Settings:
         Parameter(
             group=_OPERATION,
             validator=_POSITIVE,
-            help="Processes that share the ports, each with its share of the cores and models of its own: for small "
-            "models on machines with many cores.",
+            help="Processes that share the ports, each with its share of the cores and its own copy of the models: for "
+            "small models on machines with many cores.",
         ),
     ] = 1
     server_name: Annotated[
         str,
-        Parameter(group=_OPERATION, help="Name the server gives in its metadata."),
+        Parameter(group=_OPERATION, help="Name of the server in its metadata."),
     ] = "inferwire"
     drain_delay_s: Annotated[
         float,
@@ -320,7 +326,7 @@ class Settings:
         Parameter(
             group=_OPERATION,
             validator=_NOT_NEGATIVE,
-            help="Seconds after SIGTERM in which work is still taken, readiness off, for load balancers to notice.",
+            help="Seconds after SIGTERM to go on taking work while not ready, so that load balancers notice.",
         ),
     ] = 0.0
     grace_s: Annotated[
@@ -329,16 +335,16 @@ class Settings:
         Parameter(
             group=_OPERATION,
             validator=_NOT_NEGATIVE,
-            help="Seconds that work in flight then has to finish; a second signal ends at once.",
+            help="Seconds that running work then has to finish; a second signal ends it at once.",
         ),
     ] = 30.0
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        Parameter(group=_OPERATION, help="Least level that is logged."),
+        Parameter(group=_OPERATION, help="Lowest level to log."),
     ] = "info"
     log_format: Annotated[
         Literal["auto", "console", "json"],
-        Parameter(group=_OPERATION, help="How log lines look; auto is console on a terminal, else JSON."),
+        Parameter(group=_OPERATION, help="Format of log lines; auto is console on a terminal, else json."),
     ] = "auto"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -125,7 +125,7 @@ def refusing_http() -> Generator[int]:
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             """Stay silent."""
 
-    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         yield server.server_port

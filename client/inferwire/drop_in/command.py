@@ -20,24 +20,24 @@ SITE = Path(__file__).parent / "site"
 """The folder whose `sitecustomize` every Python runs that finds it on its path."""
 
 _DESCRIPTION = """\
-Run a Python program that was written for openvino. Its `import openvino` gives inferwire, whatever is installed:
-its models are compiled and run by a server, and the program itself is not changed.
+Run a Python program that was written for openvino, without changing it. Its `import openvino` gives inferwire,
+whether openvino is installed or not, so that a server compiles and runs its models.
 """
 
 _EPILOG = f"""\
 examples:
-  inferwire serve --model-repository models --allow-uploads     the server; a program brings its own models
+  inferwire serve --model-repository models --allow-uploads     a server that takes a program's own models
   python -m inferwire classify.py cat.png                       a program, on {DEFAULT_ADDRESS}
   python -m inferwire --address gpu-box:8001 classify.py cat.png
   python -m inferwire --address gpu-box:8001 -m package.tool    a module, as `python -m` runs it
   python -m inferwire -c 'import openvino; print(openvino.Core().available_devices)'
 
-A server that asks for a key is shown the one in {API_KEY_VARIABLE}; one with TLS is trusted by the
+The API key, if the server needs one, comes from {API_KEY_VARIABLE}. A server with TLS is trusted by the
 certificates in the file that {ROOT_CERTIFICATES_VARIABLE} names, else by those of this machine.
 
-Options of Python stand before -m inferwire, as in `python -X dev -m inferwire classify.py`.
-Processes that the program starts use the mirror as well. What openvino has and inferwire does not is
-an ImportError, AttributeError or RuntimeError that names it.
+Python's own options go before -m inferwire, as in `python -X dev -m inferwire classify.py`.
+Processes that the program starts use inferwire too. Whatever openvino has and inferwire lacks raises an
+ImportError, AttributeError or RuntimeError that names it.
 """
 
 
@@ -95,12 +95,13 @@ def _parser() -> ArgumentParser:
         "--address",
         metavar="ADDRESS",
         help=f"where `Core()` finds the server: host:port, grpcs://host:port for TLS, grpc://host:port for gRPC alone, "
-        f"or unix:path; "
-        f"without, that in {ENVIRONMENT_VARIABLE}, else {DEFAULT_ADDRESS}",
+        f"or unix:path; default: {ENVIRONMENT_VARIABLE}, else {DEFAULT_ADDRESS}",
     )
-    parser.add_argument("-c", dest="code", metavar="CODE", nargs=REMAINDER, help="run a text, and its ARGS")
-    parser.add_argument("-m", dest="module", metavar="MODULE", nargs=REMAINDER, help="run a module, and its ARGS")
-    parser.add_argument("program", metavar="PROGRAM", nargs=REMAINDER, help="a Python file, or -, and its ARGS")
+    parser.add_argument("-c", dest="code", metavar="CODE", nargs=REMAINDER, help="run this code, with its ARGS")
+    parser.add_argument("-m", dest="module", metavar="MODULE", nargs=REMAINDER, help="run a module, with its ARGS")
+    parser.add_argument(
+        "program", metavar="PROGRAM", nargs=REMAINDER, help="a file, or - for standard input, with its ARGS"
+    )
     return parser
 
 

@@ -19,29 +19,27 @@ def bench(
     name: str,
     /,
     *,
-    seconds: Annotated[float, SECONDS, Parameter(validator=_POSITIVE, help="For how many seconds it runs.")] = 10.0,
+    seconds: Annotated[float, SECONDS, Parameter(validator=_POSITIVE, help="How many seconds to run.")] = 10.0,
     number: Annotated[
-        int | None, WHOLE, Parameter(validator=_POSITIVE, help="How many inferences it runs, however long that takes.")
+        int | None, WHOLE, Parameter(validator=_POSITIVE, help="How many inferences to run, however long that takes.")
     ] = None,
     concurrency: Annotated[
         int | None,
         WHOLE,
         Parameter(
             validator=_POSITIVE,
-            help="Inferences in flight; twice the model's slots, and at least 8, unless given.",
+            help="Inferences in flight; by default twice the model's slots, and at least 8.",
         ),
     ] = None,
     batch: Annotated[
         int | None,
         WHOLE,
-        Parameter(
-            validator=_POSITIVE, help="Rows of each inference; 1, or as many as the model has to have, unless given."
-        ),
+        Parameter(validator=_POSITIVE, help="Rows of each inference; by default 1, or as many as the model requires."),
     ] = None,
     path: Annotated[
         Literal["sdk", "grpc", "rest"],
         Parameter(
-            help="The way to the server: the SDK's AsyncInferQueue, single gRPC calls, or the Open Inference Protocol "
+            help="How to call the server: the SDK's AsyncInferQueue, single gRPC calls, or the Open Inference Protocol "
             "over REST with binary tensors."
         ),
     ] = "sdk",
@@ -51,12 +49,12 @@ def bench(
         Parameter(
             negative=(),
             show_default=False,
-            help="Lengths of an input that takes any, as 1,3,300,300; NAME=... where there are several inputs. May be "
-            "repeated.",
+            help="Shape of an input whose lengths are open, such as 1,3,300,300; NAME=... if the model has several "
+            "inputs. May be repeated.",
         ),
     ] = (),
     plot: Annotated[
-        Path | None, Parameter(help="Write the latencies as a picture, a .png or .svg file; needs matplotlib.")
+        Path | None, Parameter(help="Draw the latencies into this .png or .svg file; needs matplotlib.")
     ] = None,
     json: JsonOption = False,
     mean: MeanOption = "",
@@ -67,10 +65,10 @@ def bench(
     http_address: HttpAddressOption = None,
     root_certificates: RootCertificatesOption = None,
 ) -> int:
-    """Keep a server busy with one model, and say how fast it answers and where the time goes.
+    """Keep a server busy with one model; report how fast it answers and where the time goes.
 
-    Inputs are random unless they are given, as `inferwire infer` takes them. The next inference starts when one has
-    been answered. Ctrl-C ends it early and prints what was measured.
+    Inputs are random unless given, in the forms of `inferwire infer`. Whenever an inference has been answered, the next
+    one starts. Ctrl-C ends the run early and prints what was measured.
 
     For example:
 

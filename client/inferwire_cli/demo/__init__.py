@@ -19,11 +19,11 @@ def demo(
     models: Annotated[Path, Parameter(help="The model repository with efficientnet_lite0.")] = Path("deploy/models"),
     photos: Annotated[Path, Parameter(help="The folder of PNG photos to classify.")] = Path("deploy/images"),
 ) -> int:
-    """Classify photos in four ways on a server of its own.
+    """Start a server, classify photos on it in four ways, and end it.
 
-    Starts a server on free ports, calls it with infer, start_async and wait, an AsyncInferQueue and plain
-    REST, says what each saw and where the time went, and ends the server. Run it in inferwire's checkout, where the
-    models and the photos are.
+    Starts a server on free ports, calls it with infer, with start_async and wait, with an AsyncInferQueue and over
+    plain REST, prints the classes each way found and where the time went, and ends the server. Run it in inferwire's
+    checkout, where the models and the photos are.
     """
     with needs_extra("cli", "inferwire demo"):
         from inferwire_cli.demo.show import show

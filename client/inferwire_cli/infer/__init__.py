@@ -20,8 +20,8 @@ InputOption = Annotated[
         negative=(),
         show_default=False,
         allow_leading_hyphen=True,
-        help="What goes in: a picture, a .npy or .json file, JSON, or a text where the model takes texts; NAME=... "
-        "where it has several inputs. May be repeated.",
+        help="Input: a picture, a .npy or .json file, JSON, or a text if the model takes texts; NAME=... if the model "
+        "has several inputs. May be repeated.",
     ),
 ]
 MeanOption = Annotated[
@@ -30,21 +30,24 @@ MeanOption = Annotated[
         group=PICTURES,
         show_default=False,
         allow_leading_hyphen=True,
-        help="Subtracted from pixels, which are 0 to 255: a number, or R,G,B.",
+        help="Subtract this from the pixels, which are 0 to 255: a number, or R,G,B.",
     ),
 ]
 ScaleOption = Annotated[
-    str, Parameter(group=PICTURES, show_default=False, help="Divides what is left of them: a number, or R,G,B.")
+    str,
+    Parameter(group=PICTURES, show_default=False, help="Divide the pixels by this, after --mean: a number, or R,G,B."),
 ]
 AnswerJsonOption = Annotated[
     bool,
     Parameter(
         name="--json",
         show_default=False,
-        help='Print JSON, for programs. What JSON has no number for is the text "NaN", "Infinity" or "-Infinity".',
+        help='Print JSON for programs. Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".',
     ),
 ]
-BgrOption = Annotated[bool, Parameter(group=PICTURES, show_default=False, help="Send channels as blue, green, red.")]
+BgrOption = Annotated[
+    bool, Parameter(group=PICTURES, show_default=False, help="Send the channels in the order blue, green, red.")
+]
 
 
 def infer(
@@ -55,9 +58,9 @@ def infer(
     top: Annotated[int, WHOLE, Parameter(validator=validators.Number(gt=0), help="How many classes to print.")] = 5,
     labels: Annotated[
         Path | None,
-        Parameter(help="A file with the classes' names, one a line; else those the server has."),
+        Parameter(help="File with the classes' names, one per line; by default the server's labels."),
     ] = None,
-    save: Annotated[Path | None, Parameter(help="Write the outputs to this .npz file too.")] = None,
+    save: Annotated[Path | None, Parameter(help="Also write the outputs to this .npz file.")] = None,
     json: AnswerJsonOption = False,
     mean: MeanOption = "",
     scale: ScaleOption = "",
@@ -66,11 +69,11 @@ def infer(
     address: AddressOption = None,
     root_certificates: RootCertificatesOption = None,
 ) -> int:
-    """Run one inference and print what came out, the classes by name where there are labels.
+    """Run one inference and print its outputs; the classes by name if there are labels.
 
-    Of a picture, the largest part of the middle that has the proportions of the model's input is resized and sent as
-    the model takes it: as pixels of its layout and type, or as the file itself where it takes encoded pictures.
-    `inferwire models` says what a model's inputs are called and what they take.
+    A picture is cropped around its middle to the proportions of the model's input, resized, and sent as pixels in the
+    model's layout and type. A model that takes encoded pictures is sent the file itself. `inferwire models` shows the
+    names, types and shapes of a model's inputs.
 
     For example:
 

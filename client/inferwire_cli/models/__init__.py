@@ -12,9 +12,9 @@ from inferwire_cli.options import AddressOption, JsonOption, RootCertificatesOpt
 def models(
     *, json: JsonOption = False, address: AddressOption = None, root_certificates: RootCertificatesOption = None
 ) -> int:
-    """List what a server serves: every version, its state, where it runs, what it takes and gives.
+    """List what a server serves: each model version with its state, device, slots, inputs and outputs.
 
-    Slots are the inferences of it that run at once, in each process of a server that has several.
+    Slots is the number of inferences that run at once, in each process of a server that has several.
 
     For example:
 
@@ -30,10 +30,10 @@ def models(
 
 
 def load(name: str, /, *, address: AddressOption = None, root_certificates: RootCertificatesOption = None) -> int:
-    """Load a model of the server's repository, or load it anew, and wait until it is ready.
+    """Load or reload a model of the server's repository, and wait until it is ready.
 
-    What is loaded anew serves on meanwhile, and loses no request; if the new one fails, it stays. The server has to be
-    started with --allow-model-control.
+    During a reload the old model goes on serving, and no request is lost. If the new one fails to load, the old one
+    stays. The server has to be started with --allow-model-control.
 
     For example:
 
@@ -52,7 +52,7 @@ def load(name: str, /, *, address: AddressOption = None, root_certificates: Root
 
 
 def unload(name: str, /, *, address: AddressOption = None, root_certificates: RootCertificatesOption = None) -> int:
-    """Take no more inferences for a model, and wait until those it has have ended.
+    """Unload a model: it takes no new inferences; wait until those it has have ended.
 
     The server has to be started with --allow-model-control.
 

@@ -16,19 +16,18 @@ def top(
     interval: Annotated[
         float,
         SECONDS,
-        Parameter(validator=validators.Number(gte=0.1, lte=3600), help="Seconds from one look to the next."),
+        Parameter(validator=validators.Number(gte=0.1, lte=3600), help="Seconds between updates."),
     ] = 1.0,
-    once: Annotated[bool, Parameter(show_default=False, help="Print what is so now, and end.")] = False,
+    once: Annotated[bool, Parameter(show_default=False, help="Print the current state, and end.")] = False,
     address: AddressOption = None,
     http_address: HttpAddressOption = None,
     root_certificates: RootCertificatesOption = None,
 ) -> int:
-    """Watch a server's devices, queues and models; q or Ctrl-C ends it.
+    """Show a server's devices, queues and models live; q or Ctrl-C ends it.
 
-    Rates and times are those since the last look; with --once, and where nobody looks, those since the server began.
-    Busy are slots that run an inference, of those that there are. Times in the queue and on the device are means, p50
-    and p99 those of a job's whole time on the server. Troubles are jobs that failed, were refused or cancelled, or
-    expired.
+    Rates and times cover the time since the last update; with --once, or without a terminal, since the server began.
+    "busy" is the slots that run an inference, out of all. Times in the queue and on the device are means; p50 and p99
+    are of a job's whole time on the server. "troubles" are jobs that failed, were refused or cancelled, or expired.
 
     For example:
 

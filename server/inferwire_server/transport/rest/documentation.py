@@ -16,10 +16,10 @@ TITLE = "inferwire"
 
 DESCRIPTION = """\
 OpenVINO inference over HTTP: the Open Inference Protocol (KServe v2) with its binary tensor extension,
-and asynchronous jobs that are started, waited for, collected and cancelled by an id.
+and asynchronous jobs, which are started, waited for, collected and cancelled by id.
 
-Every error is `{"error": "a sentence", "code": "NAME"}`. Programs branch on the code, people read the sentence.
-Every answer carries `x-request-id`: the caller's own, or a new one.
+Every error is `{"error": "a sentence", "code": "NAME"}`. Programs branch on the code; people read the sentence.
+Every answer has the header `x-request-id`: the caller's own, or a new one.
 """
 
 KEY_SCHEMES: Fragment = {
@@ -29,9 +29,9 @@ KEY_NEEDED: list[Fragment] = [{"key": []}]
 """Where the server asks for keys: what they are, and that each call needs one unless it says otherwise."""
 
 TAGS: list[Fragment] = [
-    {"name": "Open Inference Protocol", "description": "What Triton, KServe and OpenVINO Model Server clients call."},
+    {"name": "Open Inference Protocol", "description": "Calls of Triton, KServe and OpenVINO Model Server clients."},
     {"name": "Asynchronous jobs", "description": "Inferences that are started now and collected later."},
-    {"name": "OpenVINO Model Server", "description": "Its configuration endpoints, for its operators' scripts."},
+    {"name": "OpenVINO Model Server", "description": "The configuration endpoints that its operators' scripts call."},
     {"name": "Server", "description": "Devices, models and metrics."},
 ]
 
@@ -54,29 +54,29 @@ def _ref(name: str) -> Fragment:
 
 _SHAPE = _array({"type": "integer"}, "Lengths of the dimensions, the batch included.")
 _PARAMETERS: Fragment = {"type": "object", "additionalProperties": {"type": ["boolean", "number", "string"]}}
-_STATE = _string("What it is doing.", enum=["queued", "running", "finished", "failed", "cancelled", "expired"])
+_STATE = _string("The job's state.", enum=["queued", "running", "finished", "failed", "cancelled", "expired"])
 
 SCHEMAS: Fragment = {
     "Error": _object(
         ["error", "code"],
-        error=_string("What is wrong: the thing, what it was, what was expected."),
-        code=_string("What programs branch on.", enum=[code.name for code in Code]),
+        error=_string("What is wrong: what it is about, what it was, and what was expected."),
+        code=_string("The code for programs to branch on.", enum=[code.name for code in Code]),
     ),
     "Tensor": _object(
         ["name", "datatype", "shape"],
         name=_string("The input's or output's name."),
         datatype=_string("BOOL, INT8 to INT64, UINT8 to UINT64, FP16, BF16, FP32, FP64 or BYTES."),
         shape=_SHAPE,
-        data=_array({}, "Elements in row-major order, nested or flat; absent where the tensor is binary."),
+        data=_array({}, "Elements in row-major order, nested or flat; absent if the tensor is binary."),
         parameters=_PARAMETERS,
     ),
     "WantedOutput": _object(["name"], name=_string("The output's name."), parameters=_PARAMETERS),
     "InferenceRequest": _object(
         ["inputs"],
-        id=_string("Echoed in the answer."),
+        id=_string("Any text; the answer repeats it."),
         parameters=_PARAMETERS,
         inputs=_array(_ref("Tensor")),
-        outputs=_array(_ref("WantedOutput"), "The wanted outputs; all of them where none is named."),
+        outputs=_array(_ref("WantedOutput"), "The outputs to return; all of them if none is named."),
     ),
     "InferenceAnswer": _object(
         ["model_name", "outputs"],
@@ -87,11 +87,11 @@ SCHEMAS: Fragment = {
     ),
     "Job": _object(
         ["id", "state", "model_name"],
-        id=_string("What the job is asked for by."),
+        id=_string("The job's id, for the paths of the other calls."),
         state=_STATE,
         model_name=_string("The model."),
         model_version=_string("The version it runs on."),
-        error=_string("Why it has no outputs."),
+        error=_string("Why the job has no outputs."),
         code=_string("The error's code."),
         timings=_object(
             [],
@@ -107,7 +107,7 @@ SCHEMAS: Fragment = {
         platform=_string("openvino"),
         inputs=_array(_ref("Tensor")),
         outputs=_array(_ref("Tensor")),
-        rt_info={"type": "object", "description": "What the model's file says of it, by name: texts, or objects."},
+        rt_info={"type": "object", "description": "Metadata in the model's file, by name: texts or objects."},
     ),
 }
 
@@ -161,7 +161,7 @@ _BODY: Fragment = {
             "in": "header",
             "required": False,
             "schema": {"type": "integer"},
-            "description": "The length of the JSON document where binary tensors follow it; 0 for one raw tensor.",
+            "description": "The length of the JSON document if binary tensors follow it; 0 for one raw tensor.",
         }
     ],
     "requestBody": {
@@ -182,10 +182,10 @@ def _answers(description: str) -> Fragment:
     headers = {
         name: {"schema": {"type": "integer"}, "description": text}
         for name, text in {
-            "Inference-Header-Content-Length": "The length of the JSON document where binary tensors follow it.",
-            "inferwire-queue-us": "Microseconds in the queue.",
-            "inferwire-inference-us": "Microseconds on the device.",
-            "inferwire-total-us": "Microseconds from admission to the end.",
+            "Inference-Header-Content-Length": "The length of the JSON document if binary tensors follow it.",
+            "inferwire-queue-us": "Microseconds that the job waited in the queue.",
+            "inferwire-inference-us": "Microseconds that it ran on the device.",
+            "inferwire-total-us": "Microseconds from its admission to its end.",
         }.items()
     }
     return {"responses": {"200": {"description": description, "content": content, "headers": headers}}}
@@ -195,7 +195,7 @@ INFER: Fragment = _BODY | _answers("The outputs.")
 START: Fragment = {
     "parameters": [_query("profile", {"type": "boolean", "default": False}, "Time each layer, for the job's state.")],
     **_BODY,
-    **_responds("The job was queued; Location is its path.", _ref("Job"), _EXAMPLE_JOB, 202),
+    **_responds("The job is queued; the header Location has its path.", _ref("Job"), _EXAMPLE_JOB, 202),
 }
 CANCEL: Fragment = _responds("The job's state now.", _ref("Job"), {**_EXAMPLE_JOB, "state": "cancelled"})
 WAIT: Fragment = {
@@ -203,13 +203,15 @@ WAIT: Fragment = {
         _query(
             "wait_s",
             {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S, "default": 0},
-            "Seconds to wait for its end.",
+            "How many seconds to wait for the job's end.",
         )
     ],
     **_responds("The job's state now.", _ref("Job"), _ENDED_JOB),
 }
 RESULT: Fragment = {
-    "parameters": [_query("release", {"type": "boolean", "default": False}, "Forget the job at once.")],
+    "parameters": [
+        _query("release", {"type": "boolean", "default": False}, "Delete the job and its result after this answer.")
+    ],
     **_answers("The outputs, in the form the job's request asked for."),
 }
 
@@ -224,20 +226,23 @@ _EXAMPLE_METADATA: Fragment = {
 }
 _EXAMPLE_SERVER = {"name": "inferwire", "version": "0.1.0", "extensions": ["binary_tensor_data"]}
 
-LIVE: Fragment = _responds("It is.", _object(["live"], live=_BOOLEAN), {"live": True})
-READY: Fragment = _responds("It is.", _object(["ready"], ready=_BOOLEAN), {"ready": True})
-MODEL_READY: Fragment = _responds("It is.", _MODEL_READY, {"name": "echo", "ready": True})
-MODEL_METADATA: Fragment = _responds("Its inputs and outputs.", _ref("ModelMetadata"), _EXAMPLE_METADATA)
-MODEL_CONFIG: Fragment = _responds("Its configuration.", {"type": "object"})
+LIVE: Fragment = _responds("The server is alive.", _object(["live"], live=_BOOLEAN), {"live": True})
+READY: Fragment = _responds("The server is ready.", _object(["ready"], ready=_BOOLEAN), {"ready": True})
+MODEL_READY: Fragment = _responds("The model is ready.", _MODEL_READY, {"name": "echo", "ready": True})
+MODEL_METADATA: Fragment = _responds("The model's inputs and outputs.", _ref("ModelMetadata"), _EXAMPLE_METADATA)
+MODEL_CONFIG: Fragment = _responds("The model's configuration.", {"type": "object"})
 _DURATION = _object(["count", "ns"], count={"type": "integer"}, ns={"type": "integer"})
 _PHASES = {f"compute_{phase}": _DURATION for phase in ("input", "infer", "output")}
 _STATISTICS = _object(
     ["name", "version", "inference_count", "execution_count", "inference_stats", "batch_stats"],
     name=_string("The model."),
     version=_string("Its version."),
-    last_inference={"type": "integer", "description": "When the last one ended, in milliseconds since 1970; 0: never."},
-    inference_count={"type": "integer", "description": "Rows that were inferred."},
-    execution_count={"type": "integer", "description": "Inferences that ran, each of one or more requests."},
+    last_inference={
+        "type": "integer",
+        "description": "When the last one ended, in milliseconds since 1970; 0 if never.",
+    },
+    inference_count={"type": "integer", "description": "Rows inferred."},
+    execution_count={"type": "integer", "description": "Inferences run, each for one or more requests."},
     inference_stats=_object(
         [],
         **dict.fromkeys(("success", "fail", "queue", "cache_hit", "cache_miss"), _DURATION),
@@ -254,8 +259,8 @@ _INDEX_ENTRY = _object(
     ["name", "version", "state", "reason"],
     name=_string("The model."),
     version=_string("Its version."),
-    state=_string("What it is doing.", enum=["READY", "LOADING", "UNLOADING", "UNAVAILABLE"]),
-    reason=_string("Why it is not ready, or why its last reload failed."),
+    state=_string("The version's state.", enum=["READY", "LOADING", "UNLOADING", "UNAVAILABLE"]),
+    reason=_string("Why the version is not ready, or why its last reload failed."),
 )
 _EXAMPLE_INDEX = [{"name": "echo", "version": "1", "state": "READY", "reason": ""}]
 
@@ -279,7 +284,7 @@ INDEX: Fragment = {
 }
 _LOAD_PARAMETERS: Fragment = {
     "type": "object",
-    "properties": {"config": _string("A model configuration, in JSON.")},
+    "properties": {"config": _string("A model configuration, as JSON text.")},
     "additionalProperties": False,
 }
 LOAD: Fragment = _optional_body(parameters=_LOAD_PARAMETERS) | _done("The model is ready.")
@@ -288,7 +293,7 @@ _LOG_SETTINGS: Fragment = {
     "log_info": {"type": "boolean"},
     "log_warning": {"type": "boolean"},
     "log_error": {"type": "boolean"},
-    "log_verbose_level": {"type": "integer", "minimum": 0, "description": "Above 0, debugging events are logged."},
+    "log_verbose_level": {"type": "integer", "minimum": 0, "description": "Above 0, debug events are logged too."},
     "log_format": {"type": "string", "const": "ISO8601"},
 }
 _EXAMPLE_LOG_SETTINGS: Fragment = {
@@ -299,9 +304,9 @@ _EXAMPLE_LOG_SETTINGS: Fragment = {
     "log_error": True,
     "log_verbose_level": 0,
 }
-LOG_SETTINGS: Fragment = _responds("What is logged.", _object([], **_LOG_SETTINGS), _EXAMPLE_LOG_SETTINGS)
+LOG_SETTINGS: Fragment = _responds("The log settings in force.", _object([], **_LOG_SETTINGS), _EXAMPLE_LOG_SETTINGS)
 SET_LOG_SETTINGS: Fragment = _optional_settings(**_LOG_SETTINGS) | LOG_SETTINGS
-TRACE_SETTINGS: Fragment = _responds("The settings.", {"type": "object"}, {"trace_level": ["OFF"]})
+TRACE_SETTINGS: Fragment = _responds("The trace settings.", {"type": "object"}, {"trace_level": ["OFF"]})
 _TRACE_VALUES = _array({"type": "string"})
 SET_TRACE_SETTINGS: Fragment = TRACE_SETTINGS | _optional_settings(
     trace_level=_array({"type": "string", "const": "OFF"}),
@@ -314,10 +319,10 @@ SET_TRACE_SETTINGS: Fragment = TRACE_SETTINGS | _optional_settings(
 UNLOAD: Fragment = _optional_body(parameters={"type": "object"}) | _done("The model is unloaded.")
 _REGION = _object(
     ["name", "key", "offset", "byte_size"],
-    name=_string("What tensors name it by."),
-    key=_string("The shared memory's own name."),
-    offset={"type": "integer", "description": "Where it begins there, in bytes."},
-    byte_size={"type": "integer", "description": "How long it is, in bytes."},
+    name=_string("The name by which tensors refer to the region."),
+    key=_string("The name of the shared memory itself."),
+    offset={"type": "integer", "description": "Where the region begins in the shared memory, in bytes."},
+    byte_size={"type": "integer", "description": "The region's length, in bytes."},
 )
 _EXAMPLE_REGIONS = [{"name": "pictures", "key": "/camera_0", "offset": 0, "byte_size": 602112}]
 _NEW_REGION = _object(
@@ -326,14 +331,14 @@ _NEW_REGION = _object(
 
 REGISTER_REGION: Fragment = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": _NEW_REGION}}},
-    **_done("It is registered."),
+    **_done("The region is registered."),
 }
 REGIONS: Fragment = _responds("The regions.", _array(_REGION), _EXAMPLE_REGIONS)
-UNREGISTER_REGIONS: Fragment = _done("There is none of that name any more.")
+UNREGISTER_REGIONS: Fragment = _done("No such region is registered any more.")
 REGISTER_CUDA: Fragment = {"responses": {}}
-CUDA_REGIONS: Fragment = _responds("None.", _array({}), [])
+CUDA_REGIONS: Fragment = _responds("An empty list.", _array({}), [])
 METRICS: Fragment = {
-    "responses": {"200": {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+    "responses": {"200": {"description": "The metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
 }
 _EXAMPLE_CONFIG = {
     "echo": {
@@ -346,6 +351,6 @@ CONFIG: Fragment = _responds("The states of the models.", {"type": "object"}, _E
 RELOAD: Fragment = {
     "responses": {
         **_responds("Nothing had changed.", {"type": "object"}, _EXAMPLE_CONFIG)["responses"],
-        **_responds("What had changed is loaded.", {"type": "object"}, _EXAMPLE_CONFIG, 201)["responses"],
+        **_responds("The changes are loaded.", {"type": "object"}, _EXAMPLE_CONFIG, 201)["responses"],
     }
 }

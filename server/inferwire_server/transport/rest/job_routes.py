@@ -58,9 +58,10 @@ class JobRoutes:
     async def start(self, request: Request) -> Response:
         """Queue an inference and answer at once with the id of its job.
 
-        The body is that of the protocol's inference call. A job that has ended is kept for a while, 60 seconds
-        unless the server was told otherwise, or until later results need its room. With `profile=true` the state of
-        the ended job has the time of each layer, of a model that was compiled with PERF_COUNT.
+        The body is that of the protocol's inference call. The job outlives the connection. Once it has ended, it is
+        kept for 60 seconds, or as long as the server's `--keep-jobs-s` says, unless later results need its room.
+        With `profile=true`, the state of the ended job has the time of each layer, if the model was compiled with
+        PERF_COUNT.
         """
         is_profiled = _is_true("profile", request.query_params.get("profile", "false"))
         parsed = await read_request(self._services, request, self._max_body_bytes)
@@ -70,9 +71,9 @@ class JobRoutes:
         return json_response(self._status(job_id, job), 202, {"location": f"/inferwire/v1/jobs/{job_id}"})
 
     async def wait(self, request: Request) -> Response:
-        """Give a job's state, after at most `wait_s` seconds of waiting for its end.
+        """Wait for a job's end, `wait_s` seconds at most, and give its state.
 
-        A job that has not ended in that time is no error: its state says so.
+        A job that has not ended by then is no error: its state says so.
         """
         job_id = request.path_params["job"]
         wait_s = _wait_s(request.query_params.get("wait_s", "0"))
@@ -86,9 +87,9 @@ class JobRoutes:
         return json_response(self._status(job_id, self._services.jobs.cancel(job_id)))
 
     async def result(self, request: Request) -> Response:
-        """Give the outputs of a finished job, in the form its request asked for; or why it has none.
+        """Give the outputs of a finished job in the form that its request asked for, or the reason why it has none.
 
-        With `release=true` the job is forgotten at once.
+        With `release=true`, the job is deleted at once.
         """
         job_id = request.path_params["job"]
         release = _is_true("release", request.query_params.get("release", "false"))

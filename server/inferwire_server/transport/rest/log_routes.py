@@ -39,23 +39,23 @@ class LogRoutes:
         ]
 
     async def logging(self, _request: Request) -> Response:
-        """Say from which level on events are logged."""
+        """Give the levels at which events are logged."""
         return json_response(log_settings(self._services))
 
     async def set_logging(self, request: Request) -> Response:
-        """Change from which level on events are logged, and give what is in force.
+        """Change the level from which on events are logged, and give the settings in force.
 
-        A level that is on has the more urgent ones on with it. Needs `--allow-log-settings`.
+        Turning a level on also turns on the more urgent ones. Needs `--allow-log-settings`.
         """
         set_log_settings(self._services, await read_object(request, self._max_body_bytes))
         return json_response(log_settings(self._services))
 
     async def tracing(self, request: Request) -> Response:
-        """Say that nothing is traced: this server does not trace."""
+        """Give the trace settings, which are always off: this server does not trace."""
         return json_response(trace_settings(self._services, request.path_params.get("model", "")))
 
     async def set_tracing(self, request: Request) -> Response:
-        """Take settings as long as their level is OFF; this server does not trace."""
+        """Accept settings whose level is OFF, and no others: this server does not trace."""
         body = await read_object(request, self._max_body_bytes)
         given = {name: _texts(name, value) for name, value in body.items()}
         model = request.path_params.get("model", "")

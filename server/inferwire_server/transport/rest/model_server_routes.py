@@ -36,18 +36,18 @@ class ModelServerRoutes:
     def routes(self) -> list[Route]:
         """List the endpoints."""
         return [
-            Route("GET", ("/v1/config",), self.config, TAG, "Give the models' states", openapi=doc.CONFIG),
-            Route("POST", ("/v1/config/reload",), self.reload, TAG, "Read the files again", openapi=doc.RELOAD),
+            Route("GET", ("/v1/config",), self.config, TAG, "List the models' states", openapi=doc.CONFIG),
+            Route("POST", ("/v1/config/reload",), self.reload, TAG, "Load what has changed", openapi=doc.RELOAD),
         ]
 
     async def config(self, _request: Request) -> Response:
-        """Give the state of every version of every model, as OpenVINO Model Server says it."""
+        """Give the state of every version of every model, in OpenVINO Model Server's words."""
         return json_response(self._statuses())
 
     async def reload(self, _request: Request) -> Response:
         """Read the configuration or the repository again, and load and unload what has changed.
 
-        What serves meanwhile loses no request. Answers when that is done: 201, or 200 where nothing had changed. Needs
+        No request is lost. The answer comes when all is done: 201, or 200 if nothing had changed. Needs
         `--allow-model-control`.
         """
         has_changed = await self._services.models.sync()

@@ -57,14 +57,17 @@ class OipRoutes:
     async def infer(self, request: Request) -> Response:
         """Run one inference and give its outputs.
 
-        Tensors travel as JSON, nested or flat, or as bytes behind the JSON document: its length is then in
-        `Inference-Header-Content-Length`, and each binary input has `binary_data_size` in its parameters, or as many
-        bytes as its shape, and strings all that are left. `binary_data` on an output, or `binary_data_output` on the
-        request, asks for bytes in the answer. With a header length of 0 the whole body is the tensor of a model with
-        one input. The content type is not looked at, and what is null in the document is as good as not there.
+        Tensors travel as JSON, nested or flat, or as bytes behind the JSON document:
 
-        The parameters `priority` (1 is the most urgent) and `timeout` (microseconds) are understood. Bodies may be
-        gzip- or deflate-encoded. A caller that closes its connection cancels its inference.
+        - `Inference-Header-Content-Length` is then the length of the JSON document. If it is 0, the whole body is the
+          tensor of a model with one input.
+        - Each binary input has `binary_data_size` in its parameters. Without it, an input takes as many bytes as its
+          shape needs, and strings take all that are left.
+        - `binary_data` on an output, or `binary_data_output` on the request, asks for bytes in the answer.
+
+        The request's parameters `priority` (1 is the most urgent) and `timeout` (microseconds) are understood. Bodies
+        may be gzip- or deflate-encoded. The content type is ignored, and null counts as absent. A caller that closes
+        its connection cancels its inference.
         """
         parsed = await read_request(self._services, request, self._max_body_bytes)
         job = await self._services.inference.infer(parsed.inference(), parsed.received_at, CallerWatch(request))
@@ -93,13 +96,13 @@ class OipRoutes:
         return json_response({"name": model.name, "ready": True})
 
     async def server_metadata(self, _request: Request) -> Response:
-        """Give the server's name, version and the protocol's extensions it offers."""
+        """Give the server's name, its version and the protocol extensions that it offers."""
         identity = self._services.health.identity
         extensions = extensions_of(self._services)
         return json_response({"name": identity.name, "version": identity.version, "extensions": extensions})
 
     async def model_metadata(self, request: Request) -> Response:
-        """Give a model's inputs and outputs; -1 stands for a dimension of any length.
+        """Give a model's inputs and outputs; a dimension of -1 has any length.
 
         `rt_info` is what OpenVINO's tools have written into the model's file beside its graph.
         """
@@ -107,20 +110,20 @@ class OipRoutes:
         return json_response(asdict(model_metadata(self._services, model.name, model.version)))
 
     async def statistics(self, _request: Request) -> Response:
-        """Give how often each ready model has run and how long it took, in nanoseconds."""
+        """Give how often each ready model has run, and how long it took in nanoseconds."""
         return json_response({"model_stats": statistics(self._services)})
 
     async def model_statistics(self, request: Request) -> Response:
-        """Give how often a model has run and how long it took, in nanoseconds: each of its versions that is ready.
+        """Give how often each ready version of a model has run, and how long it took in nanoseconds.
 
-        `success` and `fail` are whole requests, `queue` their wait for a slot, `compute_infer` their time in it; an
-        inference that runs several requests counts once in `execution_count` and by its rows in `batch_stats`.
+        `success` and `fail` are whole requests, `queue` is their wait for a slot, `compute_infer` their time in it. An
+        inference that runs several requests counts once in `execution_count`, and by its rows in `batch_stats`.
         Counting begins when the server starts, and goes on when a model is reloaded.
         """
         model = named_model(request)
         return json_response({"model_stats": statistics(self._services, model.name, model.version)})
 
     async def model_config(self, request: Request) -> Response:
-        """Give what perf_analyzer and Triton's clients read of a model's configuration."""
+        """Give the parts of a model's configuration that perf_analyzer and Triton's clients read."""
         model = named_model(request)
         return json_response(config(self._services, model.name, model.version))

@@ -36,9 +36,9 @@ class RepositoryRoutes:
         ]
 
     async def index(self, request: Request) -> Response:
-        """List every version of every model, with its state and the reason; with `ready` only those that are.
+        """List every version of every model with its state and the reason for it.
 
-        The body is optional.
+        The body is optional; `ready` in it lists only the versions that are ready.
         """
         ready = (await read_object(request, self._max_body_bytes)).get("ready", False)
         if not isinstance(ready, bool):
@@ -47,18 +47,18 @@ class RepositoryRoutes:
         return json_response([asdict(entry) for entry in entries])
 
     async def load(self, request: Request) -> Response:
-        """Load a model of the repository, or load it anew: what serves meanwhile loses no request.
+        """Load or reload a model of the repository; a reload loses no request.
 
-        Answers when the model is ready. Needs `--allow-model-control`. The body is optional; its parameter `config`, a
-        text, is a model configuration in JSON, as `GET /v2/models/{model}/config` gives it: what it says lies over the
-        model's own settings until the model is loaded anew.
+        The answer comes when the model is ready. Needs `--allow-model-control`. The body is optional. Its parameter
+        `config` is a model configuration as JSON text, in the form of `GET /v2/models/{model}/config`; it overrides
+        the model's own settings until the model is loaded again.
         """
         parameters = await self._parameters(request)
         await repository.load(self._services, request.path_params["model"], parameters)
         return Response()
 
     async def unload(self, request: Request) -> Response:
-        """Take no more inferences for a model, and free it when those it has have ended; then answer.
+        """Unload a model: refuse new inferences, wait until those under way have ended, free the model, and answer.
 
         Unloading an unknown model does nothing. Needs `--allow-model-control`. The body is optional.
         """

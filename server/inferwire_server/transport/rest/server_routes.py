@@ -46,11 +46,11 @@ class ServerRoutes:
         return json_response({"name": identity.name, "version": identity.version, "links": links})
 
     async def metrics(self, _request: Request) -> Response:
-        """Give counters, queues and timings in Prometheus' text format."""
+        """Give counters, queue lengths and timings in Prometheus' text format."""
         return Response(await self._metrics_text(), media_type=PROMETHEUS)
 
     async def devices(self, _request: Request) -> Response:
-        """List the devices with their load: running inferences, slots, queued jobs, and how many may queue."""
+        """List the devices with their load: running inferences, slots, queued jobs and the queue's capacity."""
         devices = [
             {
                 "name": device.name,
@@ -65,7 +65,7 @@ class ServerRoutes:
         return json_response({"devices": devices})
 
     async def models(self, _request: Request) -> Response:
-        """List every version of every model of the repository, with the reason where one is not ready."""
+        """List every version of every model of the repository; with the reason if a version is not ready."""
         models: list[dict[str, str]] = []
         for served in self._services.models.statuses():
             model = {"name": served.name, "version": served.version, "state": served.state.value}

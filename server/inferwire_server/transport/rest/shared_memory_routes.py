@@ -39,17 +39,17 @@ class SharedMemoryRoutes:
         return [
             Route("POST", register, self.register, TAG, "Register shared memory", openapi=doc.REGISTER_REGION),
             Route("GET", status, self.status, TAG, "List shared memory", openapi=doc.REGIONS),
-            Route("POST", unregister, self.unregister, TAG, "Take shared memory away", openapi=gone),
+            Route("POST", unregister, self.unregister, TAG, "Unregister shared memory", openapi=gone),
             Route("POST", cuda_register, self.register_cuda, TAG, "Register CUDA memory", openapi=doc.REGISTER_CUDA),
             Route("GET", cuda_status, self.status_cuda, TAG, "List CUDA memory", openapi=doc.CUDA_REGIONS),
-            Route("POST", cuda_unregister, self.unregister_cuda, TAG, "Take CUDA memory away", openapi=gone),
+            Route("POST", cuda_unregister, self.unregister_cuda, TAG, "Unregister CUDA memory", openapi=gone),
         ]
 
     async def register(self, request: Request) -> Response:
-        """Map a part of this machine's shared memory under a name, for tensors to lie in.
+        """Register a region of shared memory on the server's machine under a name, to hold tensors.
 
-        Needs `--shared-memory`. Inputs and outputs then name it in their parameters: `shared_memory_region`,
-        `shared_memory_offset` and `shared_memory_byte_size`.
+        Needs `--shared-memory`. Inputs and outputs then refer to the region in their parameters:
+        `shared_memory_region`, `shared_memory_offset` and `shared_memory_byte_size`.
         """
         body = await read_object(request, self._max_body_bytes)
         name = _region(request)
@@ -61,25 +61,25 @@ class SharedMemoryRoutes:
         return Response()
 
     async def status(self, request: Request) -> Response:
-        """List the regions, or the one of a name."""
+        """List all regions, or the one that the path names."""
         regions = self._services.shared_memory.regions(_region(request))
         return json_response([asdict(region) for region in regions])
 
     async def unregister(self, request: Request) -> Response:
-        """Take all regions away, or the one of a name, if there is one. Inferences that use it end as they would."""
+        """Unregister all regions, or the one that the path names, if it exists. Inferences that use it still finish."""
         self._services.shared_memory.unregister(_region(request))
         return Response()
 
     async def register_cuda(self, request: Request) -> NoReturn:
-        """Refuse a region of a GPU."""
+        """Refuse: GPU memory is not supported."""
         raise no_cuda(_region(request))
 
     async def status_cuda(self, _request: Request) -> Response:
-        """List no regions."""
+        """Give an empty list: GPU memory is not supported."""
         return json_response([])
 
     async def unregister_cuda(self, _request: Request) -> Response:
-        """Do nothing: there is none."""
+        """Do nothing: no GPU memory is ever registered."""
         return Response()
 
 
