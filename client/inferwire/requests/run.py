@@ -14,7 +14,7 @@ from enum import Enum, auto
 from inferwire.errors import QueueFull, anew
 from inferwire.latch import Latch
 from inferwire.process import THIS
-from inferwire.requests.request_tensors import Freight
+from inferwire.requests.freight import Freight
 from inferwire.transport.executions import Execution, Outcome
 
 FORKED = (
