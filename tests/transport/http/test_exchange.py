@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from inferwire_proto.frames import PREFACE
-from inferwire_server.transport.http.awaited import Patience
+from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.exchange import exchange_of
@@ -137,8 +137,8 @@ async def test_an_answer_that_breaks_off_ends_its_connection_with_the_body() -> 
 
 
 async def test_a_peer_that_ends_no_body_is_given_up_behind_its_last_answer() -> None:
-    patience = Patience(body_s=0.0, look_s=0.01)
-    async with http_server(answers(b"hello"), "127.0.0.1", 0, patience=patience) as server:
+    timeouts = RequestTimeouts(body_s=0.0, look_s=0.01)
+    async with http_server(answers(b"hello"), "127.0.0.1", 0, timeouts=timeouts) as server:
         answer = await raw(server, BROKEN[:-9].replace(b": x", b": x\r\nconnection: close"))
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert answer.endswith(b"\r\n\r\nhello")
@@ -422,12 +422,12 @@ async def test_a_peer_that_does_not_go_on_is_given_up(said: bytes, status: bytes
         else:
             await answers(b"hello")(scope, receive, send)
 
-    patience = Patience(head_s=0.0, body_s=0.0, look_s=0.01)
+    timeouts = RequestTimeouts(head_s=0.0, body_s=0.0, look_s=0.01)
 
     def take_over(transport: asyncio.Transport, _data: bytes) -> None:
         raise AssertionError(transport)
 
-    async with http_server(app, "127.0.0.1", 0, take_over=take_over, patience=patience) as server:
+    async with http_server(app, "127.0.0.1", 0, take_over=take_over, timeouts=timeouts) as server:
         assert (await raw(server, said))[:13] == status
 
 
@@ -449,7 +449,7 @@ async def test_who_goes_on_or_is_worked_for_is_waited_for() -> None:
         def looks_on(seconds: float) -> None:
             nonlocal now
             now += seconds
-            connection.look(now, Patience())
+            connection.look(now, RequestTimeouts())
 
         async def said(data: bytes) -> None:
             pieces = connection.pieces
@@ -489,7 +489,7 @@ async def test_who_was_answered_before_its_body_had_ended_may_be_silent_behind_i
         writer.write(b"0\r\n\r\n")
         await reaches(lambda: connection.pieces > pieces)
         for now in (0, 1000, 2000):
-            connection.look(now, Patience())
+            connection.look(now, RequestTimeouts())
         writer.write(GET.replace(b": x", b": x\r\nconnection: close"))
         assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
         writer.close()
