@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -43,12 +43,11 @@ from inferwire.transport.lent_memory import Lend
 from inferwire.transport.releases import Released, Releases
 from inferwire.transport.sender import Sender
 from inferwire.transport.submission import Retries, Submission
+from inferwire.transport.uploads import upload_missing
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
 from inferwire_proto.properties import PropertyValue, from_wire, map_from_wire, map_to_wire
 
 T = TypeVar("T")
-
-CHUNK_BYTES = 1 << 20
 
 _LOG = logging.getLogger(__name__)
 
@@ -124,7 +123,7 @@ class GrpcTransport:
 
     def upload(self, blobs: Mapping[bytes, WireBytes]) -> None:
         """Upload the blobs that the session has not uploaded yet."""
-        self._caller.repeat_if_lost(lambda link: self._upload_missing(link, blobs))
+        self._caller.repeat_if_lost(lambda link: upload_missing(self._caller, link, blobs))
 
     def read(self, source: ModelSource) -> ModelDescription:
         """Read uploaded blobs as a model, without compiling it."""
@@ -244,7 +243,7 @@ class GrpcTransport:
             return self._caller.call_on(link, method, request, response_type)
 
         def make_anew(link: Link) -> str:
-            self._upload_missing(link, blobs())
+            upload_missing(self._caller, link, blobs())
             return make_on(link).compiled_id
 
         link = self._connection.open()
@@ -260,25 +259,6 @@ class GrpcTransport:
             return ask(link, codec.encode_target(self._compiled.target_on(link, target)))
 
         return self._caller.repeat_if_lost(ask_on)
-
-    def _upload_missing(self, link: Link, blobs: Mapping[bytes, WireBytes]) -> None:
-        request = models_pb2.HasBlobsRequest(sha256=list(blobs))
-        response = self._caller.call_on(link, "ModelService.HasBlobs", request, models_pb2.HasBlobsResponse)
-        for (sha256, content), is_present in zip(blobs.items(), response.present, strict=True):
-            if not is_present:
-                self._upload(link, sha256, content)
-
-    def _upload(self, link: Link, sha256: bytes, content: WireBytes) -> None:
-        chunks = _chunks(sha256, content, min(CHUNK_BYTES, link.stream.most_bytes // 2))
-        with rpc.as_own_errors(self._address):
-            rpc.call_with_stream(link.channel, "ModelService.Upload", chunks, models_pb2.UploadResponse, link.metadata)
-
-
-def _chunks(sha256: bytes, content: WireBytes, chunk_bytes: int) -> Iterator[models_pb2.UploadRequest]:
-    header = models_pb2.BlobHeader(sha256=sha256, byte_size=len(content))
-    yield models_pb2.UploadRequest(header=header)
-    for start in range(0, len(content), chunk_bytes):
-        yield models_pb2.UploadRequest(chunk=bytes(content[start : start + chunk_bytes]))
 
 
 def _release(connection: Connection, compiled: CompiledModels, address: str, released: Sequence[Released]) -> bool:
