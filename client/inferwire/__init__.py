@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from inferwire import exceptions, helpers, layout_helpers, preprocess, properties, utils
 from inferwire.conversion import convert_model, save_model, serialize
-from inferwire.core import Core, Version, compile_model
+from inferwire.core import Core, compile_model
 from inferwire.errors import (
     Cancelled,
     DeadlineExceeded,
@@ -51,6 +51,7 @@ from inferwire.values.dimensions import Dimension, Symbol
 from inferwire.values.layout import Layout
 from inferwire.values.ov_any import OVAny
 from inferwire.values.partial_shape import PartialShape
+from inferwire.values.plugin_version import Version
 from inferwire.values.scheduling import Scheduling
 from inferwire.values.shapes import Coordinate, Shape, Strides
 from inferwire.values.types import Type

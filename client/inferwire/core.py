@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast, overload
 
 from inferwire.arguments import Unpicklable, in_order, incompatible
@@ -30,6 +29,7 @@ from inferwire.transport.descriptions import CompiledDescription
 from inferwire.transport.executions import Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.protocol import Transport
+from inferwire.values.plugin_version import Version
 from inferwire_proto.properties import Properties
 
 DEFAULT_DEVICE = "AUTO"
@@ -40,36 +40,6 @@ _COMPILE_SIGNATURES = (
     "(self: Core, model: Model | path | bytes, context: RemoteContext, properties: Mapping[str, object])",
     "(self: Core, model: Model | path | bytes, properties: Mapping[str, object])",
 )
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Version:
-    """What a device's plugin calls itself, and its build. Mirrors `openvino.Version`."""
-
-    build_number: str
-    description: str
-
-    def __repr__(self) -> str:
-        return f"<Version: {self.build_number} {self.description}>"
-
-    @property
-    def major(self) -> int:
-        """The year of the release."""
-        return self._number(0)
-
-    @property
-    def minor(self) -> int:
-        """The release within the year."""
-        return self._number(1)
-
-    @property
-    def patch(self) -> int:
-        """The correction of the release."""
-        return self._number(2)
-
-    def _number(self, at: int) -> int:
-        numbers = self.build_number.partition("-")[0].split(".")
-        return int(numbers[at]) if at < len(numbers) and numbers[at].isdigit() else 0
 
 
 class Core(Unpicklable, PartlyMirrored):

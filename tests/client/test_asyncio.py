@@ -184,6 +184,31 @@ async def test_what_fails_in_a_queue_is_not_told_to_others(
     queue.wait_all()
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_queue_s_request_that_a_task_awaits_itself_is_lent_to_nobody_and_told_to_the_task_alone(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish, fails: bool
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    told: list[object] = []
+    queue.set_callback(lambda request, _: told.append(request))
+    queue.set_error_callback(lambda request, _, error: told.append((request, error)))
+    task = asyncio.create_task(queue[0].infer_async(ONES))
+    await submitted(transport, 1)
+    assert not queue.is_ready()
+    if fails:
+        transport.executions[0].fail(ov.InferenceFailed("no"))
+        with pytest.raises(ov.InferenceFailed, match="no"):
+            async with asyncio.timeout(TIMEOUT_S):
+                await task
+    else:
+        finish(transport.executions[0])
+        async with asyncio.timeout(TIMEOUT_S):
+            assert (await task)["out"].tolist() == [[2, 2, 2]]
+    assert queue.is_ready()
+    queue.wait_all()
+    assert told == []
+
+
 async def test_results_come_in_the_order_of_the_inputs(
     transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
 ) -> None:

@@ -10,6 +10,7 @@ import openvino as ov
 import openvino.opset13 as ops
 import pytest
 from openvino.preprocess import ColorFormat, PrePostProcessor, ResizeAlgorithm
+from tests.openvino_backend.small_models import EXACT, MAKE_MODEL
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -21,15 +22,6 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
 from inferwire_server.repository.model_settings import read_settings
-
-MAKE_MODEL: Any = ov.Model
-"""Its type does not fit its own constructor's overloads."""
-EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
-
-
-@pytest.fixture(scope="module")
-def backend() -> OpenVinoBackend:
-    return OpenVinoBackend()
 
 
 @pytest.fixture

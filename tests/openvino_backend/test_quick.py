@@ -10,7 +10,7 @@ import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
 import pytest
-from tests.openvino_backend.test_backend import EXACT, NOT_ON_CPU, identity, parameter, saved
+from tests.openvino_backend.small_models import EXACT, NOT_ON_CPU, identity, parameter, saved
 
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -22,11 +22,6 @@ from inferwire_server.openvino_backend.slots import LARGEST_COPY
 
 DIGITS = Path(__file__).parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"
 BYTE_TYPES = [row for row in ELEMENT_TYPES if row.name not in NOT_ON_CPU and not row.is_string]
-
-
-@pytest.fixture(scope="module")
-def backend() -> OpenVinoBackend:
-    return OpenVinoBackend()
 
 
 def compiled(backend: OpenVinoBackend, source: Source, device: str = "CPU", **properties: str) -> OpenVinoModel:

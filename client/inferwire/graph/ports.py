@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from inferwire.arguments import Unpicklable
 from inferwire.not_offered import PartlyMirrored
@@ -17,6 +17,8 @@ from inferwire.values.types import Type
 
 if TYPE_CHECKING:
     from inferwire.graph.nodes import Node
+
+P = TypeVar("P", bound="Port")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,18 @@ def are_alike(port: Port, other: Port) -> bool:
         and port.element_type == other.element_type
         and port.partial_shape == other.partial_shape
     )
+
+
+def port_named(kind: str, ports: Iterable[P], name: str) -> P:
+    """Find the port of a kind, "input" or "output", that has a name.
+
+    Raises:
+        RuntimeError: If none has it.
+    """
+    for port in ports:
+        if name in port.names:
+            return port
+    raise RuntimeError(f"{kind.capitalize()} for tensor name '{name}' is not found.")
 
 
 def copy_layouts(ports: Iterable[Port], others: Iterable[Port]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
-from inferwire.graph.ports import ConstOutput
+from inferwire.graph.ports import ConstOutput, port_named
 from inferwire.models.compiled_blobs import check_stream
 from inferwire.models.runtime_model import RuntimeModel
 from inferwire.names_of_2023 import shares_inputs
@@ -234,7 +234,7 @@ class CompiledModel(Unpicklable):
             return _only(kind, ports)
         (key,) = in_order(args, kwargs, ("index",), ("tensor_name",)) or (None,)
         if isinstance(key, str):
-            return _named(kind, ports, key)
+            return port_named(kind, ports, key)
         index = as_size(key)
         if index is None:
             signatures = (
@@ -253,10 +253,3 @@ def _only(kind: str, ports: Sequence[ConstOutput]) -> ConstOutput:
             f"{'parameter' if kind == 'input' else 'result'}."
         )
     return ports[0]
-
-
-def _named(kind: str, ports: Sequence[ConstOutput], name: str) -> ConstOutput:
-    for port in ports:
-        if name in port.names:
-            return port
-    raise RuntimeError(f"{kind.capitalize()} for tensor name '{name}' is not found.")

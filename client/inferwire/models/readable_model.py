@@ -12,7 +12,7 @@ from typing import Any, NoReturn, overload
 
 from inferwire.arguments import as_size, in_order, incompatible
 from inferwire.graph.nodes import Node
-from inferwire.graph.ports import Output, Port
+from inferwire.graph.ports import Output, Port, port_named
 from inferwire.not_offered import PartlyMirrored
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.shapes import Shape
@@ -229,7 +229,7 @@ class ReadableModel(PartlyMirrored):
             return ports[0]
         (key,) = in_order(args, kwargs, ("index",), ("tensor_name",)) or (None,)
         if isinstance(key, str):
-            return _named(kind, ports, key)
+            return port_named(kind, ports, key)
         index = as_size(key)
         if index is None:
             signatures = ("(self: Model, index: int)", "(self: Model, tensor_name: str)")
@@ -241,13 +241,6 @@ def _at(ports: Sequence[Output], index: int) -> Output:
     if index >= len(ports):
         raise IndexError(f"vector::_M_range_check: __n (which is {index}) >= this->size() (which is {len(ports)})")
     return ports[index]
-
-
-def _named(kind: str, ports: Sequence[Output], name: str) -> Output:
-    for port in ports:
-        if name in port.names:
-            return port
-    raise RuntimeError(f"{kind.capitalize()} for tensor name '{name}' is not found.")
 
 
 def _index_of(node: Node, nodes: Sequence[Node]) -> int:

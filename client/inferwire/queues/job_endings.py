@@ -49,16 +49,15 @@ class JobEndings:
         except BaseException as error:  # noqa: BLE001 - raised again by the next call that asks
             self._note(error)
 
-    def ended(self, run: Run) -> bool:
-        """Tell of a job that has ended, if it failed; whether its request is given back later, after a callback."""
-        if run.error is None:
-            return False
-        on_failed, error = self.on_failed, anew(run.error)
-        if on_failed is None:
+    def ended(self, run: Run) -> None:
+        """Tell of a job that has ended, if it failed, and have its request given back, after a callback for that."""
+        if run.error is not None:
+            error = anew(run.error)
+            if self.on_failed is not None:
+                CALLBACK_THREADS.run(partial(self._call_back_failed, run, self.on_failed, error))
+                return
             self._note(error)
-            return False
-        CALLBACK_THREADS.run(partial(self._call_back_failed, run, on_failed, error))
-        return True
+        run.give_back()
 
     def raise_error(self) -> None:
         """Raise what went wrong since somebody last asked, with its type, and forget it."""

@@ -115,13 +115,13 @@ class JobPool:
             self.give_back(run)
             raise
 
-    def hold(self, at: int, run: Run, is_started: bool) -> None:
+    def hold(self, at: int, run: Run) -> None:
         """Keep a request for an execution that its user begins, though others may have it already.
 
         Where nobody waits for it there, its end is told as a job's is, but for a callback of the request's own.
         """
         run.release = self.give_back
-        if is_started:
+        if not run.is_awaited:
             run.on_end = self.endings.ended
             if self.endings.on_done is not None:
                 run.callback = partial(self.endings.call_back, at)
@@ -242,8 +242,8 @@ class JobPool:
                 self._changed.notify_all()
 
 
-def _hold(weak_pool: Callable[[], JobPool | None], at: int, run: Run, is_started: bool) -> None:
+def _hold(weak_pool: Callable[[], JobPool | None], at: int, run: Run) -> None:
     """Keep a request of a pool for an execution of its user's, unless nobody has the pool any more."""
     pool = weak_pool()
     if pool is not None:
-        pool.hold(at, run, is_started)
+        pool.hold(at, run)

@@ -36,12 +36,3 @@ class Handover(Generic[T]):
     def _arrive(self, value: T) -> None:
         if not self._future.cancelled():
             self._future.set_result(value)
-
-
-class Ending(Handover[None]):
-    """The end of one execution, for the task that waits for it and then gives its request back."""
-
-    def tell(self, run: object) -> bool:
-        """Tell the task, as the execution's `on_end`; false where its loop has gone, and it gives nothing back."""
-        del run
-        return self.give(None)

@@ -26,10 +26,10 @@ class KeptStates:
 
     def __init__(self, model: RemoteModel) -> None:
         self._model = model
-        self._id = model.transport.open_sequence()
+        self._id = model.transport.states.new_id()
         self._is_started = False
         self._lost: SessionLost | None = None
-        weakref.finalize(self, model.transport.release_sequence, self._id).atexit = False
+        weakref.finalize(self, model.transport.states.release, self._id).atexit = False
 
     def __repr__(self) -> str:
         return f"<KeptStates {self._id}: {'lost' if self._lost else 'kept' if self._is_started else 'fresh'}>"
@@ -60,7 +60,7 @@ class KeptStates:
 
     def read(self, name: str) -> Tensor:
         """Give a copy of a state."""
-        (value,) = self._call(lambda mark: self._model.transport.get_states(self._model.target, mark, (name,)))
+        (value,) = self._call(lambda mark: self._model.transport.states.get(self._model.target, mark, (name,)))
         memory = allocate(value.element_type, value.shape)
         memory.load_wire(value.shape, value.data)
         return Tensor.over(memory)
@@ -69,14 +69,14 @@ class KeptStates:
         """Replace a state."""
         memory = tensor.memory
         value = StateValue(name, memory.row, memory.shape, memory.wire_data())
-        self._call(lambda mark: self._model.transport.set_states(self._model.target, mark, (value,)))
+        self._call(lambda mark: self._model.transport.states.set(self._model.target, mark, (value,)))
 
     def reset(self, *names: str) -> None:
         """Make states fresh: those named, or all, which also ends that they are lost."""
         if self._is_started:
             # That all of them are lost is no matter where none is wanted any more.
             with nullcontext() if names else suppress(SessionLost):
-                self._call(lambda mark: self._model.transport.reset_states(self._model.target, mark, names))
+                self._call(lambda mark: self._model.transport.states.reset(self._model.target, mark, names))
         if self._lost is not None and not names:
             self._lost, self._is_started = None, False
 

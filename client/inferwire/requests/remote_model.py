@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from inferwire.graph.model_ports import ModelPorts
-from inferwire.requests.request_tensors import Freight
+from inferwire.requests.freight import Freight
 from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import ExecutionHeader, LayerTime, SequenceMark, StoredBox, Target, TensorSpec
 from inferwire.transport.protocol import Transport

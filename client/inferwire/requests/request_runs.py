@@ -26,7 +26,7 @@ from inferwire.errors import (
     anew,
     tensor_lost,
 )
-from inferwire.requests.awaiting import Ending
+from inferwire.requests.awaiting import Handover
 from inferwire.requests.callbacks import CALLBACK_THREADS
 from inferwire.requests.inputs import bring_in
 from inferwire.requests.kept_states import KeptStates
@@ -50,10 +50,10 @@ class RequestRuns:
         profile: What each layer took in the last one that was profiled.
         scheduling: How the next ones are scheduled.
         hold: Keeps a queue from lending its request while an execution runs that the request's user has begun, and sees
-            to its end where it is also given true: nobody waits where it was begun. None for a request of no queue.
+            to the end of one that is not awaited where it was begun. None for a request of no queue.
     """
 
-    hold: Callable[[Run, bool], object] | None = None
+    hold: Callable[[Run], object] | None = None
 
     def __init__(
         self, model: RemoteModel, state: RequestState, tensors: RequestTensors, states: KeptStates | None
@@ -86,7 +86,7 @@ class RequestRuns:
         """Take an execution to the server, and call `on_taken` once its inputs have been taken; nobody waits here."""
         try:
             if self.hold is not None:
-                self.hold(run, True)
+                self.hold(run)
             self.submit(self.prepare(run, inputs, share_inputs, on_taken), run)
         except BaseException as error:
             self.give_up(run, error)
@@ -96,7 +96,7 @@ class RequestRuns:
         """Take an execution through all its steps; the calling thread waits for its end."""
         try:
             if self.hold is not None:
-                self.hold(run, False)
+                self.hold(run)
             self.submit(self.prepare(run, inputs, share_inputs), run)
             self._receive(run)
         except BaseException as error:
@@ -109,11 +109,11 @@ class RequestRuns:
 
         They are read before a queue may give the request to others.
         """
-        ended = Ending()
-        run.on_end = ended.tell
+        ended = Handover[None]()
+        run.on_end = partial(_tell, ended)
         try:
             if self.hold is not None and run.position < 0:
-                self.hold(run, False)
+                self.hold(run)
             header = self.prepare(run, inputs, share_inputs)
             if self._model.transport.is_ready(header):
                 self.submit(header, run)
@@ -266,6 +266,12 @@ def _conclude(run: Run) -> None:
         CALLBACK_THREADS.run(run.call_back)
     else:
         run.conclude()
+
+
+def _tell(ended: Handover[None], run: Run) -> None:
+    """Tell the task that waits for an end, and then gives the request back, unless its loop has gone."""
+    if not ended.give(None):
+        run.give_back()
 
 
 def _deliver(weak_runs: Callable[[], RequestRuns | None], run: Run, outcome: Outcome) -> None:

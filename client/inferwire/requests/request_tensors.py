@@ -6,9 +6,7 @@ that none is running.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,41 +14,18 @@ from inferwire.arguments import as_size, incompatible
 from inferwire.graph.model_ports import ModelPort, ModelPorts
 from inferwire.graph.ports import Port
 from inferwire.requests.batches import Batch
+from inferwire.requests.freight import Freight, KeptOutputs
 from inferwire.requests.port_fit import as_row_of_one, check_input, check_output, check_shape
 from inferwire.tensors.dense_memory import allocate
-from inferwire.tensors.kept_tensors import KeptPart, KeptTensor
 from inferwire.tensors.lendable_memory import Lendable
 from inferwire.tensors.memory import Memory
 from inferwire.tensors.remote_memory import RemoteMemory
 from inferwire.tensors.tensor import Tensor
-from inferwire.transport.executions import ExecutionHeader, OutputForm, WireBytes
+from inferwire.transport.executions import OutputForm, WireBytes
 from inferwire.transport.lent_memory import Lend
 from inferwire.transport.protocol import Transport
 
-KeptInputs: TypeAlias = Mapping[int, KeptPart]
-KeptOutputs: TypeAlias = Mapping[int, KeptTensor]
-
 _NOTHING_KEPT: KeptOutputs = {}
-
-
-@dataclass(slots=True, eq=False)
-class Freight:
-    """What an execution takes to the server and leaves there.
-
-    Attributes:
-        shapes: The inputs' shapes, all of which fit.
-        buffers: The bytes of the inputs that the server does not have, in wire form: views of the tensors' memory
-            wherever possible.
-        reads: The inputs that the server has already, by position.
-        keeps: What the server is to keep of the outputs, by position.
-        header: That of executions without a sequence that take this along, once one has.
-    """
-
-    shapes: tuple[tuple[int, ...], ...]
-    buffers: Sequence[WireBytes]
-    reads: KeptInputs
-    keeps: KeptOutputs
-    header: ExecutionHeader | None = None
 
 
 class RequestTensors:

@@ -14,7 +14,7 @@ from enum import Enum, auto
 from inferwire.errors import QueueFull, anew
 from inferwire.latch import Latch
 from inferwire.process import THIS
-from inferwire.requests.request_tensors import Freight
+from inferwire.requests.freight import Freight
 from inferwire.transport.executions import Execution, Outcome
 
 FORKED = (
@@ -42,7 +42,8 @@ class Run:
     """One execution of a request, from its start until all who wait for it have been told.
 
     Attributes:
-        on_end: Called once as it ends, well or not; returns whether it has `give_back` called itself, later.
+        on_end: Called once as it ends, well or not, and has `give_back` called, now or later; without one, that is
+            called as it ends.
         release: Gives its request back to the queue that has it; None where no queue has, or it was given back.
         position: The position of its request in that queue; -1 where it has none.
         callback: Called once it has succeeded.
@@ -73,7 +74,7 @@ class Run:
 
     def __init__(
         self,
-        on_end: Callable[[Run], bool] | None = None,
+        on_end: Callable[[Run], object] | None = None,
         release: Callable[[Run], object] | None = None,
         *,
         is_awaited: bool = False,
@@ -87,6 +88,11 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run: {self.phase.name.lower()}, {'done' if self.done.is_set() else 'not done'}>"
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for its end where it was begun, or is told of it."""
+        return self.answer_latch is not None or self.on_end is not None
 
     def await_answer(self) -> None:
         """Block the one thread that waits for the answer itself, until it is there or cancelled."""
@@ -130,9 +136,10 @@ class Run:
         self.done.set()
         # Only now: whoever wants no call any more clears `on_end` and then looks at `done`, so that one sees the other.
         on_end, self.on_end = self.on_end, None
-        is_kept = on_end is not None and on_end(self)
         self.callback = self.on_no_room = None
-        if not is_kept and self.release is not None:
+        if on_end is not None:
+            on_end(self)
+        elif self.release is not None:
             self.give_back()
 
     def give_back(self) -> None:

@@ -113,6 +113,54 @@ class FakeTensors:
 
 
 @dataclass(slots=True)
+class FakeStates:
+    """A `StateStore` in a dict, the same for every sequence.
+
+    Attributes:
+        values: What it knows, by name.
+        calls: The name and the sequence of each call about states.
+        error: What such a call raises, if anything.
+        released: The ids of released sequences.
+    """
+
+    values: dict[str, StateValue] = field(default_factory=dict[str, StateValue])
+    calls: list[tuple[str, SequenceMark]] = field(default_factory=list[tuple[str, SequenceMark]])
+    error: InferwireError | None = None
+    released: list[int] = field(default_factory=list[int])
+    _ids: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def new_id(self) -> int:
+        """Give the next id."""
+        return next(self._ids)
+
+    def get(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
+        """Give states the test has set."""
+        self._note("get", target, sequence)
+        return [self.values[name] for name in names]
+
+    def set(self, target: Target, sequence: SequenceMark, states: Sequence[StateValue]) -> None:
+        """Keep the states."""
+        self._note("set", target, sequence)
+        self.values.update({state.name: state for state in states})
+
+    def reset(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
+        """Forget the states."""
+        self._note("reset", target, sequence)
+        for name in names or tuple(self.values):
+            self.values.pop(name, None)
+
+    def release(self, sequence_id: int) -> None:
+        """Note the release."""
+        self.released.append(sequence_id)
+
+    def _note(self, call: str, target: Target, sequence: SequenceMark) -> None:
+        del target
+        self.calls.append((call, sequence))
+        if self.error is not None:
+            raise self.error
+
+
+@dataclass(slots=True)
 class FakeTransport:
     """Keeps what it is given and answers what it was told.
 
@@ -124,14 +172,11 @@ class FakeTransport:
         compiles: The arguments of each compile.
         imports: The arguments of each import.
         released: The ids of released models.
-        released_sequences: The ids of released sequences.
-        states: What `get_states` knows, by name; every sequence's.
-        state_calls: The name and the sequence of each call about states.
-        state_error: What such a call raises, if anything.
         properties: What `device_property` knows, by device and name.
         is_connected: Whether `submit` sends at once.
         is_closed: Whether it was closed.
         tensors: The tensors it keeps.
+        states: The states it keeps.
     """
 
     model: ModelDescription
@@ -145,15 +190,11 @@ class FakeTransport:
         default_factory=list[tuple[bytes, str, dict[str, PropertyValue]]]
     )
     released: list[str] = field(default_factory=list[str])
-    released_sequences: list[int] = field(default_factory=list[int])
-    states: dict[str, StateValue] = field(default_factory=dict[str, StateValue])
-    state_calls: list[tuple[str, SequenceMark]] = field(default_factory=list[tuple[str, SequenceMark]])
-    state_error: InferwireError | None = None
     properties: dict[tuple[str, str], PropertyValue] = field(default_factory=dict[tuple[str, str], PropertyValue])
     is_connected: bool = True
     is_closed: bool = False
     tensors: FakeTensors = field(default_factory=FakeTensors)
-    _sequence_ids: Iterator[int] = field(default_factory=lambda: count(1))
+    states: FakeStates = field(default_factory=FakeStates)
 
     @property
     def address(self) -> str:
@@ -234,36 +275,6 @@ class FakeTransport:
     def release(self, compiled_id: str) -> None:
         """Note the release."""
         self.released.append(compiled_id)
-
-    def open_sequence(self) -> int:
-        """Give the next id."""
-        return next(self._sequence_ids)
-
-    def get_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
-        """Give states the test has set."""
-        self._note("get", target, sequence)
-        return [self.states[name] for name in names]
-
-    def set_states(self, target: Target, sequence: SequenceMark, states: Sequence[StateValue]) -> None:
-        """Keep the states."""
-        self._note("set", target, sequence)
-        self.states.update({state.name: state for state in states})
-
-    def reset_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
-        """Forget the states."""
-        self._note("reset", target, sequence)
-        for name in names or tuple(self.states):
-            self.states.pop(name, None)
-
-    def release_sequence(self, sequence_id: int) -> None:
-        """Note the release."""
-        self.released_sequences.append(sequence_id)
-
-    def _note(self, call: str, target: Target, sequence: SequenceMark) -> None:
-        del target
-        self.state_calls.append((call, sequence))
-        if self.state_error is not None:
-            raise self.state_error
 
     def devices(self) -> tuple[str, ...]:
         """Give one device."""

@@ -6,15 +6,14 @@ Owns which way a call goes. Messages are made in `codec`, paths and errors in `r
 
 from __future__ import annotations
 
-import itertools
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from inferwire.errors import InferwireError, QueueFull
+from inferwire.errors import InferwireError
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
@@ -28,30 +27,27 @@ from inferwire.transport.descriptions import (
     ModelSource,
     PluginVersion,
     RuntimeModelDescription,
-    StateValue,
 )
 from inferwire.transport.executions import (
     Execution,
     ExecutionHeader,
     LayerTime,
     Outcome,
-    SequenceMark,
     Target,
     WireBytes,
 )
+from inferwire.transport.grpc_states import GrpcStates
 from inferwire.transport.grpc_tensors import GrpcTensors
 from inferwire.transport.lending import Lending
 from inferwire.transport.lent_memory import Lend
 from inferwire.transport.releases import Released, Releases
 from inferwire.transport.sender import Sender
 from inferwire.transport.submission import Retries, Submission
-from inferwire_proto import raw_fields
-from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2
+from inferwire.transport.uploads import upload_missing
+from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
 from inferwire_proto.properties import PropertyValue, from_wire, map_from_wire, map_to_wire
 
 T = TypeVar("T")
-
-CHUNK_BYTES = 1 << 20
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,7 +62,6 @@ class GrpcTransport:
         credentials: Credentials = Credentials(),  # noqa: B008 - immutable
     ) -> None:
         self._address = text = str(address)
-        self._sequence_ids = itertools.count(1)
         self._compiled = compiled = CompiledModels(self._address)
         # None of what is made here leads back to the transport, nor from the connection to what has it: without the
         # transport, the connection ends at once.
@@ -77,6 +72,7 @@ class GrpcTransport:
         self._sender = Sender(self._address, self._compiled, self._lending)
         self._retries = Retries(self._sender.send, self._connection.replace, self._releases.flush)
         self._tensors = GrpcTensors(self._caller, self._releases)
+        self._states = GrpcStates(self._caller, self._compiled, self._releases)
         weakref.finalize(self, self._connection.finish)
         weakref.finalize(self, self._releases.stop)
 
@@ -92,6 +88,11 @@ class GrpcTransport:
     def tensors(self) -> GrpcTensors:
         """The tensors that the server keeps."""
         return self._tensors
+
+    @property
+    def states(self) -> GrpcStates:
+        """The states that the server keeps."""
+        return self._states
 
     @property
     def lend(self) -> Lend:
@@ -122,7 +123,7 @@ class GrpcTransport:
 
     def upload(self, blobs: Mapping[bytes, WireBytes]) -> None:
         """Upload the blobs that the session has not uploaded yet."""
-        self._caller.repeat_if_lost(lambda link: self._upload_missing(link, blobs))
+        self._caller.repeat_if_lost(lambda link: upload_missing(self._caller, link, blobs))
 
     def read(self, source: ModelSource) -> ModelDescription:
         """Read uploaded blobs as a model, without compiling it."""
@@ -195,53 +196,6 @@ class GrpcTransport:
         """Free a compiled model some time soon."""
         self._releases.put(Released(compiled_id=compiled_id))
 
-    def open_sequence(self) -> int:
-        """Give an id for a sequence."""
-        self._releases.start()
-        return next(self._sequence_ids)
-
-    def get_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
-        """Read states of a sequence."""
-        mark = codec.encode_sequence(sequence)
-
-        def ask(link: Link, named: inference_pb2.Target) -> bytes:
-            request = states_pb2.GetStatesRequest(target=named, sequence=mark, names=names)
-            return self._caller.call_raw(link, "StateService.GetStates", request.SerializeToString())
-
-        data = self._ask_about(target, ask, sequence)
-        try:
-            response, raw = raw_fields.split(states_pb2.GetStatesResponse, data, raw_fields.RAW_FIELD)
-            return codec.decode_states(response.states, raw)
-        except (ValueError, KeyError) as error:
-            raise InferwireError(f"the answer of {self._address} cannot be read: {error}") from error
-
-    def set_states(self, target: Target, sequence: SequenceMark, states: Sequence[StateValue]) -> None:
-        """Replace states of a sequence."""
-        mark, headers = codec.encode_sequence(sequence), codec.encode_states(states)
-        buffers = [state.data for state in states]
-
-        def put(link: Link, named: inference_pb2.Target) -> None:
-            request = states_pb2.SetStatesRequest(target=named, sequence=mark, states=headers)
-            header = request.SerializeToString()
-            message = raw_fields.join(header, buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
-            self._caller.call_raw(link, "StateService.SetStates", message)
-
-        self._ask_about(target, put, sequence)
-
-    def reset_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
-        """Make states of a sequence fresh."""
-        mark = codec.encode_sequence(sequence)
-
-        def reset(link: Link, named: inference_pb2.Target) -> None:
-            request = states_pb2.ResetStatesRequest(target=named, sequence=mark, names=names)
-            self._caller.call_on(link, "StateService.ResetStates", request, states_pb2.ResetStatesResponse)
-
-        self._ask_about(target, reset, sequence)
-
-    def release_sequence(self, sequence_id: int) -> None:
-        """Free what the server keeps for a sequence some time soon."""
-        self._releases.put(Released(sequence=sequence_id))
-
     def devices(self) -> tuple[str, ...]:
         """List the server's devices."""
         request = devices_pb2.ListDevicesRequest()
@@ -289,7 +243,7 @@ class GrpcTransport:
             return self._caller.call_on(link, method, request, response_type)
 
         def make_anew(link: Link) -> str:
-            self._upload_missing(link, blobs())
+            upload_missing(self._caller, link, blobs())
             return make_on(link).compiled_id
 
         link = self._connection.open()
@@ -298,41 +252,13 @@ class GrpcTransport:
         self._compiled.add(link, response.compiled_id, make_anew)
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
 
-    def _ask_about(
-        self, target: Target, ask: Callable[[Link, inference_pb2.Target], T], sequence: SequenceMark | None = None
-    ) -> T:
-        """Make a call about a model, by its name in the link's session; if the link is lost, once more on a new one.
-
-        One about a sequence comes behind what was cancelled of it.
-        """
+    def _ask_about(self, target: Target, ask: Callable[[Link, inference_pb2.Target], T]) -> T:
+        """Make a call about a model, by its name in the link's session; if the link is lost, once more on a new one."""
 
         def ask_on(link: Link) -> T:
-            if sequence is not None:
-                link.stream.await_cancelled()
-            return ask(link, codec.encode_target(self._compiled.target_on(link, target, sequence)))
+            return ask(link, codec.encode_target(self._compiled.target_on(link, target)))
 
-        if sequence is None or not sequence.is_start:
-            return self._caller.repeat_if_lost(ask_on)
-        return self._releases.with_room(lambda: self._caller.repeat_if_lost(ask_on), QueueFull)
-
-    def _upload_missing(self, link: Link, blobs: Mapping[bytes, WireBytes]) -> None:
-        request = models_pb2.HasBlobsRequest(sha256=list(blobs))
-        response = self._caller.call_on(link, "ModelService.HasBlobs", request, models_pb2.HasBlobsResponse)
-        for (sha256, content), is_present in zip(blobs.items(), response.present, strict=True):
-            if not is_present:
-                self._upload(link, sha256, content)
-
-    def _upload(self, link: Link, sha256: bytes, content: WireBytes) -> None:
-        chunks = _chunks(sha256, content, min(CHUNK_BYTES, link.stream.most_bytes // 2))
-        with rpc.as_own_errors(self._address):
-            rpc.call_with_stream(link.channel, "ModelService.Upload", chunks, models_pb2.UploadResponse, link.metadata)
-
-
-def _chunks(sha256: bytes, content: WireBytes, chunk_bytes: int) -> Iterator[models_pb2.UploadRequest]:
-    header = models_pb2.BlobHeader(sha256=sha256, byte_size=len(content))
-    yield models_pb2.UploadRequest(header=header)
-    for start in range(0, len(content), chunk_bytes):
-        yield models_pb2.UploadRequest(chunk=bytes(content[start : start + chunk_bytes]))
+        return self._caller.repeat_if_lost(ask_on)
 
 
 def _release(connection: Connection, compiled: CompiledModels, address: str, released: Sequence[Released]) -> bool:

@@ -60,8 +60,35 @@ class TensorStore(Protocol):
         ...
 
 
+class StateStore(Protocol):
+    """States that the server keeps for this client's sequences until these are released or its session has ended.
+
+    Every method but `new_id` and `release` raises `InferwireError` for what the server or the network says.
+    """
+
+    def new_id(self) -> int:
+        """Give an id that no other sequence of this client has. The server hears of it with its first call."""
+        ...
+
+    def get(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
+        """Read states of a sequence, in the order of the names."""
+        ...
+
+    def set(self, target: Target, sequence: SequenceMark, states: Sequence[StateValue]) -> None:
+        """Replace states of a sequence."""
+        ...
+
+    def reset(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
+        """Make states of a sequence fresh: those named, or all."""
+        ...
+
+    def release(self, sequence_id: int) -> None:
+        """Free what the server keeps for a sequence some time soon. Safe to call from a destructor; never raises."""
+        ...
+
+
 class Transport(Protocol):
-    """The calls of a server that the client uses. All but `submit`, `open_sequence` and what releases block.
+    """The calls of a server that the client uses. All but `submit` and what releases block.
 
     Every method raises `InferwireError` for what the server or the network says.
     """
@@ -74,6 +101,11 @@ class Transport(Protocol):
     @property
     def tensors(self) -> TensorStore:
         """The tensors that the server keeps. It does not keep the transport alive: whoever has tensors holds both."""
+        ...
+
+    @property
+    def states(self) -> StateStore:
+        """The states that the server keeps. It does not keep the transport alive: whoever has states holds both."""
         ...
 
     @property
@@ -143,26 +175,6 @@ class Transport(Protocol):
 
     def release(self, compiled_id: str) -> None:
         """Free a compiled model some time soon. Safe to call from a destructor; never raises."""
-        ...
-
-    def open_sequence(self) -> int:
-        """Give an id for a sequence that no other of this client's has. The server hears of it with its first call."""
-        ...
-
-    def get_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
-        """Read states of a sequence, in the order of the names."""
-        ...
-
-    def set_states(self, target: Target, sequence: SequenceMark, states: Sequence[StateValue]) -> None:
-        """Replace states of a sequence."""
-        ...
-
-    def reset_states(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
-        """Make states of a sequence fresh: those named, or all."""
-        ...
-
-    def release_sequence(self, sequence_id: int) -> None:
-        """Free what the server keeps for a sequence some time soon. Safe to call from a destructor; never raises."""
         ...
 
     def devices(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar
 
 from inferwire_proto.errors import Code
 from inferwire_server.bugs import logged_failure
@@ -22,9 +22,12 @@ from inferwire_server.errors import ServingError
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_Held: TypeAlias = tuple[Job, Work]
+"""A job, and its work as it came: a job lets go of its own when it is cancelled."""
+
 
 class SlotRun:
-    """Jobs that a slot is to run. Holds their work: a job lets go of its own when it is cancelled.
+    """Jobs that a slot is to run, and their work.
 
     Attributes:
         outcomes: What each job gave, once all steps are done.
@@ -36,8 +39,7 @@ class SlotRun:
     def __init__(self, slot: Slot, jobs: tuple[Job, ...]) -> None:
         self.outcomes: Sequence[Outcome] = ()
         self._slot = slot
-        self._jobs = jobs
-        self._works = [job.work for job in jobs]
+        self._held: Sequence[_Held] = [(job, job.work) for job in jobs]
 
     def __call__(self) -> Sequence[Outcome]:
         """Run to the end, and give each job its outcome."""
@@ -48,8 +50,9 @@ class SlotRun:
     def steps(self) -> Iterator[None]:
         """Run an inference at each step, and raise nothing: whatever goes wrong beside an inference ends all jobs."""
         try:
-            if len(self._jobs) == 1 and self._works[0].executions == 1:
-                self.outcomes = [self._run_alone(0, 0, self._works[0])]
+            job, work = self._held[0]
+            if len(self._held) == 1 and work.executions == 1:
+                self.outcomes = [self._run_alone(job, 0, work)]
             else:
                 yield from self._run_several()
         except GeneratorExit:
@@ -59,13 +62,13 @@ class SlotRun:
 
     def fail(self, error: ServingError) -> None:
         """Give each job this outcome in place of a run."""
-        self.outcomes = [error] * len(self._jobs)
+        self.outcomes = [error] * len(self._held)
 
     @property
     def given(self) -> list[Work]:
         """The work that its outcomes have the outputs of; looking at states is none."""
         given: list[Work] = []
-        for work, outcome in zip(self._works, self.outcomes, strict=True):
+        for (_, work), outcome in zip(self._held, self.outcomes, strict=True):
             if isinstance(outcome, tuple):
                 if work.states is None:
                     given.append(work)
@@ -76,83 +79,64 @@ class SlotRun:
 
     def _run_several(self) -> Iterator[None]:
         """Run together what may be. Jobs that were cancelled on the way here have nothing left to run."""
-        wanted = [index for index, job in enumerate(self._jobs) if job.error is None]
-        if sum([self._works[index].executions for index in wanted]) > 1 and not self._works[0].one_by_one:
+        wanted = [(job, work) for job, work in self._held if job.error is None]
+        _, first = self._held[0]
+        if sum([work.executions for _, work in wanted]) > 1 and not first.one_by_one:
             found = self._run_together(wanted)
             yield
             if found is not None:
-                results = dict(zip(wanted, found, strict=True))
-                self.outcomes = [results.get(index, job.error or ()) for index, job in enumerate(self._jobs)]
+                results = {job: result for (job, _), result in zip(wanted, found, strict=True)}
+                self.outcomes = [results.get(job, job.error or ()) for job, _ in self._held]
                 return
             self.fell_apart = True
-        outcomes: list[Outcome] = [()] * len(self._jobs)
-        for index in range(len(self._jobs)):
-            outcomes[index] = yield from self._run_apart(index)
+        outcomes: list[Outcome] = []
+        for job, work in self._held:
+            outcomes.append((yield from self._run_apart(job, work)))
         self.outcomes = outcomes
 
-    def _run_apart(self, index: int) -> Generator[None, None, Outcome]:
+    def _run_apart(self, job: Job, work: Work) -> Generator[None, None, Outcome]:
         """Run each execution of a job alone."""
         results: list[Result] = []
-        for position, work in enumerate(unstacked(self._works[index])):
-            results.append(self._run_alone(index, position, work))
+        for position, execution in enumerate(unstacked(work)):
+            results.append(self._run_alone(job, position, execution))
             yield
         return self._outcome(together, results)
 
-    def _run_alone(self, index: int, position: int, work: Work) -> Result:
-        job = self._jobs[index]
+    def _run_alone(self, job: Job, position: int, work: Work) -> Result:
+        """Run the execution at a position in a job, which this work is."""
         if job.error is not None or position in job.dropped:
             return job.error or DROPPED
-        return self._outcome(self._run, work, [index], self._finishes(index))
+        return self._outcome(self._run, work, [(job, work)], _finishes(job, work))
 
-    def _run_together(self, wanted: Sequence[int]) -> Sequence[Result] | None:
+    def _run_together(self, wanted: Sequence[_Held]) -> Sequence[Result] | None:
         """Run several; None if that failed and each is to run alone, so that one bad input fails alone."""
-        works = [self._works[index] for index in wanted]
+        works = [work for _, work in wanted]
         outcome = self._outcome(lambda: split(self._run(join(works), wanted), [rows_of(work) for work in works]))
         if not isinstance(outcome, ServingError):
-            return [self._finished(index, outputs) for index, outputs in zip(wanted, outcome, strict=True)]
+            return [self._finished(job, work, outputs) for (job, work), outputs in zip(wanted, outcome, strict=True)]
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None
 
-    def _run(self, work: Work, indices: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+    def _run(self, work: Work, wanted: Sequence[_Held], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+        """Run the work of those who want it as one inference, or look at the slot's states."""
         if work.states is not None:
             return self._slot.access(work.states)
         try:
             return self._slot.run(work.inputs, work.outputs, finishes)
         finally:
-            for index in indices:
-                if self._works[index].is_profiled:
-                    self._profile(indices)
+            for _, each in wanted:
+                if each.is_profiled:
+                    self._profile(wanted)
                     break
 
-    def _finished(self, index: int, outputs: tuple[Tensor, ...]) -> Result:
+    def _finished(self, job: Job, work: Work, outputs: tuple[Tensor, ...]) -> Result:
         """Make of a job's outputs of a run with others what its caller gets."""
-        work = self._works[index]
-        return self._outcome(self._as_wanted, index, outputs) if work.finishes or work.kept else outputs
+        return self._outcome(_as_wanted, job, work, outputs) if work.finishes or work.kept else outputs
 
-    def _as_wanted(self, index: int, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Finish outputs, and copy those that are kept: as it is, each holds the memory of all that ran together."""
-        work = self._works[index]
-        if work.finishes:
-            pairs = zip(self._finishes(index), outputs, strict=True)
-            outputs = tuple([tensor if finish is None else finish(tensor) for finish, tensor in pairs])
-        ports = zip(work.outputs, outputs, strict=True)
-        return tuple([tensor.on_its_own() if port in work.kept else tensor for port, tensor in ports])
-
-    def _finishes(self, index: int) -> Finishes:
-        finishes = self._works[index].finishes
-        return finishes and tuple(finish and partial(self._finish, index, finish) for finish in finishes)
-
-    def _finish(self, index: int, finish: Finish, tensor: Tensor) -> Tensor:
-        """Finish an output, unless its job was cancelled: where it would go may be used for something else by now."""
-        error = self._jobs[index].error
-        if error is not None:
-            raise error
-        return finish(tensor)
-
-    def _profile(self, indices: Sequence[int]) -> None:
+    def _profile(self, wanted: Sequence[_Held]) -> None:
         profile = self._slot.profile()
-        for index in indices:
-            if self._works[index].is_profiled:
-                self._jobs[index].profile = profile
+        for job, work in wanted:
+            if work.is_profiled:
+                job.profile = profile
 
     def _outcome(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | ServingError:
         try:
@@ -165,4 +149,24 @@ class SlotRun:
             return self._failure(error)
 
     def _failure(self, error: BaseException) -> ServingError:
-        return logged_failure("a slot", error, model=str(self._jobs[0].model))
+        return logged_failure("a slot", error, model=str(self._held[0][0].model))
+
+
+def _as_wanted(job: Job, work: Work, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Finish outputs, and copy those that are kept: as it is, each holds the memory of all that ran together."""
+    if work.finishes:
+        pairs = zip(_finishes(job, work), outputs, strict=True)
+        outputs = tuple([tensor if finish is None else finish(tensor) for finish, tensor in pairs])
+    ports = zip(work.outputs, outputs, strict=True)
+    return tuple([tensor.on_its_own() if port in work.kept else tensor for port, tensor in ports])
+
+
+def _finishes(job: Job, work: Work) -> Finishes:
+    return work.finishes and tuple(finish and partial(_finish, job, finish) for finish in work.finishes)
+
+
+def _finish(job: Job, finish: Finish, tensor: Tensor) -> Tensor:
+    """Finish an output, unless its job was cancelled: where it would go may be used for something else by now."""
+    if job.error is not None:
+        raise job.error
+    return finish(tensor)

@@ -59,7 +59,7 @@ def test_requests_have_sequences_of_their_own_and_free_them(transport: FakeTrans
     assert [mark and mark.id for mark in marks(transport)] == [1, 2]
     requests.clear()
     gc.collect()
-    assert sorted(transport.released_sequences) == [1, 2]
+    assert sorted(transport.states.released) == [1, 2]
 
 
 def test_a_new_request_for_one_inference_keeps_nothing(transport: FakeTransport) -> None:
@@ -85,7 +85,7 @@ def test_states_are_asked_for_by_name_and_begin_the_sequence_where_nothing_did(
     np.testing.assert_array_equal(first.state.data, ONES)
     second.reset()
     request_.infer(ONES)
-    assert transport.state_calls == [
+    assert transport.states.calls == [
         ("set", SequenceMark(1, is_start=True)),
         ("get", SequenceMark(1, is_start=False)),
         ("reset", SequenceMark(1, is_start=False)),
@@ -96,7 +96,7 @@ def test_states_are_asked_for_by_name_and_begin_the_sequence_where_nothing_did(
 def test_resetting_what_never_began_asks_nobody(transport: FakeTransport, request_: ov.InferRequest) -> None:
     request_.reset_state()
     request_.query_state()[0].reset()
-    assert transport.state_calls == []
+    assert transport.states.calls == []
 
 
 def test_only_tensors_become_states(request_: ov.InferRequest) -> None:
@@ -147,7 +147,7 @@ def test_states_that_are_lost_as_they_are_asked_for_are_told(
     transport: FakeTransport, request_: ov.InferRequest
 ) -> None:
     request_.infer(ONES)
-    transport.state_error = SessionLost("it was idle for too long")
+    transport.states.error = SessionLost("it was idle for too long")
     with pytest.raises(SessionLost, match="call reset_state"):
         _ = request_.query_state()[0].state
 
@@ -168,7 +168,7 @@ def test_states_that_are_lost_before_an_inference_is_sent_are_told_until_the_req
     request_.reset_state()
     request_.infer(ONES)
     assert transport.executions[-1].header.sequence == SequenceMark(1, is_start=True)
-    assert transport.state_calls == []
+    assert transport.states.calls == []
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
@@ -176,7 +176,7 @@ def test_resetting_what_turns_out_to_be_lost_begins_anew(
     loss: InferwireError, transport: FakeTransport, request_: ov.InferRequest
 ) -> None:
     request_.infer(ONES)
-    transport.state_error = loss
+    transport.states.error = loss
     with pytest.raises(SessionLost, match="call reset_state"):
         request_.query_state()[0].reset()
     request_.reset_state()

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from inferwire.requests.freight import Freight
 from inferwire.requests.remote_model import MOST_STACKED, RemoteModel
-from inferwire.requests.request_tensors import Freight
 from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import SequenceMark, Target
 from inferwire.transport.fake_transport import FakeTransport

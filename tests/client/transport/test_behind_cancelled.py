@@ -17,9 +17,9 @@ from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 TARGET, SEQUENCE = Target("m", is_served=True), SequenceMark(1, is_start=False)
 
 CALLS: dict[str, Callable[[GrpcTransport], object]] = {
-    "ResetStates": lambda transport: transport.reset_states(TARGET, SEQUENCE, ()),
-    "GetStates": lambda transport: transport.get_states(TARGET, SEQUENCE, ()),
-    "SetStates": lambda transport: transport.set_states(TARGET, SEQUENCE, ()),
+    "ResetStates": lambda transport: transport.states.reset(TARGET, SEQUENCE, ()),
+    "GetStates": lambda transport: transport.states.get(TARGET, SEQUENCE, ()),
+    "SetStates": lambda transport: transport.states.set(TARGET, SEQUENCE, ()),
     "PutTensor": lambda transport: transport.tensors.put(StoredBox(1), F32, (2,), DATA),
     "Release": lambda transport: transport.tensors.release(transport.tensors.new_id()),
 }

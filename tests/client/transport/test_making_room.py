@@ -113,7 +113,7 @@ def test_an_id_for_a_sequence_is_had_without_a_call(server: ScriptedServer, tran
     server.unary["Release"] = release
     submit(transport, SimpleQueue())
     transport.tensors.release(transport.tensors.new_id())
-    assert transport.open_sequence() == 1
+    assert transport.states.new_id() == 1
     is_open.set()
     assert waited.get(timeout=TIMEOUT_S), "the server had not answered yet"
 
@@ -142,15 +142,15 @@ def test_a_sequence_that_finds_no_room_begins_once_others_are_freed(
     calls: list[str] = []
     refusing_until_released(server, calls, "ResetStates")
     with pytest.raises(ov.QueueFull, match="as many sequences"):
-        transport.reset_states(target, SequenceMark(transport.open_sequence(), is_start=True), ())
+        transport.states.reset(target, SequenceMark(transport.states.new_id(), is_start=True), ())
     assert calls == ["ResetStates"] * 2
     calls.clear()
     with pytest.raises(ov.QueueFull, match="as many sequences"):
-        transport.reset_states(target, SequenceMark(1, is_start=False), ())
+        transport.states.reset(target, SequenceMark(1, is_start=False), ())
     assert calls == ["ResetStates"], "one that is under way has its room"
     calls.clear()
-    transport.release_sequence(1)
-    transport.reset_states(target, SequenceMark(transport.open_sequence(), is_start=True), ())
+    transport.states.release(1)
+    transport.states.reset(target, SequenceMark(transport.states.new_id(), is_start=True), ())
     assert calls in (["ResetStates", "Release", "ResetStates"], ["Release", "ResetStates"])
 
 
@@ -165,9 +165,9 @@ def test_an_inference_whose_sequence_finds_no_room_is_sent_again_once_others_are
 
     server.unary["Release"] = release
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    header = ExecutionHeader(HEADER.target, HEADER.inputs, SequenceMark(transport.open_sequence(), is_start=True))
+    header = ExecutionHeader(HEADER.target, HEADER.inputs, SequenceMark(transport.states.new_id(), is_start=True))
     transport.submit(header, [DATA], outcomes.put)
-    transport.release_sequence(7)
+    transport.states.release(7)
     error = types_pb2.Error(code=types_pb2.ERROR_CODE_QUEUE_FULL, message="as many sequences as may be")
     server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=sent(server), error=error)]))
     again = sent(server)

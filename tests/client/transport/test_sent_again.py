@@ -38,9 +38,9 @@ ABOUT_A_MODEL: dict[str, tuple[Any, Callable[[GrpcTransport, Target], object]]] 
         lambda transport, target: transport.runtime_model(target),
     ),
     "ListLayers": (models_pb2.ListLayersRequest, lambda transport, target: transport.layers(target)),
-    "GetStates": (states_pb2.GetStatesRequest, lambda transport, target: transport.get_states(target, START, ())),
-    "SetStates": (states_pb2.SetStatesRequest, lambda transport, target: transport.set_states(target, START, ())),
-    "ResetStates": (states_pb2.ResetStatesRequest, lambda transport, target: transport.reset_states(target, START, ())),
+    "GetStates": (states_pb2.GetStatesRequest, lambda transport, target: transport.states.get(target, START, ())),
+    "SetStates": (states_pb2.SetStatesRequest, lambda transport, target: transport.states.set(target, START, ())),
+    "ResetStates": (states_pb2.ResetStatesRequest, lambda transport, target: transport.states.reset(target, START, ())),
 }
 
 

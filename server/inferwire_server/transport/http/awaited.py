@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RequestTimeouts:
     """How long a peer is waited for, in seconds.
 
     Attributes:

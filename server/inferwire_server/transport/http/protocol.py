@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
-from inferwire_server.transport.http.awaited import Awaited, Patience
+from inferwire_server.transport.http.awaited import Awaited, RequestTimeouts
 from inferwire_server.transport.http.exchange import EXTENSION, Connection, Exchange, Turns
 from inferwire_server.transport.http.joined_writes import JoinedWrites
 from inferwire_server.transport.http.request_ids import RequestIds
@@ -115,16 +115,16 @@ class HttpProtocol(HttpToolsProtocol):
         except HttpParserError:
             self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
 
-    def look(self, now: float, patience: Patience) -> None:
+    def look(self, now: float, timeouts: RequestTimeouts) -> None:
         """Give up a peer that does not go on with what it has begun; uvicorn gives up those that begin nothing more."""
         cycle: RequestResponseCycle | None = cast("Any", self.cycle)
         is_answered = cycle is None or cycle.response_complete
         if self._requests.is_in_head:
             is_awaited = is_answered and self.timeout_keep_alive_task is None
-            what, limit_s = ("head", cycle), patience.head_s
+            what, limit_s = ("head", cycle), timeouts.head_s
         else:
             is_awaited = not self.flow.read_paused and (cycle is None or not cycle.waiting_for_100_continue)
-            what, limit_s = ("body", self.pieces), patience.body_s
+            what, limit_s = ("body", self.pieces), timeouts.body_s
         if not is_awaited or self.transport.is_closing():
             self._awaited.nothing()
         elif self._awaited.is_overdue(what, now, limit_s):

@@ -14,7 +14,7 @@ from typing import Any
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
-from inferwire_server.transport.http.awaited import Patience
+from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.protocol import HttpProtocol, Parting
 from inferwire_server.transport.http.request_ids import RequestIds
 from inferwire_server.transport.listening import NO_SUCH_NAME, CannotListen, authority
@@ -79,7 +79,7 @@ async def http_server(
     shares_port: bool = False,
     take_over: TakeOver | None = None,
     tls: Tls | None = None,
-    patience: Patience | None = None,
+    timeouts: RequestTimeouts | None = None,
 ) -> AsyncGenerator[HttpServer, None]:
     """Serve an application until the block is left; port 0 takes a free one.
 
@@ -91,7 +91,7 @@ async def http_server(
     """
     listener = _listen(host, port, shares_port=shares_port)
     parting = Parting()
-    server = LoopServer(_config(app, parting, take_over, tls), parting, patience or Patience())
+    server = LoopServer(_config(app, parting, take_over, tls), parting, timeouts or RequestTimeouts())
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(server.serve([listener]))
         await server.has_started.wait()
@@ -105,10 +105,10 @@ async def http_server(
 class LoopServer(Server):
     """A uvicorn server that somebody else starts and ends."""
 
-    def __init__(self, config: Config, parting: Parting, patience: Patience) -> None:
+    def __init__(self, config: Config, parting: Parting, timeouts: RequestTimeouts) -> None:
         super().__init__(config)
         self._parting = parting
-        self._patience = patience
+        self._timeouts = timeouts
         self.has_started = asyncio.Event()
         self._is_leaving = asyncio.Event()
 
@@ -145,9 +145,9 @@ class LoopServer(Server):
             await self.on_tick(0)
             now = monotonic()
             for connection in self.connections:
-                connection.look(now, self._patience)
+                connection.look(now, self._timeouts)
             try:
-                async with asyncio.timeout(self._patience.look_s):
+                async with asyncio.timeout(self._timeouts.look_s):
                     await self._is_leaving.wait()
             except TimeoutError:
                 continue

@@ -1,0 +1,87 @@
+"""The calls of StateService: states that the server keeps for this client's sequences."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from inferwire.errors import InferwireError, QueueFull
+from inferwire.transport import codec
+from inferwire.transport.caller import Caller
+from inferwire.transport.compiled_models import CompiledModels
+from inferwire.transport.connection import Link
+from inferwire.transport.descriptions import StateValue
+from inferwire.transport.executions import SequenceMark, Target
+from inferwire.transport.releases import Released, Releases
+from inferwire_proto import raw_fields
+from inferwire_proto.inferwire.v1 import inference_pb2, states_pb2
+
+
+class GrpcStates:
+    """A `StateStore` over gRPC."""
+
+    def __init__(self, caller: Caller, compiled: CompiledModels, releases: Releases) -> None:
+        self._caller = caller
+        self._compiled = compiled
+        self._releases = releases
+        self._ids = itertools.count(1)
+
+    def __repr__(self) -> str:
+        return f"<GrpcStates of {self._caller.address}>"
+
+    def new_id(self) -> int:
+        """Give an id that no other sequence of this client has."""
+        self._releases.start()
+        return next(self._ids)
+
+    def get(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
+        """Read states of a sequence."""
+        mark = codec.encode_sequence(sequence)
+
+        def request(named: inference_pb2.Target) -> bytes:
+            return states_pb2.GetStatesRequest(target=named, sequence=mark, names=names).SerializeToString()
+
+        data = self._call("StateService.GetStates", request, target, sequence)
+        try:
+            response, raw = raw_fields.split(states_pb2.GetStatesResponse, data, raw_fields.RAW_FIELD)
+            return codec.decode_states(response.states, raw)
+        except (ValueError, KeyError) as error:
+            raise InferwireError(f"the answer of {self._caller.address} cannot be read: {error}") from error
+
+    def set(self, target: Target, sequence: SequenceMark, states: Sequence[StateValue]) -> None:
+        """Replace states of a sequence."""
+        mark, headers = codec.encode_sequence(sequence), codec.encode_states(states)
+        buffers = [state.data for state in states]
+
+        def request(named: inference_pb2.Target) -> bytes:
+            header = states_pb2.SetStatesRequest(target=named, sequence=mark, states=headers).SerializeToString()
+            return raw_fields.join(header, buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
+
+        self._call("StateService.SetStates", request, target, sequence)
+
+    def reset(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
+        """Make states of a sequence fresh."""
+        mark = codec.encode_sequence(sequence)
+
+        def request(named: inference_pb2.Target) -> bytes:
+            return states_pb2.ResetStatesRequest(target=named, sequence=mark, names=names).SerializeToString()
+
+        self._call("StateService.ResetStates", request, target, sequence)
+
+    def release(self, sequence_id: int) -> None:
+        """Free what the server keeps for a sequence some time soon."""
+        self._releases.put(Released(sequence=sequence_id))
+
+    def _call(
+        self, method: str, request: Callable[[inference_pb2.Target], bytes], target: Target, sequence: SequenceMark
+    ) -> bytes:
+        """Make a call behind what was cancelled of its sequence, which may need room where it begins with it."""
+
+        def call(link: Link) -> bytes:
+            link.stream.await_cancelled()
+            named = codec.encode_target(self._compiled.target_on(link, target, sequence))
+            return self._caller.call_raw(link, method, request(named))
+
+        if not sequence.is_start:
+            return self._caller.repeat_if_lost(call)
+        return self._releases.with_room(lambda: self._caller.repeat_if_lost(call), QueueFull)

@@ -1,0 +1,149 @@
+"""Jobs that the server's full queue refuses begin again, and are one job to whoever waits for them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.client.queues.conftest import ONES, TIMEOUT_S, Finish
+
+import inferwire as ov
+from inferwire.requests.callbacks import CALLBACK_THREADS
+from inferwire.transport.descriptions import ModelDescription
+from inferwire.transport.fake_transport import FakeExecution, FakeTransport
+
+
+def test_a_job_that_a_full_queue_refuses_begins_again_when_another_has_ended(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    seen: dict[str, Any] = {}
+    queue.set_callback(lambda request, userdata: seen.update({userdata: request.results["out"][0, 0]}))
+    queue.start_async(ONES, "first")
+    queue.start_async(ONES * 2, "second")
+    first, second = transport.executions
+    second.fail(ov.QueueFull("full", retry_after_s=3600.0))
+    assert not queue.is_ready()
+    transport.answer = finish
+    finish(first)
+    queue.wait_all()
+    assert seen == {"first": 2, "second": 4}
+
+
+def test_a_job_that_a_full_queue_refuses_begins_again_after_a_while(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    seen: list[Any] = []
+
+    def refuse(execution: FakeExecution) -> None:
+        transport.answer = finish
+        execution.fail(ov.QueueFull("full", retry_after_s=0.001))
+
+    transport.answer = refuse
+    queue.set_callback(lambda _, userdata: seen.append(userdata))
+    queue.start_async(ONES, "only")
+    queue.wait_all()
+    assert (seen, len(transport.executions)) == (["only"], 2)
+
+
+@pytest.fixture
+def refused(transport: FakeTransport, queue: ov.AsyncInferQueue) -> ov.InferRequest:
+    """A request whose job waits for room, while another one runs: nothing but the end of that one brings it."""
+    queue.start_async(ONES, "running")
+    queue.start_async(ONES * 2, "refused")
+    transport.executions[1].fail(ov.QueueFull("full", retry_after_s=3600.0))
+    return queue[1]
+
+
+def test_a_job_that_waits_for_room_is_one_job_to_whoever_waits_for_it(
+    transport: FakeTransport, refused: ov.InferRequest, finish: Finish
+) -> None:
+    assert refused.wait_for(0) is False
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(refused.wait)
+        transport.answer = finish
+        finish(transport.executions[0])
+        waiting.result(TIMEOUT_S)
+    assert refused.results["out"].tolist() == [[4, 4, 4]]
+
+
+def test_the_request_of_a_job_that_waits_for_room_is_busy(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, refused: ov.InferRequest, finish: Finish
+) -> None:
+    transport.answer = finish
+    for touch in (lambda: refused.infer(ONES * 9), lambda: refused.set_input_tensor(ov.Tensor(ONES * 9))):
+        with pytest.raises(RuntimeError, match=r"^Infer Request is busy$"):
+            touch()
+    finish(transport.executions[0])
+    queue.wait_all()
+    assert refused.results["out"].tolist() == [[4, 4, 4]]
+
+
+def test_a_job_that_waits_for_room_can_be_cancelled(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    done, failed = list[str](), dict[str, type[RuntimeError]]()
+    transport.answer = lambda execution: execution.fail(ov.QueueFull("full", retry_after_s=3600.0))
+    queue.set_callback(lambda _, userdata: done.append(userdata))
+    queue.set_error_callback(lambda _, userdata, error: failed.update({userdata: type(error)}))
+    for name in "ab":
+        queue.start_async(ONES, name)
+    transport.answer = finish
+    queue[0].cancel()
+    with pytest.raises(ov.Cancelled, match="Infer Request was canceled"):
+        queue[0].wait()
+    # As one waits no more, the other has its turn.
+    queue.wait_all()
+    assert (done, failed, len(transport.executions)) == (["b"], {"a": ov.Cancelled}, 3)
+    transport.answer = None
+    for _ in queue:
+        queue.start_async(ONES)
+    assert not queue.is_ready()
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_does_not_begin_again_what_its_parent_has_waiting(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 2)
+    queue.start_async(ONES)
+    transport.executions[0].fail(ov.QueueFull("full", retry_after_s=3600.0))
+    transport.answer = finish
+    child = os.fork()
+    if child == 0:
+        queue.start_async(ONES)
+        all_else_ran = threading.Event()
+        CALLBACK_THREADS.run(all_else_ran.set)
+        all_else_ran.wait(TIMEOUT_S)
+        os._exit(len(transport.executions))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+
+async def test_a_job_whose_states_have_no_room_has_failed(description: ModelDescription) -> None:
+    transport = FakeTransport(replace(description, states=("memory",)))
+    queue = ov.AsyncInferQueue(ov.Core(transport=transport).served_model("double"), 2)
+    transport.answer = lambda execution: execution.fail(ov.QueueFull("the states of 64 callers", retry_after_s=0.001))
+    with pytest.raises(ov.QueueFull, match="the states of 64 callers"):
+        await queue.infer_async(ONES)
+    queue.start_async(ONES)
+    with pytest.raises(ov.QueueFull, match="the states of 64 callers"):
+        queue.wait_all()
+    assert len(transport.executions) == 2
+
+
+def test_what_cannot_begin_again_has_failed(transport: FakeTransport, queue: ov.AsyncInferQueue) -> None:
+    def refuse(execution: FakeExecution) -> None:
+        transport.answer = gone
+        execution.fail(ov.QueueFull("full", retry_after_s=0.001))
+
+    def gone(_: FakeExecution) -> None:
+        raise ov.ServerUnavailable("nobody answers")
+
+    transport.answer = refuse
+    queue.start_async(ONES)
+    with pytest.raises(ov.ServerUnavailable, match="nobody answers"):
+        queue.wait_all()
+    assert queue.get_idle_request_id() in (0, 1)

@@ -1,0 +1,52 @@
+"""Peers that listen in each of the ways that a server does."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.certificates import Authority
+from tests.client.transport.session.peer import END, TIMEOUT_S, Peer, Place, Tls, swallowed
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
+    authority = Authority(tmp_path_factory.mktemp("tls"))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    issued = authority.issue()
+    server.load_cert_chain(issued.certificate, issued.key)
+    return Tls(server, authority.trusting)
+
+
+@pytest.fixture(params=["TCP", "Unix", "TLS"])
+def listen(request: pytest.FixtureRequest, tmp_path: Path, tls: Tls) -> Callable[[], Place]:
+    """Listen at a port or at a file."""
+
+    def listen_() -> Place:
+        if request.param != "Unix":
+            return Place(socket.create_server(("127.0.0.1", 0)), tls if request.param == "TLS" else None)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen()
+        return Place(listener)
+
+    return listen_
+
+
+@pytest.fixture
+def open_peer(listen: Callable[[], Place]) -> Iterator[Callable[..., Peer]]:
+    opened: list[Peer] = []
+
+    def open_(keepalive_s: float = TIMEOUT_S, answer_s: float = TIMEOUT_S) -> Peer:
+        opened.append(Peer(listen(), keepalive_s, answer_s))
+        return opened[-1]
+
+    yield open_
+    for peer in opened:
+        peer.socket.close()
+        peer.outgoing.put(END)
+        # Only one that has been read from, and has said all, closes its own.
+        list(swallowed(peer.carrier.receive()))

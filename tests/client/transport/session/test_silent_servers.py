@@ -1,0 +1,90 @@
+"""Servers that are silent or have gone: asked, waited for, and lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+from tests.client.transport.session.peer import TIMEOUT_S, Peer, Place
+
+import inferwire as ov
+from inferwire.transport.session.socket_carrier import SocketCarrier
+from inferwire_proto.frames import Kind
+
+
+def test_a_server_that_goes_without_a_word_is_lost(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    peer.socket.close()
+
+    with pytest.raises(ov.ServerUnavailable, match=r"was lost: (it ended without a word|Connection reset by peer)"):
+        list(peer.carrier.receive())
+
+
+def test_a_server_that_asks_is_answered(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    messages = peer.carrier.receive()
+    # One that asks while something is being sent has its answer in that: so it asks until nothing is.
+    is_answered = threading.Event()
+
+    def ask() -> None:
+        while not is_answered.wait(0.01):
+            peer.say(Kind.PING)
+        peer.say(Kind.MESSAGE, b"one")
+
+    asking, reading = threading.Thread(target=ask), threading.Thread(target=lambda: next(messages))
+    for thread in (asking, reading):
+        thread.start()
+    assert peer.next() == (Kind.PONG, b"")
+    is_answered.set()
+    for thread in (asking, reading):
+        thread.join(TIMEOUT_S)
+
+
+def test_a_silent_server_is_asked_and_then_waited_for(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer(keepalive_s=0.05)
+    received = peer.carrier.receive()
+    answers: SimpleQueue[Any] = SimpleQueue()
+    threading.Thread(target=lambda: answers.put(bytes(next(received))), daemon=True).start()
+
+    for _ in range(2):
+        assert peer.next() == (Kind.PING, b"")
+        peer.say(Kind.PONG)
+    peer.say(Kind.MESSAGE, b"late")
+
+    assert answers.get(timeout=TIMEOUT_S) == b"late"
+
+
+def test_a_server_that_does_not_answer_is_lost(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer(keepalive_s=0.05, answer_s=0.05)
+
+    with pytest.raises(ov.ServerUnavailable, match=r"was lost: it has not answered within 0\.05 s"):
+        list(peer.carrier.receive())
+
+
+@pytest.mark.parametrize("by_writer", [True, False], ids=["the writing thread", "another thread"])
+def test_a_server_that_reads_nothing_is_lost(open_peer: Callable[..., Peer], by_writer: bool) -> None:
+    peer = open_peer(keepalive_s=0.1, answer_s=0.1)
+    send = peer.outgoing.put if by_writer else peer.carrier.send
+    send((bytes(64 << 20),))
+    errors: SimpleQueue[str] = SimpleQueue()
+
+    def receive() -> None:
+        try:
+            list(peer.carrier.receive())
+        except ov.ServerUnavailable as error:
+            errors.put(str(error))
+
+    threading.Thread(target=receive, daemon=True).start()
+
+    assert "was lost: " in errors.get(timeout=TIMEOUT_S)
+
+
+def test_where_nobody_listens_nothing_is_carried(listen: Callable[[], Place]) -> None:
+    place = listen()
+    with place.listener:
+        where = place.listener.getsockname()
+    with pytest.raises(OSError, match="refused"):
+        SocketCarrier(where, TIMEOUT_S, TIMEOUT_S, TIMEOUT_S, place.tls and place.tls.client)

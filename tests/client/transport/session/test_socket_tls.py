@@ -1,0 +1,95 @@
+"""TLS on a socket of its own: who is trusted, and what is said to whom."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+from tests.client.transport.session.peer import TIMEOUT_S, Place, Tls, swallowed
+
+import inferwire as ov
+from inferwire.transport.session.socket_carrier import SocketCarrier
+from inferwire_proto import frames
+
+# TLS alone.
+
+
+def test_a_server_that_is_not_trusted_gets_nothing(tls: Tls) -> None:
+    place = Place(socket.create_server(("127.0.0.1", 0)), Tls(tls.server, ssl.create_default_context()))
+    with place.listener, ThreadPoolExecutor(1) as beside:
+        accepted = beside.submit(place.accept)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            place.connect()
+        # It is told why.
+        assert "UNKNOWN_CA" in str(accepted.exception(TIMEOUT_S))
+
+
+def test_a_certificate_for_another_host_is_not_taken(tls: Tls) -> None:
+    with socket.create_server(("127.0.0.2", 0)) as listener, ThreadPoolExecutor(1) as beside:
+        place = Place(listener, tls)
+        accepted = beside.submit(place.accept)
+        with pytest.raises(ssl.SSLCertVerificationError, match=r"127\.0\.0\.2"):
+            place.connect()
+        assert accepted.exception(TIMEOUT_S)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"), [(b"HTTP/1.1 400 Bad Request\r\n\r\n", ssl.SSLError), (b"", OSError)], ids=["HTTP", "nothing"]
+)
+def test_what_speaks_no_tls_is_not_spoken_to(tls: Tls, answer: bytes, error: type[OSError]) -> None:
+    place = Place(socket.create_server(("127.0.0.1", 0)), tls)
+
+    def serve() -> bytes:
+        with place.listener.accept()[0] as peer:
+            hello = peer.recv(1 << 16)
+            peer.sendall(answer)
+            return hello
+
+    with place.listener, ThreadPoolExecutor(1) as beside:
+        said = beside.submit(serve)
+        with pytest.raises(error):
+            place.connect()
+        assert frames.PREFACE not in said.result(TIMEOUT_S)
+
+
+def test_bytes_that_the_peer_has_not_sent_end_it(tls: Tls) -> None:
+    carrier, peer = Place(socket.create_server(("127.0.0.1", 0)), tls).connected()
+    carrier.start(iter(()), lambda: None)
+    with socket.socket(fileno=peer.detach()) as forging:
+        forging.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
+        with pytest.raises(ov.ServerUnavailable, match=r"was lost: .*(DECRYPTION_FAILED|BAD_RECORD_MAC)"):
+            list(carrier.receive())
+
+
+def test_nothing_that_is_said_can_be_read_on_the_way(tls: Tls) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as beside:
+        came, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+        server = tls.server.wrap_bio(came, goes, server_side=True)
+        seen = bytearray()
+
+        def serve() -> bytes:
+            peer, _ = listener.accept()
+            said = b""
+            with peer:
+                while b"a secret" not in said:
+                    data = peer.recv(1 << 16)
+                    assert data
+                    seen.extend(data)
+                    came.write(data)
+                    with suppress(ssl.SSLWantReadError):
+                        while True:
+                            said += server.read(1 << 16)
+                    if goes.pending:
+                        peer.sendall(goes.read())
+            return said
+
+        said = beside.submit(serve)
+        carrier = SocketCarrier(listener.getsockname(), TIMEOUT_S, TIMEOUT_S, TIMEOUT_S, tls.client)
+        carrier.start(iter([(b"a secret",)]), lambda: None)
+        assert said.result(TIMEOUT_S).startswith(frames.PREFACE)
+        assert frames.PREFACE not in seen
+        assert b"a secret" not in seen
+        list(swallowed(carrier.receive()))

@@ -1,0 +1,184 @@
+"""Files that change while they are served: what serves is never lost, and jobs end on the model they began with."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.repository.rig import a_rig, settled
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.scheduling.job import Job, JobState
+from inferwire_server.errors import ServingError
+
+
+async def test_what_has_not_changed_is_left_alone(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        rig.write("broken", "broken")
+        await rig.loader.sync()
+        model = rig.catalogue.find("m").require()
+        await rig.loader.sync()
+        assert rig.catalogue.find("m").require() is model
+        assert rig.backend.compiled == 1
+
+
+@pytest.mark.parametrize("changed", ["m/1/model.onnx", "m/1/model.bin", "m/inferwire.toml"])
+async def test_a_changed_file_of_a_model_loads_it_anew(tmp_path: Path, changed: str) -> None:
+    async with a_rig(tmp_path, "m", "n") as rig:
+        await rig.loader.sync()
+        before, other = rig.catalogue.find("m").require(), rig.catalogue.find("n").require()
+        (tmp_path / changed).write_text("# another" if changed.endswith("toml") else "another")
+        await rig.loader.sync()
+        assert rig.catalogue.find("m").require() is not before
+        assert rig.catalogue.find("n").require() is other
+        assert before not in rig.engine.models
+
+
+async def test_a_repaired_model_becomes_ready(tmp_path: Path) -> None:
+    async with a_rig(tmp_path) as rig:
+        rig.write("m", "broken")
+        await rig.loader.sync()
+        assert rig.states() == {"m/1": "failed"}
+        rig.write("m", "repaired")
+        await rig.loader.sync()
+        assert rig.states() == {"m/1": "ready"}
+
+
+async def test_a_reload_serves_the_old_model_until_the_new_one_is_warm(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.load("m")
+        old = rig.catalogue.find("m").require()
+        rig.backend.gate.close()
+        reload = asyncio.ensure_future(rig.loader.load("m"))
+        await asyncio.to_thread(rig.backend.gate.wait_held, 1)
+        assert rig.states() == {"m/1": "ready"}
+        assert rig.catalogue.find("m").require() is old
+        assert (await rig.submit()[1]).state is JobState.FINISHED
+        rig.backend.gate.open()
+        await reload
+        assert rig.catalogue.find("m").require() is not old
+
+
+async def test_jobs_of_the_old_model_finish_on_it(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.load("m")
+        old = rig.catalogue.find("m").require()
+        rig.backend.running.close()
+        ends = [rig.submit()[1] for _ in range(5)]
+        await asyncio.to_thread(rig.backend.running.wait_held, 2)
+        await rig.loader.load("m")
+        new = rig.catalogue.find("m").require()
+        late = rig.submit()[0]
+        assert new is not old
+        assert set(old.device.models) == {old, new}
+        rig.backend.running.open()
+        jobs = await asyncio.gather(*ends)
+        assert [(job.state, job.model) for job in jobs] == [(JobState.FINISHED, old)] * 5
+        assert late.model is new
+
+
+async def test_a_broken_new_model_leaves_the_old_one_serving_and_says_so(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        old = rig.catalogue.find("m").require()
+        rig.write("m", "broken")
+        with pytest.raises(ServingError) as caught:
+            await rig.loader.load("m")
+        assert caught.value.code is Code.MODEL_FAILED
+        assert caught.value.message == "failed to load 'm' version 1: it is broken"
+        served = rig.catalogue.find("m")
+        assert (served.state, served.reason) == (ModelState.READY, "the reload failed: it is broken")
+        assert (served.takes_jobs, served.load_failed) == (True, True)
+        assert served.require() is old
+        assert (await rig.submit()[1]).state is JobState.FINISHED
+        rig.write("m", "good")
+        await rig.loader.sync()
+        served = rig.catalogue.find("m")
+        assert (served.reason, served.load_failed, served.model is old) == ("", False, False)
+
+
+async def test_a_new_version_takes_over_and_the_one_before_goes(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        rig.write("m", version=2)
+        rig.backend.gate.close()
+        syncing = asyncio.ensure_future(rig.loader.sync())
+        await asyncio.to_thread(rig.backend.gate.wait_held, 1)
+        assert rig.states() == {"m/1": "ready", "m/2": "loading"}
+        assert rig.catalogue.find("m").version == "1"
+        rig.backend.gate.open()
+        await syncing
+        assert rig.catalogue.find("m").version == "2"
+        await settled(rig, {"m/2": "ready"})
+
+
+async def test_a_broken_new_version_leaves_the_one_before_serving(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        rig.write("m", "broken", version=2)
+        await rig.loader.sync()
+        assert rig.states() == {"m/1": "ready", "m/2": "failed"}
+        assert not rig.catalogue.has_failed
+        assert rig.catalogue.find("m").version == "1"
+        rig.write("m", "good", version=2)
+        await rig.loader.sync()
+        await settled(rig, {"m/2": "ready"})
+
+
+async def test_a_model_that_has_gone_is_forgotten_when_its_jobs_have_ended(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        rig.write("broken", "broken")
+        await rig.loader.sync()
+        rig.backend.running.close()
+        end = rig.submit()[1]
+        rig.remove("m")
+        rig.remove("broken")
+        for _ in range(2):
+            await rig.loader.sync()
+            assert rig.states() == {"m/1": "draining"}
+        assert rig.refusal("m") == (Code.MODEL_NOT_READY, "model 'm' version 1 is draining")
+        rig.backend.running.open()
+        assert (await end).state is JobState.FINISHED
+        await settled(rig, {})
+
+
+async def test_a_version_that_is_back_while_it_drains_is_loaded(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        rig.backend.running.close()
+        end = rig.submit()[1]
+        rig.write("m", version=2)
+        await rig.loader.sync()
+        assert rig.states() == {"m/1": "draining", "m/2": "ready"}
+        rig.remove("m", version=2)
+        await rig.loader.sync()
+        assert rig.catalogue.find("m", "1").require().version == "1"
+        rig.backend.running.open()
+        assert (await end).state is JobState.FINISHED
+        await settled(rig, {"m/1": "ready"})
+
+
+async def test_twenty_reloads_under_load_lose_no_job(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.load("m")
+        ended: list[Job] = []
+        is_over = False
+
+        async def caller() -> None:
+            while not is_over:
+                ended.append(await rig.submit()[1])
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(8):
+                tasks.create_task(caller())
+            for _ in range(20):
+                await rig.loader.load("m")
+            is_over = True
+        assert {job.state for job in ended} == {JobState.FINISHED}
+        assert rig.backend.compiled == 21
+        assert len({job.model for job in ended}) > 1
+        async with asyncio.timeout(10):
+            while len(rig.engine.devices[0].models) > 1:  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0.01)

@@ -1,0 +1,52 @@
+"""Connections to an HTTP server, and what is waited for on them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from starlette.types import Receive, Scope, Send
+
+from inferwire_server.transport.http.responses import BytesResponse
+from inferwire_server.transport.http.server import HttpServer
+
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+BROKEN = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\nno length"
+MUCH = bytes(16 * 1024 * 1024)
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def connect(server: HttpServer) -> Streams:
+    return await asyncio.open_connection("127.0.0.1", server.port)
+
+
+async def raw(server: HttpServer, request: bytes) -> bytes:
+    reader, writer = await connect(server)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def answers(body: bytes) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await BytesResponse(body, b"text/plain", [(b"one", b"1")])(scope, receive, send)
+
+    return app
+
+
+def is_gone(server: HttpServer) -> Callable[[], bool]:
+    return lambda: not server.connections
+
+
+async def a_go_of_the_loop() -> None:
+    passed = asyncio.Event()
+    asyncio.get_running_loop().call_soon(passed.set)
+    await passed.wait()
+
+
+async def reaches(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await a_go_of_the_loop()

@@ -1,0 +1,150 @@
+"""Peers that do not go on: given up where they are waited for, and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+from tests.transport.http.connections import BROKEN, GET, a_go_of_the_loop, answers, connect, raw, reaches
+
+from inferwire_proto.frames import PREFACE
+from inferwire_server.transport.http.awaited import RequestTimeouts
+from inferwire_server.transport.http.bodies import read_undecoded
+from inferwire_server.transport.http.protocol import GATHERED_BODY
+from inferwire_server.transport.http.server import http_server
+
+
+async def test_a_peer_that_ends_no_body_is_given_up_behind_its_last_answer() -> None:
+    timeouts = RequestTimeouts(body_s=0.0, look_s=0.01)
+    async with http_server(answers(b"hello"), "127.0.0.1", 0, timeouts=timeouts) as server:
+        answer = await raw(server, BROKEN[:-9].replace(b": x", b": x\r\nconnection: close"))
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"\r\n\r\nhello")
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (b"", b""),
+        (PREFACE[:-1], b""),
+        (b"GET / HT", b"HTTP/1.1 408 "),
+        (BROKEN[:-9], b"HTTP/1.1 408 "),
+        (GET + BROKEN[:-9], b"HTTP/1.1 200 "),
+    ],
+)
+async def test_a_peer_that_does_not_go_on_is_given_up(said: bytes, status: bytes) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "POST":
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        else:
+            await answers(b"hello")(scope, receive, send)
+
+    timeouts = RequestTimeouts(head_s=0.0, body_s=0.0, look_s=0.01)
+
+    def take_over(transport: asyncio.Transport, _data: bytes) -> None:
+        raise AssertionError(transport)
+
+    async with http_server(app, "127.0.0.1", 0, take_over=take_over, timeouts=timeouts) as server:
+        assert (await raw(server, said))[:13] == status
+
+
+async def test_who_goes_on_or_is_worked_for_is_waited_for() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await read_undecoded(Request(scope, receive), GATHERED_BODY)
+        begun.set()
+        await may_end.wait()
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        await reaches(lambda: bool(server.connections))
+        (connection,) = server.connections
+        now = 0.0
+
+        def looks_on(seconds: float) -> None:
+            nonlocal now
+            now += seconds
+            connection.look(now, RequestTimeouts())
+
+        async def said(data: bytes) -> None:
+            pieces = connection.pieces
+            writer.write(data)
+            await reaches(lambda: connection.pieces > pieces)
+
+        looks_on(0)
+        looks_on(29)
+        await said(BROKEN[:-9])
+        for _ in range(4):
+            looks_on(59)
+            await said(b"1\r\n{\r\n")
+        looks_on(59)
+        await said(b"0\r\n\r\n")
+        await begun.wait()
+        for _ in range(3):
+            looks_on(1000)
+        may_end.set()
+        await reader.readuntil(b"hello")
+        for _ in range(3):
+            looks_on(1000)
+        await said(b"GET")
+        looks_on(1000)
+        looks_on(29)
+        await said(b" / HTTP/1.1\r\n\r\n")
+        await reader.readuntil(b"hello")
+        writer.close()
+
+
+async def test_who_was_answered_before_its_body_had_ended_may_be_silent_behind_it() -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(BROKEN[:-9])
+        await reader.readuntil(b"hello")
+        (connection,) = server.connections
+        pieces = connection.pieces
+        writer.write(b"0\r\n\r\n")
+        await reaches(lambda: connection.pieces > pieces)
+        for now in (0, 1000, 2000):
+            connection.look(now, RequestTimeouts())
+        writer.write(GET.replace(b": x", b": x\r\nconnection: close"))
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+
+async def test_who_is_worked_for_is_not_idle_behind_a_body_that_was_answered_early() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "GET":
+            begun.set()
+            await may_end.wait()
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(BROKEN[:-9])
+        await reader.readuntil(b"hello")
+        (connection,) = server.connections
+        connection.timeout_keep_alive = 0
+        writer.write(b"0\r\n\r\n" + GET.replace(b": x", b": x\r\nconnection: close"))
+        await begun.wait()
+        for _ in range(3):
+            await a_go_of_the_loop()
+        may_end.set()
+        assert (await reader.read()).endswith(b"\r\n\r\nhello")
+        writer.close()
+
+
+async def test_the_system_asks_whether_a_silent_peers_machine_is_there() -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
+        await client.get(f"http://127.0.0.1:{server.port}/")
+        (connection,) = server.connections
+        peer: socket.socket = connection.transport.get_extra_info("socket")
+        assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
