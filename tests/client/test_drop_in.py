@@ -134,6 +134,23 @@ def test_openvino_is_the_mirror_even_where_it_is_installed(program: Path) -> Non
     assert drop_in(program).startswith(f"openvino {MIRRORED_VERSION}-inferwire-")
 
 
+NAMES = """
+import openvino
+before = set(globals())
+from openvino import *
+names = set(globals()) - before - {"before"}
+assert names == set(dir(openvino)), names ^ set(dir(openvino))
+import inferwire
+assert names == set(dir(inferwire))
+print(get_version() == openvino.__version__)
+"""
+
+
+def test_openvino_has_the_names_of_the_mirror_and_none_of_how_it_is_put_there(program: Path) -> None:
+    program.write_text(NAMES)
+    assert drop_in(program) == "True\n"
+
+
 OLD_NAMES = (
     "from openvino.runtime import Core; import openvino; assert Core is openvino.Core",
     "import openvino.runtime as ov; import openvino; assert ov is openvino",

@@ -10,6 +10,7 @@ from types import ModuleType
 
 import inferwire
 from inferwire import *  # noqa: F403 - a program finds in openvino whatever the mirror has
+from inferwire import __all__ as __all__
 from inferwire.drop_in.finder import warn_of_runtime
 from inferwire.not_offered import missing_attribute
 from inferwire.requests.variable_state import (
@@ -23,6 +24,11 @@ __version__ = f"{MIRRORED_VERSION}-inferwire-{inferwire.__version__}"
 def get_version() -> str:
     """Give the version of openvino that is mirrored, and of what mirrors it."""
     return __version__
+
+
+def __dir__() -> list[str]:
+    """List what programs use, and `from openvino import *` gives them: not what this file is made of."""
+    return __all__
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -17,6 +17,7 @@ from inferwire.process import THIS
 from inferwire.transport import rpc
 from inferwire.transport.address import Address
 from inferwire.transport.credentials import Credentials
+from inferwire.transport.greenlets import let_greenlets_run
 from inferwire.transport.session.carriers import GrpcCarrier
 from inferwire.transport.session.session_stream import SessionStream
 from inferwire.transport.session.socket_carrier import IS_OFFERED, SocketCarrier, place_text
@@ -245,6 +246,7 @@ class Connection:
 
 def open_channel(address: Address, patience: Patience, credentials: Credentials) -> grpc.Channel:
     """Open a channel; it connects with its first call."""
+    let_greenlets_run()
     options = (*_OPTIONS, *patience.options)
     if address.is_local:
         # gRPC would take even this machine's own servers through the environment's proxy.
