@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from inferwire.errors import WHERE_KEYS, InferwireError
 from inferwire.transport.unreachable import WHERE_ADDRESSES, WHERE_CERTIFICATES
@@ -16,6 +17,9 @@ from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
 _PLACES = re.compile(r"Exception from \S+:\d+:\s*")
 
 _LINE_ENDS = re.compile(r"\s*\n\s*")
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What a terminal takes for orders: servers' names, sentences and texts could have it do and show anything."""
 
 _PLACES_OF_COMMANDS = {
     WHERE_ADDRESSES: "as --address or in INFERWIRE_ADDRESS",
@@ -41,6 +45,11 @@ class MisuseError(CommandError):
 
 
 class _Printer(Console):
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Give what is printed, in which only this side has orders for the terminal."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=_harmless(segment.text))
+
     def on_broken_pipe(self) -> None:
         """Leave it to who ends the command: rich would end it here, as a failure."""
         raise BrokenPipeError
@@ -100,7 +109,12 @@ def _flush_or_forget() -> None:
 
 def in_short(text: str) -> str:
     """Say what a server said in one line, without the places in OpenVINO's sources that it came through."""
-    return _LINE_ENDS.sub(" ", _PLACES.sub("", text))
+    return _harmless(_LINE_ENDS.sub(" ", _PLACES.sub("", text)))
+
+
+def _harmless(text: str) -> str:
+    """Write out what a terminal would take for orders."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def why_not_read(error: Exception) -> str:

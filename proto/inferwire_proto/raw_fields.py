@@ -27,6 +27,12 @@ receivers hold messages in start at such addresses too, so that views over them 
 SMALL_MESSAGE = 16 * 1024
 """Up to this size protobuf's own copies are cheaper than finding the fields from Python."""
 
+SHORT_FIELD = 128
+"""So they are where a message's fields have fewer bytes than this on average."""
+
+MANY_SHORT_FIELDS = 8 * 1024 * 1024
+"""The largest message of such fields. What each of them takes once it is parsed may be fifty times what it has."""
+
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 M = TypeVar("M", bound=Message)
@@ -78,28 +84,35 @@ def split(message_type: type[M], data: bytes | memoryview, raw_field: int) -> tu
     """Parse a message, and give its tensors' bytes without copying large ones.
 
     Raises:
-        MalformedMessage: If `data` is no message of this type.
+        MalformedMessage: If `data` is no message of this type, or a large one of very many fields.
     """
     try:
-        if len(data) <= SMALL_MESSAGE:
-            message = message_type.FromString(bytes(data))
-            name = message_type.DESCRIPTOR.fields_by_number[raw_field].name
-            return message, getattr(message, name)[:]
-        header, buffers = _cut(data, raw_field)
-        return message_type.FromString(header), buffers
+        if len(data) > SMALL_MESSAGE:
+            most = min(len(data), MANY_SHORT_FIELDS) // SHORT_FIELD
+            if (found := _cut(data, raw_field, most)) is not None:
+                return message_type.FromString(found[0]), found[1]
+            if len(data) > MANY_SHORT_FIELDS:
+                raise MalformedMessage(f"the {len(data)} bytes received have more than {most} fields")
+        message = message_type.FromString(bytes(data))
+        return message, getattr(message, message_type.DESCRIPTOR.fields_by_number[raw_field].name)[:]
     except (DecodeError, IndexError) as error:
         raise MalformedMessage(
             f"the {len(data)} bytes received are not a message of type {message_type.DESCRIPTOR.full_name}"
         ) from error
 
 
-def _cut(data: bytes | memoryview, raw_field: int) -> tuple[bytes, list[memoryview]]:
-    """Take one field's entries off a message's top level; IndexError where the message is cut short."""
+def _cut(data: bytes | memoryview, raw_field: int, most: int) -> tuple[bytes, list[memoryview]] | None:
+    """Take one field's entries off a message's top level; IndexError where the message is cut short.
+
+    Give nothing where there are more fields than so many.
+    """
     view = memoryview(data)
     kept: list[memoryview] = []
     buffers: list[memoryview] = []
     at, kept_from = 0, 0
     while at < len(data):
+        if (most := most - 1) < 0:
+            return None
         start = at
         key, at = _decode_varint(data, at)
         content, at = _skip(data, at, key & 7)

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1.inference_pb2 import Execution, InferRequest, Target
-from inferwire_proto.raw_fields import ALIGNMENT, PADDING_FIELD, RAW_FIELD, SMALL_MESSAGE, MalformedMessage
+from inferwire_proto.raw_fields import (
+    ALIGNMENT,
+    MANY_SHORT_FIELDS,
+    PADDING_FIELD,
+    RAW_FIELD,
+    SHORT_FIELD,
+    SMALL_MESSAGE,
+    MalformedMessage,
+)
 
 LARGE = b"\x01" * (SMALL_MESSAGE + 1)
 HEADER = InferRequest(execution=Execution(ids=[7], target=Target(served="m")))
@@ -72,6 +80,24 @@ def test_a_message_that_is_a_view_is_split_as_its_bytes_are(parts: list[bytes]) 
     header, raw = raw_fields.split(InferRequest, memoryview(bytearray(whole)), RAW_FIELD)
     assert [bytes(part) for part in raw] == parts
     assert header.execution == HEADER.execution
+
+
+def test_short_buffers_are_no_views_however_many_they_are() -> None:
+    parts = [b"tensor"] * SMALL_MESSAGE
+    header, raw = raw_fields.split(InferRequest, join(parts), RAW_FIELD)
+    assert raw == parts
+    assert isinstance(raw[0], bytes)
+    assert header.execution == HEADER.execution
+
+
+@pytest.mark.parametrize("field", [b"\x7a\0", b"\x72\0", b"\x0a\0"], ids=["raw", "padding", "execution"])
+def test_a_large_message_of_very_many_fields_is_malformed(field: bytes) -> None:
+    most = MANY_SHORT_FIELDS // SHORT_FIELD
+    large = join([b"\1" * MANY_SHORT_FIELDS])
+    _, raw = raw_fields.split(InferRequest, large + field * (most - 3), RAW_FIELD)
+    assert isinstance(raw[0], memoryview)
+    with pytest.raises(MalformedMessage, match=f"bytes received have more than {most} fields"):
+        raw_fields.split(InferRequest, large + field * most, RAW_FIELD)
 
 
 @pytest.mark.parametrize("size", [10, SMALL_MESSAGE])

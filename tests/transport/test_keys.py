@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 from google.protobuf.descriptor import MethodDescriptor
 from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
 from tests.transport.session.carriers import Ended, GrpcStream, SocketStream
 
 from inferwire_proto.errors import CODE_METADATA, Code
@@ -28,7 +29,16 @@ from inferwire_server.transport.relay.crew import Crew
 KEY = "the-key-of-the-tests"
 SHOWN = {"authorization": f"Bearer {KEY}"}
 METADATA = tuple(SHOWN.items())
-FILES = (grpc_service_pb2, inference_pb2, states_pb2, tensors_pb2, models_pb2, devices_pb2, health_pb2)
+FILES = (
+    grpc_service_pb2,
+    inference_pb2,
+    states_pb2,
+    tensors_pb2,
+    models_pb2,
+    devices_pb2,
+    health_pb2,
+    reflection_pb2,
+)
 KEYLESS_CALLS = {
     "inference.GRPCInferenceService.ServerLive",
     "inference.GRPCInferenceService.ServerReady",
@@ -221,14 +231,42 @@ async def test_a_session_whose_key_is_none_any_more_goes_on_nowhere_else(
         stream.leave()
 
 
-async def test_nothing_of_a_message_is_waited_for_before_the_key(channel: grpc.aio.Channel) -> None:
-    async def never() -> AsyncIterator[bytes]:
-        await asyncio.Event().wait()
-        yield b""
+async def never() -> AsyncIterator[bytes]:
+    """Give messages that do not come."""
+    await asyncio.Event().wait()
+    yield b""
 
+
+async def test_nothing_of_a_message_is_waited_for_before_the_key(channel: grpc.aio.Channel) -> None:
     for method in methods():
         if method.full_name not in KEYLESS_CALLS:
             service, _, name = method.full_name.rpartition(".")
             make: Any = channel.stream_stream if method.server_streaming else channel.stream_unary
             call = make(f"/{service}/{name}")(never(), timeout=20)
             assert await call.code() is grpc.StatusCode.UNAUTHENTICATED, method.full_name
+
+
+@pytest.mark.parametrize("name", sorted(KEYLESS_CALLS))
+async def test_nothing_of_a_message_is_waited_for_of_probes_without_a_key(channel: grpc.aio.Channel, name: str) -> None:
+    service, _, call_name = name.rpartition(".")
+    call: Any = channel.stream_stream(f"/{service}/{call_name}")(never(), timeout=20)
+    if name == "grpc.health.v1.Health.List":
+        assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
+    else:
+        assert await call.read() is not grpc.aio.EOF
+        call.cancel()
+
+
+async def test_a_probe_with_a_key_is_told_of_the_service_that_it_names(channel: grpc.aio.Channel) -> None:
+    check: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
+    of_another = health_pb2.HealthCheckRequest(service="another").SerializeToString()
+    with pytest.raises(grpc.aio.AioRpcError, match="service 'another' is not offered"):
+        await check(of_another, metadata=METADATA)
+    # Without one it is told of the server: what it names is not read.
+    answer = health_pb2.HealthCheckResponse.FromString(await check(of_another))
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_nothing_of_a_message_is_waited_for_of_what_is_no_other_worker(channel: grpc.aio.Channel) -> None:
+    call: Any = channel.stream_unary("/inferwire.Crew/Http")(never(), metadata=METADATA, timeout=20)
+    assert await call.code() is grpc.StatusCode.UNIMPLEMENTED

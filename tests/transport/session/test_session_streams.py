@@ -308,6 +308,14 @@ MALFORMED = [
         pb.SessionRequest(executions=[execution(*range(65537))], raw=[b""]).SerializeToString(),
         "is a stack of 65537, expected at most 65536",
     ),
+    (
+        pb.SessionRequest(executions=[pb.Execution(ids=[1])] * 65537).SerializeToString(),
+        "65537 executions and 0 cancels, expected at most 65536 and 1048576",
+    ),
+    (
+        pb.SessionRequest(cancels=range(2**20 + 1)).SerializeToString(),
+        "0 executions and 1048577 cancels, expected at most 65536 and 1048576",
+    ),
     (pb.SessionRequest(executions=[execution(*[8] * 99)], raw=[b""]).SerializeToString(), "id 8 of an execution is in"),
 ]
 

@@ -687,11 +687,11 @@ class SessionRequest(_message.Message):
 
     @_builtins.property
     def executions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Execution]:
-        """Executions to run, in order."""
+        """Executions to run, in order, at most 65536."""
 
     @_builtins.property
     def cancels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The ids of executions to cancel."""
+        """The ids of executions to cancel, at most 1048576."""
 
     @_builtins.property
     def raw(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:

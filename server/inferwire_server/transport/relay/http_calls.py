@@ -22,7 +22,7 @@ from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.sums import Sum
-from inferwire_server.transport.rpc.methods import RawCall
+from inferwire_server.transport.rpc.methods import Call
 from inferwire_server.transport.rpc.status import Context
 
 CREW_CALL = "inferwire.Crew.Http"
@@ -68,16 +68,17 @@ class RelayedApp:
         await _written(answer)(scope, receive, send)
 
 
-def crew_call(app: ASGIApp, colleagues: Colleagues, relayed: RelayedApp) -> RawCall:
-    """Make what answers the other workers: what they pass on, and what they ask of this one alone."""
+def crew_call(app: ASGIApp, colleagues: Colleagues, relayed: RelayedApp) -> Call:
+    """Make what answers the other workers: what they pass on, and what they ask of this one alone.
 
-    async def answer(data: bytes, context: Context) -> bytes:
-        if colleagues.asks_this_worker_only(context):
-            return (await answer_of(app, HttpRequest.decode(data))).encode()
-        if colleagues.is_passed_on(context):
-            return (await answer_of(relayed, HttpRequest.decode(data))).encode()
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
-        return b""
+    Nothing of a message is taken in before it is known to be another worker's.
+    """
+
+    async def answer(_: object, context: Context) -> None:
+        if not (alone := colleagues.asks_this_worker_only(context)) and not colleagues.is_passed_on(context):
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        request = HttpRequest.decode(await context.read())
+        await context.write((await answer_of(app if alone else relayed, request)).encode())
 
     return answer
 

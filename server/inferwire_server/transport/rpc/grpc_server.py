@@ -26,7 +26,7 @@ from inferwire_server.transport.rpc import health_calls, inference_calls, oip_ca
 from inferwire_server.transport.rpc.device_calls import DeviceCalls
 from inferwire_server.transport.rpc.health_calls import HealthCalls
 from inferwire_server.transport.rpc.inference_calls import InferenceCalls
-from inferwire_server.transport.rpc.methods import Around, Guard, RawCall, Service, generic_handler, raw_handler
+from inferwire_server.transport.rpc.methods import Around, Call, Guard, Service, generic_handler, raw_handler
 from inferwire_server.transport.rpc.model_calls import ModelCalls
 from inferwire_server.transport.rpc.oip_calls import OipCalls
 from inferwire_server.transport.rpc.state_calls import StateCalls
@@ -64,7 +64,7 @@ class GrpcOptions:
     tls: Tls | None = None
 
 
-_NOTHING: Mapping[str, RawCall] = {}
+_NOTHING: Mapping[str, Call] = {}
 
 
 class GrpcServer:
@@ -78,7 +78,7 @@ class GrpcServer:
         services: Services,
         options: GrpcOptions,
         around: Around | None = None,
-        further: Mapping[str, RawCall] = _NOTHING,
+        further: Mapping[str, Call] = _NOTHING,
         sockets: SocketSessions | None = None,
     ) -> None:
         self._services = services
@@ -158,9 +158,7 @@ class GrpcServer:
         guard = Guard(self._drain, self._services.refusals, self._services.access)
         handlers = [generic_handler(service, guard, self._around) for service in services]
         further = [raw_handler(method, call, guard) for method, call in self._further.items()]
-        server.add_generic_rpc_handlers([*handlers, *further])
-        names = (*(service.name for service in services), reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, server, pool=_reflected(services))
+        server.add_generic_rpc_handlers([*handlers, guard.before(_reflection(services)), *further])
         return server
 
     def _bind(self, server: grpc.aio.Server) -> int:
@@ -230,6 +228,19 @@ def _channel_options(options: GrpcOptions) -> tuple[tuple[str, int], ...]:
         ("grpc.http2.ping_timeout_ms", 10_000),
         ("grpc.http2.max_pings_without_data", 0),
     )
+
+
+def _reflection(services: list[Service]) -> grpc.GenericRpcHandler:
+    """Make what answers gRPC's reflection."""
+    names = [*(service.name for service in services), reflection.SERVICE_NAME]
+    answering: Any = reflection.aio.ReflectionServicer(names, pool=_reflected(services))
+    rpc: Any = grpc
+    handler = rpc.stream_stream_rpc_method_handler(
+        answering.ServerReflectionInfo,
+        reflection_pb2.ServerReflectionRequest.FromString,
+        reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    return rpc.method_handlers_generic_handler(reflection.SERVICE_NAME, {"ServerReflectionInfo": handler})
 
 
 def _reflected(services: list[Service]) -> DescriptorPool:

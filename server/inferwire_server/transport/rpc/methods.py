@@ -47,7 +47,8 @@ class Service:
         calls: Has a coroutine per call, named as the call is, in snake case (`import_`).
         raw: Calls that take and give messages' bytes, to keep tensors out of protobuf.
         unimplemented: Calls that are not offered, each with a sentence that says so.
-        keyless: Calls that anybody may make, where others need a key.
+        keyless: Calls of one message that anybody may make, where others need a key. Whoever shows none is answered as
+            if that message were empty.
     """
 
     descriptor: ServiceDescriptor
@@ -70,7 +71,7 @@ class Guard:
     refusals: Refusals
     access: AccessService
 
-    def before(self, handler: grpc.GenericRpcHandler, keyless: frozenset[str]) -> grpc.GenericRpcHandler:
+    def before(self, handler: grpc.GenericRpcHandler, keyless: frozenset[str] = frozenset()) -> grpc.GenericRpcHandler:
         """Ask for a key before calls, but those named in full; nothing where no key is needed."""
         return _KeyCheck(handler, keyless, self) if self.access.needs_key else handler
 
@@ -106,7 +107,10 @@ def generic_handler(service: Service, guard: Guard, around: Around | None = None
 
 
 class _KeyCheck(grpc.GenericRpcHandler):
-    """Answers whoever shows no key before anything of a message is taken in, and hands all else on."""
+    """Answers whoever shows no key before anything of a message is taken in, and hands all else on.
+
+    gRPC takes in a message as a whole, and decompressed: a few of them from anybody could take all memory.
+    """
 
     def __init__(self, handler: grpc.GenericRpcHandler, keyless: frozenset[str], guard: Guard) -> None:
         self._handler = handler
@@ -116,24 +120,40 @@ class _KeyCheck(grpc.GenericRpcHandler):
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
         """Give what answers a call."""
         found, details = self._handler.service(handler_call_details), handler_call_details
-        if found is None or details.method in self._keyless:
-            return found
+        if found is None:
+            return None
         try:
             self._guard.access.check(shown_key(details.invocation_metadata))
         except ServingError as refusal:
             # To the caller it looks as its own kind of call does. A stream's messages are read by whoever answers it.
+            if details.method in self._keyless:
+                return grpc.stream_stream_rpc_method_handler(_unread(found), None, found.response_serializer)
             return grpc.stream_stream_rpc_method_handler(self._guard.around(_raising(refusal)))
         return found
 
 
-def raw_handler(method: str, call: RawCall, guard: Guard) -> grpc.GenericRpcHandler:
+def _unread(found: Any) -> Call:
+    """Give what answers a call of one message as if that were empty."""
+
+    async def answer(_: object, context: Context) -> None:
+        if found.response_streaming:
+            await found.unary_stream(b"", context)
+        else:
+            await context.write(await found.unary_unary(b"", context))
+
+    return answer
+
+
+def raw_handler(method: str, call: Call, guard: Guard) -> grpc.GenericRpcHandler:
     """Make what a gRPC server dispatches a single call to, by its full name, that no descriptor knows.
 
-    It finds out itself who calls.
+    It finds out itself who calls, and reads and writes through the context.
     """
     service, _, name = method.rpartition(".")
     rpc: Any = grpc
-    return rpc.method_handlers_generic_handler(service, {name: rpc.unary_unary_rpc_method_handler(guard.around(call))})
+    return rpc.method_handlers_generic_handler(
+        service, {name: rpc.stream_stream_rpc_method_handler(guard.around(call))}
+    )
 
 
 def _handler(

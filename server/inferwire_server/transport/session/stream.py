@@ -34,6 +34,12 @@ _NO_SESSION = (
 _MOST_STACKED = 65536
 """How many executions may be one stack: what each takes here is far more than an id takes in a message."""
 
+_MOST_EXECUTIONS = 65536
+"""How many executions, or stacks of them, one message may have: nobody else has a turn until all are taken in."""
+
+_MOST_CANCELS = 2**20
+"""How many it may cancel, of which each takes a fraction of that time."""
+
 _LONGEST_EPOCH = 64
 """How much of what a client takes for an epoch is said back to it."""
 
@@ -182,7 +188,13 @@ class SessionStream:
         """Admit a message's executions, then carry out its cancels."""
         if message.HasField("hello"):
             raise invalid_input("the stream has a second hello, expected one in its first message only")
-        taken, arrival = 0, _Arrival(received_at, len(message.executions) == 1)
+        count = len(message.executions)
+        if count > _MOST_EXECUTIONS or len(message.cancels) > _MOST_CANCELS:
+            raise invalid_input(
+                f"the message has {count} executions and {len(message.cancels)} cancels, "
+                f"expected at most {_MOST_EXECUTIONS} and {_MOST_CANCELS}"
+            )
+        taken, arrival = 0, _Arrival(received_at, count == 1)
         for execution in message.executions:
             end = taken + count_sent(execution.inputs)
             if end > len(raw):
