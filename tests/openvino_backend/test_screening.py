@@ -1,4 +1,4 @@
-"""Graphs that would end the process as they run are refused instead, wherever the operation hides."""
+"""Graphs that would end the process as they run are refused or mended instead, wherever the operation hides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import openvino
 import pytest
 from openvino import opset13
 
+from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
 
@@ -63,3 +65,40 @@ def test_constants_of_bits_are_no_harm(tmp_path: Path) -> None:
     constant = op.convert(op.constant(openvino.Tensor(np.array([5], np.uint8), [8], openvino.Type.u1)), "f32")
     openvino.save_model(make([op.result(op.add(data, constant))], [data], "add"), tmp_path / "model.xml")
     OpenVinoBackend().compile(Source(tmp_path / "model.xml"), ModelOptions("m", "CPU"))
+
+
+def once(data: Any) -> Any:
+    return op.convert(data, "f32")
+
+
+def twice(data: Any) -> Any:
+    return op.convert(op.convert(data, "f32"), "f32")
+
+
+def behind_a_zero(data: Any) -> Any:
+    return op.convert(op.add(data, op.constant(np.float32(0))), "f32")
+
+
+def like_itself(data: Any) -> Any:
+    return op.convert_like(data, data)
+
+
+@pytest.mark.parametrize("build", [once, twice, behind_a_zero, like_itself])
+@pytest.mark.parametrize("is_quick", [False, True])
+def test_an_input_that_is_only_converted_to_its_own_type_is_given_whatever_shapes_were_before(
+    build: Any, is_quick: bool, tmp_path: Path
+) -> None:
+    data = op.parameter([-1, 3], np.float32)
+    data.output(0).get_tensor().set_names({"given"})
+    kept = build(data)
+    kept.output(0).get_tensor().set_names({"kept"})
+    results = [op.result(kept), op.result(kept), op.result(op.negative(kept))]
+    openvino.save_model(make(results, [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    model = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), ModelOptions("m", "CPU"))
+    assert [sorted(port.names) for port in model.spec.inputs] == [["given"]]
+    assert [sorted(port.names) for port in model.spec.outputs[:2]] == [["kept"], ["kept"]]
+    slot = model.create_quick_slot() if is_quick else model.create_slot()
+    assert slot is not None
+    for rows in (5, 3, 5, 2, 900, 3, 4):
+        sent = Tensor(BY_NAME["f32"], (rows, 3), np.arange(1, rows * 3 + 1, dtype=np.float32).tobytes())
+        assert slot.run([sent], [0, 1]) == (sent, sent)

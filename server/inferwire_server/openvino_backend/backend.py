@@ -31,9 +31,8 @@ from inferwire_server.openvino_backend.properties import (
     set_property,
 )
 from inferwire_server.openvino_backend.quick import compile_quick
-from inferwire_server.openvino_backend.screening import refuse_unsafe
 from inferwire_server.openvino_backend.slots import OpenVinoQuickSlot, OpenVinoSlot, layer_times
-from inferwire_server.openvino_backend.sources import read_model, renewal
+from inferwire_server.openvino_backend.sources import read_model, read_to_run, renewal
 from inferwire_server.openvino_backend.specs import (
     compiled_states_of,
     imported_spec,
@@ -119,8 +118,7 @@ class OpenVinoBackend:
             graphs = Graphs(imported, renewal(self._core, source, options.device, config))
             return OpenVinoModel(graphs, imported_spec(options.name, imported))
         again = renewal(self._core, source, options.device, config)
-        model = read_model(self._core, source)
-        refuse_unsafe(model)
+        model = read_to_run(self._core, source)
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
         cache = config.get("CACHE_DIR")

@@ -1,4 +1,4 @@
-"""Models that would bring the whole server down as they run, refused before they are compiled.
+"""Models that would bring the whole server down as they run, refused or mended before they are compiled.
 
 Knows which operations OpenVINO's plugins do past the end of their memory. Takes graphs as they are read.
 """
@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
+from openvino import opset13
+
+op: Any = opset13
 
 
 def refuse_unsafe(model: Any) -> None:
@@ -22,6 +27,33 @@ def refuse_unsafe(model: Any) -> None:
                 f"node '{node.get_friendly_name()}' converts to u1, which OpenVINO does not do within its memory; "
                 "expected u8 or boolean"
             )
+
+
+def part_inputs_from_results(model: Any) -> None:
+    """Put something between inputs of dynamic shapes and results that only conversions to the type they have part.
+
+    As of OpenVINO 2026.4 the CPU plugin drops such a conversion so late that the output still has the memory of the
+    first shape: it gives what others left there, and writes past its end. Other operations that do nothing are safe.
+    """
+    for result in model.get_results():
+        kept = result.input_value(0)
+        if not _does_nothing(kept.get_node()) or kept.get_partial_shape().is_static:
+            continue
+        source = kept
+        while _does_nothing(source.get_node()):
+            source = source.get_node().input_value(0)
+        first = np.zeros(1, np.int64)
+        parted = op.squeeze(op.unsqueeze(source, first), first, name=kept.get_node().get_friendly_name())
+        names = kept.get_names()
+        kept.get_tensor().set_names(set())
+        parted.output(0).get_tensor().set_names(names)
+        for target in kept.get_target_inputs():
+            target.replace_source_output(parted.output(0))
+
+
+def _does_nothing(node: Any) -> bool:
+    is_conversion = node.get_type_name() in ("Convert", "ConvertLike")
+    return is_conversion and node.get_input_element_type(0) == node.get_output_element_type(0)
 
 
 def _nodes(model: Any) -> Iterator[Any]:

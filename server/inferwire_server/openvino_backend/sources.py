@@ -11,6 +11,7 @@ import openvino as ov
 from inferwire_server.core.model_options import Source
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.openvino_backend.preprocessing import build_in
+from inferwire_server.openvino_backend.screening import part_inputs_from_results, refuse_unsafe
 from inferwire_server.openvino_backend.specs import partial_shape
 
 Renew: TypeAlias = Callable[[ov.CompiledModel], ov.CompiledModel]
@@ -26,7 +27,7 @@ def renewal(core: Any, source: Source, device: str, config: Mapping[str, Any]) -
     def renew(compiled: ov.CompiledModel) -> ov.CompiledModel:
         if source.is_compiled or frozenset(_stamps(source)) != as_read:
             return core.import_model(compiled.export_model().getvalue(), device, own)
-        return core.compile_model(read_model(core, source), device, own)
+        return core.compile_model(read_to_run(core, source), device, own)
 
     return renew
 
@@ -42,6 +43,18 @@ def read_model(core: Any, source: Source) -> ov.Model:
     for preprocessing in source.preprocessing:
         model = build_in(model, preprocessing)
         _reshape(model, preprocessing.reshape)
+    return model
+
+
+def read_to_run(core: Any, source: Source) -> ov.Model:
+    """Read a model as it is to be compiled: one that stays within its memory as it runs.
+
+    Raises:
+        ValueError: For one that cannot.
+    """
+    model = read_model(core, source)
+    refuse_unsafe(model)
+    part_inputs_from_results(model)
     return model
 
 
