@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import Runs, Tally, TallyOf
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
-from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.errors import ServingError
 
@@ -189,6 +190,52 @@ async def test_a_binding_ends_where_no_thread_can_let_its_states_go() -> None:
             rig.device.release(binding)
         assert ended == [binding]
         await rig.device.remove_model("bound", GONE)
+
+
+class Kept:
+    """What a slot keeps for its caller, and takes long to let go of."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def __del__(self) -> None:
+        self._gate.pass_through(lambda: False)
+
+
+class KeepingSlot(FakeSlot):
+    """A slot with something to let go of."""
+
+    def __init__(self, model: FakeModel, gate: Gate) -> None:
+        super().__init__(model, keeps_states=True)
+        self._kept = Kept(gate)
+
+
+def test_states_that_go_after_the_loop_has_ended_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    gate = Gate(is_open=False)
+
+    async def use_and_release() -> None:
+        loop = asyncio.get_running_loop()
+        model = FakeModel(echo_spec("m"))
+        device = Device("CPU", Scheduler(4), counted(Tally()), loop.time)
+        slots = ModelSlots([FakeSlot(model, keeps_states=False)], partial(KeepingSlot, model, gate))
+        device.add_model("m", slots, Terms(binding=BindingTerms()))
+        binding = device.bind("m", lambda _: None)
+        end: asyncio.Future[Job] = loop.create_future()
+        device.submit(Job("m", WORK, loop.time(), on_end=end.set_result, binding=binding))
+        assert (await end).state is JobState.FINISHED
+        device.release(binding)
+        await asyncio.to_thread(gate.wait_held, 1)
+        await device.remove_model("m", GONE)
+        device.close()
+
+    asyncio.run(use_and_release())
+    gate.open()
+    for thread in threading.enumerate():
+        if thread.name.startswith("slot-CPU"):
+            thread.join(10.0)
+    assert raised == []
 
 
 async def test_a_queued_job_is_cancelled_at_once() -> None:

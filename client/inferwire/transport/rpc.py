@@ -6,8 +6,7 @@ stubs: everything they would say is in the descriptors.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any, Protocol, TypeVar, cast
 
@@ -153,16 +152,27 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
             return InferwireError(f"the server at {address} answered {status.name}: {details}")
 
 
-@contextmanager
-def as_own_errors(address: str) -> Generator[None]:
-    """Raise what gRPC raises inside as the client's own."""
-    try:
-        yield
-    except grpc.RpcError as error:
-        raise error_from(error, address) from None
-    except ValueError as error:
-        # The channel was closed meanwhile.
-        raise unavailable(address, str(error)) from None
+class as_own_errors:  # noqa: N801 - it reads as what it does
+    """Raises what gRPC raises inside as the client's own.
+
+    No generator: from Python 3.12 on its frame and the error would keep each other, and all that the callers hold.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def __repr__(self) -> str:
+        return f"<as_own_errors of {self._address}>"
+
+    def __enter__(self) -> None:
+        """Have nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, grpc.RpcError):
+            raise error_from(error, self._address) from None
+        if isinstance(error, ValueError):
+            # The channel was closed meanwhile.
+            raise unavailable(self._address, str(error)) from None
 
 
 def unavailable(address: str, details: str) -> ServerUnavailable:

@@ -21,7 +21,7 @@ from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import Tally, TallyOf
 from inferwire_server.engine.backend import Slot
-from inferwire_server.engine.model_slots import NO_SLOTS, ModelSlots
+from inferwire_server.engine.model_slots import NO_SLOTS, BoundSlot, ModelSlots
 from inferwire_server.engine.placed_model import PlacedModel
 from inferwire_server.engine.quick_slot import Place
 from inferwire_server.engine.slot_runs import SlotRun
@@ -242,16 +242,16 @@ class Device:
     def _unbind(self, binding: Binding, slot: int | None) -> None:
         bound = None if slot is None else self._placed[binding.model].slots.take(slot)
         if bound is not None:
-            free = bound.free
-
-            def work() -> None:
-                free()
-                self._loop.call_soon_threadsafe(self._threads.done)
-
             # Where there is not a single thread, no job has run in it, and it holds nothing.
             with suppress(NoThread):
-                self._threads.run(work)
+                self._threads.run(partial(self._free_on_thread, bound))
         _tell(binding.on_end, binding)
+
+    def _free_on_thread(self, bound: BoundSlot) -> None:
+        bound.free()
+        # No model waits for this to go: the loop may have ended meanwhile, and nobody counts any more.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._threads.done)
 
     def _start(self, start: Start, *, at_once: bool = False) -> None:
         jobs, number, executions = start

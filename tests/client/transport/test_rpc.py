@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import gc
+from contextlib import closing, suppress
 from queue import SimpleQueue
+from weakref import ref
 
 import grpc
 import pytest
@@ -94,3 +96,21 @@ def test_blobs_are_uploaded_once_in_chunks(server: ScriptedServer, transport: Gr
     (upload_,) = uploads
     assert models_pb2.UploadRequest.FromString(upload_).header.byte_size == len(content)
     assert len(upload_) > len(content)
+
+
+class Held:
+    """What a caller has at hand while its call fails."""
+
+
+def test_an_error_that_was_dealt_with_keeps_nothing_of_its_caller() -> None:
+    def fail() -> ref[Held]:
+        held = Held()
+        with suppress(ov.ServerUnavailable), rpc.as_own_errors("here"):
+            raise ValueError("Cannot invoke RPC on closed channel!")
+        return ref(held)
+
+    gc.disable()
+    try:
+        assert fail()() is None
+    finally:
+        gc.enable()

@@ -77,7 +77,7 @@ class Colleagues:
         try:
             return await channel.unary_unary(f"/{service}/{name}")(data, metadata=tuple(metadata))
         except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE and CODE_METADATA not in dict(error.trailing_metadata()):
+            if error.code() is grpc.StatusCode.UNAVAILABLE and CODE_METADATA not in error.trailing_metadata():
                 sentence = f"worker {worker + 1} of this server, which answers this, has gone or does not answer"
                 raise ServingError(Code.SHUTTING_DOWN, sentence) from error
             raise
