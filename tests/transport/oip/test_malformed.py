@@ -117,6 +117,23 @@ async def test_bytes_that_are_no_message_are_the_caller_s_fault(
     assert f"inference.{method}Request" in details
 
 
+@pytest.mark.parametrize("whose", ["request", "input", "output", "load"])
+async def test_more_parameters_than_anybody_has_are_refused(channel: grpc.aio.Channel, whose: str) -> None:
+    request = pb.ModelInferRequest(model_name="grid", raw_input_contents=[bytes(4)])
+    given = request.inputs.add(name="x", datatype="FP32", shape=[1, 1])
+    load = pb.RepositoryModelLoadRequest(model_name="grid")
+    if whose == "load":
+        for number in range(5000):
+            load.parameters[str(number)].int64_param = 1
+    else:
+        of = {"request": request, "input": given}.get(whose) or request.outputs.add(name="x")
+        for number in range(5000):
+            of.parameters[str(number)].int64_param = 1
+    method, message = ("RepositoryModelLoad", load) if whose == "load" else ("ModelInfer", request)
+    refusal = await refused_over_grpc(channel, method, message.SerializeToString())
+    assert refusal == ("INVALID_ARGUMENT", "there are 5000 parameters, expected at most 4096")
+
+
 JSON: list[tuple[bytes, str]] = [
     (b'{"inputs":[{"name":"\\ud800"}]}', "the request is malformed JSON"),
     (b'{"inputs":[{"name":"\xff"}]}', "the request is malformed JSON"),

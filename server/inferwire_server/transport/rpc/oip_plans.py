@@ -32,6 +32,9 @@ _MOST_KEPT = 512
 LONG_CONTENTS = 64 * 1024
 """From how many bytes on a request without raw tensors, whose elements are thus in its head, is read on a thread."""
 
+_MOST_PARAMETERS = 4096
+"""How many parameters a request, a tensor or a load may have: nobody else has a turn until all are read."""
+
 _Input: TypeAlias = pb.ModelInferRequest.InferInputTensor
 
 
@@ -113,7 +116,13 @@ def _filled(given: _Planned, data: Iterator[bytes | memoryview]) -> Tensor | Sha
 
 
 def decode_parameters(parameters: Mapping[str, pb.InferParameter | pb.ModelRepositoryParameter]) -> dict[str, Any]:
-    """Read parameters of a request or a load; one without a value is as good as none."""
+    """Read parameters of a request, a tensor or a load; one without a value is as good as none.
+
+    Raises:
+        ServingError: INVALID_INPUT for more of them than anybody has.
+    """
+    if len(parameters) > _MOST_PARAMETERS:
+        raise invalid_input(f"there are {len(parameters)} parameters, expected at most {_MOST_PARAMETERS}")
     decoded: dict[str, Any] = {}
     for name, parameter in parameters.items():
         field = parameter.WhichOneof("parameter_choice")
