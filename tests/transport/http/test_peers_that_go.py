@@ -15,41 +15,40 @@ from inferwire_server.transport.http.protocol import GATHERED_BODY
 from inferwire_server.transport.http.server import HttpServer, http_server
 
 
-async def test_a_peer_that_does_not_read_is_waited_for() -> None:
-    begun, answered = [0], [0]
+class Counting:
+    """Gives long answers, and counts those that it has begun and those that were taken."""
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        begun[0] += 1
+    begun = answered = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.begun += 1
         await answers(MUCH)(scope, receive, send)
-        answered[0] += 1
+        self.answered += 1
 
+
+async def test_a_peer_that_does_not_read_is_waited_for() -> None:
+    app = Counting()
     async with http_server(app, "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
         writer.write(GET * 3)
-        await reaches(lambda: begun[0] == 2)
+        await reaches(lambda: app.begun == 2)
         for _ in range(10):
             await a_go_of_the_loop()
-        assert answered == [1]
+        assert app.answered == 1
         reading = asyncio.ensure_future(reader.read(-1))
-        await reaches(lambda: answered[0] == 3)
+        await reaches(lambda: app.answered == 3)
         writer.close()
         await reading
 
 
 async def test_a_peer_that_goes_while_its_answer_waits_is_forgotten() -> None:
-    begun, answered = [0], [0]
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        begun[0] += 1
-        await answers(MUCH)(scope, receive, send)
-        answered[0] += 1
-
+    app = Counting()
     async with http_server(app, "127.0.0.1", 0) as server:
         _, writer = await connect(server)
         writer.write(GET * 2)
-        await reaches(lambda: begun[0] == 2)
+        await reaches(lambda: app.begun == 2)
         writer.transport.abort()
-        await reaches(lambda: answered[0] == 2)
+        await reaches(lambda: app.answered == 2)
         await reaches(is_gone(server))
 
 
