@@ -14,7 +14,9 @@ from inferwire_cli.http_server import UNAUTHENTICATED, HttpServer
 from inferwire_cli.top.metrics_text import Metrics
 
 TIMEOUT_S = 5.0
+
 _PATHS = ("/", "/inferwire/v1/devices", "/inferwire/v1/models", "/metrics")
+"""What one look asks for: who the server is, its devices, its models and its metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,7 @@ def look(server: HttpServer) -> Look:
         InferwireError: If it is no inferwire server that does.
     """
     with closing(server.connect(TIMEOUT_S)) as connection, server.told_where_missing():
-        identity, devices, models, metrics = (
-            _get(server, connection, path)
-            for path in ("/", "/inferwire/v1/devices", "/inferwire/v1/models", "/metrics")
-        )
+        identity, devices, models, metrics = (_get(server, connection, path) for path in _PATHS)
     try:
         named = json.loads(identity)
         return Look(
