@@ -15,6 +15,9 @@ from inferwire_cli.http_address import HttpAddress
 
 UNAUTHENTICATED = 401
 
+CONNECT_TIMEOUT_S = 10.0
+"""How long a connection may take to open: a server may take no more of them than it serves at once."""
+
 _OF_OTHER_ROOTS = frozenset({2, 18, 19, 20, 21})
 """OpenSSL's codes for certificates that the right roots would have verified."""
 
@@ -34,12 +37,22 @@ class HttpServer:
     def __repr__(self) -> str:
         return f"<HttpServer {self.address}>"
 
-    def connect(self, timeout_s: float) -> HTTPConnection:
-        """Make a connection, which is opened with its first request."""
-        host, port = self.address.host, self.address.port
-        if self._context is None:
-            return HTTPConnection(host, port, timeout=timeout_s)
-        return HTTPSConnection(host, port, timeout=timeout_s, context=self._context)
+    def open(self, timeout_s: float) -> HTTPConnection:
+        """Open a connection on which an answer may take so long.
+
+        Raises:
+            ServerUnavailable: If it cannot be opened, or not in time.
+        """
+        connection = self._connection(min(timeout_s, CONNECT_TIMEOUT_S))
+        try:
+            with self.told_where_missing():
+                connection.connect()
+        except BaseException:
+            connection.close()
+            raise
+        connection.timeout = timeout_s
+        connection.sock.settimeout(timeout_s)
+        return connection
 
     @contextmanager
     def told_where_missing(self) -> Generator[None]:
@@ -63,6 +76,12 @@ class HttpServer:
         if status == UNAUTHENTICATED:
             return unauthenticated(f"the server at {self.address} refuses the call: {sentence}")
         return InferwireError(sentence)
+
+    def _connection(self, timeout_s: float) -> HTTPConnection:
+        host, port = self.address.host, self.address.port
+        if self._context is None:
+            return HTTPConnection(host, port, timeout=timeout_s)
+        return HTTPSConnection(host, port, timeout=timeout_s, context=self._context)
 
     def _unavailable(self, error: OSError | HTTPException | UnicodeError) -> ServerUnavailable:
         if isinstance(error, ssl.SSLError):

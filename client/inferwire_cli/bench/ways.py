@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from time import perf_counter
@@ -29,9 +29,6 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, BY_OIP
 
 HTTP_TIMEOUT_S = 120.0
-CONNECT_TIMEOUT_S = 10.0
-"""How long a connection may take to open: a server may take no more of them than it serves at once."""
-
 HEADER_LENGTH = "Inference-Header-Content-Length"
 
 
@@ -141,15 +138,8 @@ def rest(http: HttpServer, work: Work) -> Way:
 
     @contextmanager
     def open_call() -> Generator[Call]:
-        connection = http.connect(CONNECT_TIMEOUT_S)
-        try:
-            with http.told_where_missing():
-                connection.connect()
-            connection.timeout = HTTP_TIMEOUT_S
-            connection.sock.settimeout(HTTP_TIMEOUT_S)
+        with closing(http.open(HTTP_TIMEOUT_S)) as connection:
             yield lambda: _post(http, connection, path, header + body, headers)
-        finally:
-            connection.close()
 
     return in_threads(open_call, work.concurrency)
 

@@ -60,7 +60,7 @@ def look(server: HttpServer) -> Look:
         Unauthenticated: If it wants another key.
         InferwireError: If it is no inferwire server that does.
     """
-    with closing(server.connect(TIMEOUT_S)) as connection, server.told_where_missing():
+    with closing(server.open(TIMEOUT_S)) as connection, server.told_where_missing():
         identity, devices, models, metrics = (_get(server, connection, path) for path in _PATHS)
     try:
         named = json.loads(identity)
