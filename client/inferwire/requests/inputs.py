@@ -17,11 +17,12 @@ from inferwire.graph.ports import Port
 from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.request_tensors import RequestTensors
 from inferwire.tensors.element_arrays import Array
-from inferwire.tensors.memory import OverMemory
+from inferwire.tensors.memory import Memory, OverMemory
 from inferwire.tensors.tensor import Tensor, as_tensor
 from inferwire.values.types import type_of
 
 Key: TypeAlias = int | str | Port | None
+_ARRAY = np.ndarray
 _SCALARS = (np.number, int, float, str)
 _PLAIN_KEYS = (int, str)
 _KEYS = (int, str, Port)
@@ -43,11 +44,13 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
     """
     if inputs is None:
         return
-    if is_array(inputs) and not share:
+    if _is_dict(inputs):
+        if not share and _write_plain(inputs, tensors):
+            return
+        items = _pairs(inputs)
+    elif is_array(inputs) and not share:
         _write(inputs, tensors, None)
         return
-    if _is_dict(inputs):
-        items = _pairs(inputs)
     else:
         inputs = as_tensor(inputs) or inputs
         items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
@@ -57,6 +60,16 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
         _copy_single(inputs, tensors)
     else:
         _copy_items(items, tensors)
+
+
+def _write_plain(inputs: dict[Any, Any], tensors: RequestTensors) -> bool:
+    """Write arrays by position or name, as nearly all inputs come, and tell whether there was nothing else."""
+    by_key = tensors.by_key
+    for key, value in inputs.items():
+        if type(value) is not _ARRAY or (type(key) is not int and type(key) is not str) or not value.ndim:
+            return False
+        _fill(by_key.get(key) or tensors.at(key), value)
+    return True
 
 
 def _pairs(inputs: dict[Any, Any]) -> list[tuple[Any, Any]]:
@@ -139,9 +152,14 @@ def _write(array: Array, tensors: RequestTensors, key: Key) -> None:
     if array.ndim == 0:
         tensors.place(key, _tensor_of(array, tensors, key, share=False))
         return
-    memory = tensors.at(key)
-    if memory.shape != array.shape:
-        memory.set_shape(array.shape)
+    _fill(tensors.at(key), array)
+
+
+def _fill(memory: Memory, array: Array) -> None:
+    """Copy an array into memory, which takes its shape."""
+    shape = array.shape
+    if memory.shape != shape:
+        memory.set_shape(shape)
     if memory.row.is_string:
         Tensor.over(memory).bytes_data = array
     else:
@@ -206,13 +224,13 @@ def _c_style(value: object) -> object:
     return np.asarray(value) if _is_array_like(value) else value
 
 
-def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
-    return isinstance(value, dict)
-
-
 def _is_scalar(value: object) -> TypeGuard[Any]:
     return isinstance(value, _SCALARS)
 
 
 def _is_array_like(value: object) -> TypeGuard[Any]:
     return hasattr(value, "__array__")
+
+
+def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(value, dict)

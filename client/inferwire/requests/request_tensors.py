@@ -29,17 +29,20 @@ _NOTHING_KEPT: KeptOutputs = {}
 
 
 class RequestTensors:
-    """A tensor for each input and output of a model: the memory behind it, over which users get a new one each time.
+    """A tensor for each input and output of a model: the memory behind it, and what users get over that.
 
     Attributes:
         ports: The inputs and outputs.
         outputs: The memory of each output, in order.
+        by_key: The memory of inputs by what calls have named them. `at` fills it, and finds what is not there.
     """
 
     def __init__(self, ports: ModelPorts, lend: Lend) -> None:
         self.ports = ports
         self.outputs: list[Memory] = [_zeros(each) for each in ports.outputs]
         self._inputs: list[Memory | Batch] = [Lendable(each.row, each.first_shape, lend) for each in ports.inputs]
+        self.by_key: dict[int | str, Memory] = {}
+        self._output_tensors: dict[int | None, Tensor] = {}
         self._freight: Freight | None = None
         self._versions: list[tuple[Memory, int]] = []
         self._postpones = False
@@ -62,23 +65,25 @@ class RequestTensors:
         """Give the memory of an input's tensor; without a position, of the only one's."""
         return self.get(_to_read("input", self.ports.inputs, index))
 
+    def output_tensor(self, index: int | None) -> Tensor:
+        """Give the tensor of an output, the same one until another is set; without a position, of the only one."""
+        tensor = self._output_tensors.get(index)
+        if tensor is None:
+            tensor = self._output_tensors[index] = Tensor.over(self.output_at(index))
+        return tensor
+
     def output_at(self, index: int | None) -> Memory:
         """Give the memory of an output's tensor; without a position, of the only one's."""
         return self.outputs[_to_read("output", self.ports.outputs, index).index]
 
     def at(self, key: int | str | Port | None) -> Memory:
         """Give the memory of the tensor that the inputs of a call name by `key`; without one, of the only input's."""
-        inputs = self._inputs
-        index = 0 if key is None and len(inputs) == 1 else key
-        if type(index) is int and 0 <= index < len(inputs):  # looked up here, for it is so in nearly every inference
-            memory = inputs[index]
-            if not isinstance(memory, Batch):
-                return memory
-        if isinstance(key, str):
-            return self.get(self.ports.named(key))
         if isinstance(key, Port):
             return self.get(self.ports.of(key))
-        return self.input_at(key)
+        memory = self.get(self.ports.named(key)) if isinstance(key, str) else self.input_at(key)
+        if key is not None:
+            self.by_key[key] = memory
+        return memory
 
     def set(self, port: ModelPort, tensor: Tensor) -> None:
         """Make a tensor that of a port.
@@ -87,7 +92,7 @@ class RequestTensors:
             RuntimeError: If its type or shape does not fit.
         """
         tensor = as_row_of_one(port, tensor)
-        self.forget_freight()
+        self._forget_memory()
         if port.is_input:
             check_input(port, tensor)
             tensor.memory.mark_as_input()
@@ -108,7 +113,7 @@ class RequestTensors:
             self.set(port, tensors[0])
         else:
             self._inputs[port.index] = Batch(port, tensors)
-            self.forget_freight()
+            self._forget_memory()
 
     def place(self, key: int | str | Port | None, tensor: Tensor) -> None:
         """Make a tensor that of the port the inputs of a call name by `key`; see `at`."""
@@ -179,6 +184,12 @@ class RequestTensors:
         """Have what the next execution takes along made anew, with a header of its own."""
         self._freight, self._versions = None, []
 
+    def _forget_memory(self) -> None:
+        """Have it looked up anew which memory there is."""
+        self.forget_freight()
+        self.by_key.clear()
+        self._output_tensors.clear()
+
     def store(self, forms: Sequence[OutputForm], data: Sequence[WireBytes | None], freight: Freight | None) -> None:
         """Load the outputs of an execution into the tensors; those that the server kept stay there.
 
@@ -191,24 +202,25 @@ class RequestTensors:
             RuntimeError: If a tensor is too small and not its own memory, or was made for a model
                 with other outputs.
         """
+        outputs = self.outputs
         kept = _NOTHING_KEPT if freight is None else freight.keeps
-        if len(forms) != len(self.outputs):
-            raise RuntimeError(f"the server gave {len(forms)} outputs, expected {len(self.outputs)}")
+        if len(forms) != len(outputs):
+            raise RuntimeError(f"the server gave {len(forms)} outputs, expected {len(outputs)}")
         for position, (element_type, shape) in enumerate(forms):
-            memory = self.outputs[position]
+            memory = outputs[position]
             content = data[position]
             if memory.row is not element_type:
                 raise RuntimeError(
                     f"the server gave output {position} as {element_type.name}, expected {memory.row.name}"
                 )
-            if content is not None:
-                if kept and isinstance(memory, RemoteMemory):
-                    raise _not_kept(position, element_type.byte_size(shape))
-                memory.load_wire(shape, content)
-            elif position in kept:
+            if content is None:
+                if position not in kept:
+                    raise RuntimeError(f"the server kept output {position}, which it was to send")
                 memory.take_kept(kept[position].take(memory.row, shape))
+            elif kept and isinstance(memory, RemoteMemory):
+                raise _not_kept(position, element_type.byte_size(shape))
             else:
-                raise RuntimeError(f"the server kept output {position}, which it was to send")
+                memory.load_wire(shape, content)
 
 
 def _not_kept(position: int, byte_size: int) -> RuntimeError:

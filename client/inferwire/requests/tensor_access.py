@@ -108,9 +108,10 @@ class TensorAccess(Unpicklable):
             TypeError: For what is no position.
             RuntimeError: If there is no such output, or while the request is busy.
         """
-        index = self._index("get_output_tensor", args, kwargs)
+        is_plain = len(args) == 1 and type(args[0]) is int and not kwargs
+        index = args[0] if is_plain else self._index("get_output_tensor", args, kwargs)
         self._state.check_idle()
-        return Tensor.over(self._tensors.output_at(index))
+        return self._tensors.output_tensor(index)
 
     @overload
     def set_tensor(self, name: str, tensor: Tensor | RemoteTensor) -> None: ...
