@@ -64,10 +64,8 @@ class AsyncInferQueue(Unpicklable):
         count = count or _jobs_for(model)
         self._pool = pool = JobPool([model.create_infer_request() for _ in range(count)])
         self._endings = endings = pool.endings
-        # Made once, and kept here and not there, since they refer to the pool and to what it has.
+        # Made once, and kept here and not there, since they refer to what that has.
         self._call_backs = [partial(endings.call_back, at) for at in range(count)]
-        self._on_end, self._give_back = endings.ended, pool.give_back
-        self._on_no_room = None if pool.refused is None else pool.refused.put
 
     def __repr__(self) -> str:
         return f"<AsyncInferQueue: {len(self)} jobs>"
@@ -158,8 +156,7 @@ class AsyncInferQueue(Unpicklable):
         """
         share = share_inputs if shared_memory is None else shares_inputs(share_inputs, shared_memory)
         pool = self._pool
-        run = Run(self._on_end, self._give_back)
-        run.on_no_room = self._on_no_room
+        run = Run(pool)
         try:
             at = pool.take(run)
             if self._endings.on_done is not None:
@@ -189,8 +186,7 @@ class AsyncInferQueue(Unpicklable):
             RuntimeError: As `InferRequest.infer`.
         """
         pool = self._pool
-        run = Run(release=self._give_back)
-        run.on_no_room = self._on_no_room
+        run = Run(pool)
         try:
             at = await pool.take_in_turn(run)
             return await pool.runs[at].infer_async(run, inputs, share_inputs, lambda: pool.requests[at].results)

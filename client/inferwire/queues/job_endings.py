@@ -49,14 +49,13 @@ class JobEndings:
         except BaseException as error:  # noqa: BLE001 - raised again by the next call that asks
             self._note(error)
 
-    def ended(self, run: Run) -> None:
-        """Tell of a job that has ended, if it failed, and have its request given back, after a callback for that."""
-        if run.error is not None:
-            error = anew(run.error)
-            if self.on_failed is not None:
-                CALLBACK_THREADS.run(partial(self._call_back_failed, run, self.on_failed, error))
-                return
-            self._note(error)
+    def failed(self, run: Run, reason: RuntimeError) -> None:
+        """Tell why a job failed, and have its request given back, after a callback for that."""
+        error = anew(reason)
+        if self.on_failed is not None:
+            CALLBACK_THREADS.run(partial(self._call_back_failed, run, self.on_failed, error))
+            return
+        self._note(error)
         run.give_back()
 
     def raise_error(self) -> None:

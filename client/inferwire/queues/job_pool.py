@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
+from inferwire.errors import QueueFull
 from inferwire.process import THIS
 from inferwire.queues.job_endings import JobEndings
 from inferwire.queues.refused_jobs import RefusedJobs
@@ -50,8 +51,9 @@ class JobPool:
         self._changed = threading.Condition(self._lock)
         self._fewest_awaited = _NONE_WAITS
         self._idle = deque(range(len(requests)))
-        # Which request each run has. A request moves from `_idle` to here and back in a single call of C code, as in
-        # `_lend`: between two, another thread or a signal's handler could come, and the request would be in neither.
+        # Which request each run has. Between `_idle` and this, a request is in neither for some bytecodes, in `_lend`
+        # and `_take_back`. No other thread and no signal's handler comes there: Python lets them in once a call has
+        # returned, as a loop begins anew and as a function is entered, and nowhere else.
         self._held: dict[Run, int] = {}
         self._pops = iter(self._idle.popleft, None)
         # Those that users began themselves. They may share a request with the run in whose callback they were begun.
@@ -120,11 +122,9 @@ class JobPool:
 
         Where nobody waits for it there, its end is told as a job's is, but for a callback of the request's own.
         """
-        run.release = self.give_back
-        if not run.is_awaited:
-            run.on_end = self.endings.ended
-            if self.endings.on_done is not None:
-                run.callback = partial(self.endings.call_back, at)
+        run.holder = self
+        if not run.is_awaited and self.endings.on_done is not None:
+            run.callback = partial(self.endings.call_back, at)
         with self._lock:
             self._direct.add(run)
             self._held[run] = run.position = at
@@ -150,7 +150,7 @@ class JobPool:
             self._leave(run)
         else:
             try:
-                self._idle.extend(map(self._held.pop, (run,)))
+                self._take_back(run)
             except KeyError:
                 self._leave(run)
             if self._direct and self._is_shared(run.position, run):
@@ -161,6 +161,17 @@ class JobPool:
             self.refused.begin_again(1)
         if self._turns or len(self._idle) >= self._fewest_awaited:
             self._hand_out()
+
+    def failed(self, run: Run, error: RuntimeError) -> None:
+        """Tell that a job failed."""
+        self.endings.failed(run, error)
+
+    def put_off(self, run: Run, refusal: QueueFull, again: Callable[[], object]) -> bool:
+        """Have a job wait for room on the server; false where a refusal is its end, as of what its user began."""
+        if self.refused is None or run in self._direct:
+            return False
+        self.refused.put(run, refusal, again)
+        return True
 
     def give_up(self, run: Run, error: BaseException) -> None:
         """Give up a job after an error in a step of it, however far that came."""
@@ -175,9 +186,20 @@ class JobPool:
         Raises:
             IndexError: If none is.
         """
-        self._held.update(zip((run,), self._pops, strict=False))
-        run.position = at = self._held[run]
-        return at
+        for at in self._pops:
+            self._held[run] = run.position = at
+            break
+        return run.position
+
+    def _take_back(self, run: Run) -> None:
+        """Make the request of a job idle again.
+
+        Raises:
+            KeyError: If it has none.
+        """
+        at = self._held[run]
+        del self._held[run]
+        self._idle.append(at)
 
     def _called_back_here(self) -> set[int]:
         """Give the requests of which the calling thread runs the callbacks."""
@@ -192,7 +214,7 @@ class JobPool:
             self._turns.pop(run, None)
             at = self._held.get(run)
             if at is not None and not self._is_shared(at, run):
-                self._idle.extend(map(self._held.pop, (run,)))
+                self._take_back(run)
             self._held.pop(run, None)
             self._direct.discard(run)
 
@@ -235,7 +257,7 @@ class JobPool:
                     self._turns = {run: turn, **self._turns}
                     break
                 if not turn.give(at):
-                    self._idle.extend(map(self._held.pop, (run,)))
+                    self._take_back(run)
             if len(self._idle) >= self._fewest_awaited:
                 # Those for whom it is not say again for how many they wait.
                 self._fewest_awaited = _NONE_WAITS

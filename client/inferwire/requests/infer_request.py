@@ -95,7 +95,7 @@ class InferRequest(TensorAccess):
     @property
     def timings(self) -> Timings:
         """Where the time of the last execution went; not in openvino."""
-        return self._runs.timings.seen_by_client(self._runs.elapsed_ms)
+        return self._runs.timings.seen_by_client(self._runs.elapsed_s * 1000)
 
     @property
     def results(self) -> OVDict:

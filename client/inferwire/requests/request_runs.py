@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Any, TypeVar
 
 from inferwire.errors import (
@@ -34,8 +35,11 @@ from inferwire.requests.remote_model import RemoteModel
 from inferwire.requests.request_state import CANCELLED, RequestState
 from inferwire.requests.request_tensors import RequestTensors
 from inferwire.requests.run import Phase, Run
-from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, Timings
+from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, OutputBytes, Timings
 from inferwire.values.scheduling import NORMAL, Scheduling
+
+_RUNNING = Phase.RUNNING
+"""For every inference: Python 3.11 takes long to find a member in its enumeration."""
 
 T = TypeVar("T")
 
@@ -46,7 +50,7 @@ class RequestRuns:
     Attributes:
         states: The states that the server keeps for the request; None where the model has none.
         timings: Where the time of the last execution went, as the server saw it.
-        elapsed_ms: How long the last one took, as the client saw it.
+        elapsed_s: How long the last one took, as the client saw it.
         profile: What each layer took in the last one that was profiled.
         scheduling: How the next ones are scheduled.
         hold: Keeps a queue from lending its request while an execution runs that the request's user has begun, and sees
@@ -60,14 +64,14 @@ class RequestRuns:
     ) -> None:
         self.states = states
         self.timings = Timings()
-        self.elapsed_ms = 0.0
+        self.elapsed_s = 0.0
         self.profile: Sequence[LayerTime] = ()
         self.scheduling = NORMAL
         self._model = model
         self._state = state
         self._tensors = tensors
         # Weakly, so that what is under way does not keep a request that nobody else holds.
-        self._deliver = partial(_deliver, weakref.ref(self))
+        self._weakly = weakref.ref(self)
 
     def __repr__(self) -> str:
         return f"<RequestRuns of {self._model!r}: {self._state!r}>"
@@ -125,8 +129,8 @@ class RequestRuns:
         except GeneratorExit:
             # Its loop has gone, and garbage collection may come upon it anywhere, where the request's lock is held too.
             # What is under way gives the request back at its end.
-            run.on_end = None
-            if run.done.is_set():
+            run.on_end = Run.give_back
+            if run.is_set():
                 run.give_back()
             raise
         except BaseException as error:
@@ -161,32 +165,34 @@ class RequestRuns:
             # It was given up before its turn came.
             return
         try:
-            execution = self._model.transport.submit(header, freight.buffers, partial(self._deliver, run))
+            run.runner, run.began = self._weakly, perf_counter()
+            run.execution = self._model.transport.submit(header, freight.buffers, run.deliver)
         except (SessionLost, SessionExpired) as error:
             # It was not sent: its session has gone, and with that what the server kept for the request.
             if self.states is None:
                 raise
             raise self.states.failed(error) from None
-        self._state.sent(run, execution)
+        # Whoever cancels or ends it sets the phase first and then looks for what is set here: one of us sees it.
+        if run.phase is not _RUNNING:
+            self._state.ended_meanwhile(run)
 
-    def take_answer(self, run: Run, outcome: Outcome) -> None:
+    def take_answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> None:
         """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
         if run.answer_latch is not None:
-            if self._state.answer(run, outcome):
+            if self._state.answer(run, outcome, data):
                 run.answer_latch.set()
         elif outcome.error is not None and self._is_put_off(run, outcome.error):
             return
-        elif self._state.finish(run, outcome, self._store):
+        elif self._state.finish(run, outcome, data, self._store):
             _conclude(run)
 
     def give_up(self, run: Run, error: BaseException) -> None:
         """Leave the request idle, and nobody waiting, after an error in a step of an execution, however far that came.
 
-        `on_end` is not called: whoever took the step raises the error.
+        Nobody is told of that end: whoever took the step raises the error.
         """
         self._state.give_up(run, _reason(error))
-        run.on_end = None
-        run.conclude()
+        run.conclude(tells=False)
 
     def wait(self, run: Run, timeout_s: float | None) -> bool:
         """Wait until an execution has ended and its callback returned; tell whether it has."""
@@ -194,7 +200,7 @@ class RequestRuns:
             raise RuntimeError("wait() inside the request's own callback would never return")
         run.check_awaited()
         with CALLBACK_THREADS.blocking():
-            return run.done.wait(timeout_s)
+            return run.wait(timeout_s)
 
     def cancel(self) -> None:
         """Give up the execution that runs, if one does."""
@@ -207,17 +213,15 @@ class RequestRuns:
         with CALLBACK_THREADS.blocking():
             run.await_answer()
         if run.phase is Phase.ANSWERED:
-            self._state.end(run, self._store(run, run.outcome or Outcome()))
+            self._state.end(run, self._store(run, *(run.answer or (Outcome(), ()))))
             _conclude(run)
 
     def _is_put_off(self, run: Run, error: InferwireError) -> bool:
         """Have an execution that the server had no room for submitted again, if somebody does that; tell whether."""
-        on_no_room = run.on_no_room
-        if on_no_room is None or not isinstance(error, QueueFull):
+        if run.holder is None or not isinstance(error, QueueFull):
             return False
         run.execution = None
-        on_no_room(run, error, partial(self._submit_again, run))
-        return True
+        return run.holder.put_off(run, error, partial(self._submit_again, run))
 
     def _submit_again(self, run: Run) -> None:
         """Hand an execution to the transport once more: its inputs are in the tensors still. What fails ends it."""
@@ -231,8 +235,8 @@ class RequestRuns:
             self._state.give_up(run, _reason(error))
             run.conclude()
 
-    def _store(self, run: Run, outcome: Outcome) -> RuntimeError | None:
-        forms, data, timings, elapsed_ms, error, profile = outcome
+    def _store(self, run: Run, outcome: Outcome, data: OutputBytes) -> RuntimeError | None:
+        forms, timings, came_at, error, profile = outcome
         if profile:
             self.profile = profile
         if error is not None:
@@ -241,7 +245,7 @@ class RequestRuns:
             return error if self.states is None else self.states.failed(error)
         if self.states is not None:
             self.states.succeeded()
-        self.timings, self.elapsed_ms = timings, elapsed_ms
+        self.timings, self.elapsed_s = timings, came_at - run.began
         try:
             self._tensors.store(forms, data, run.freight)
         except RuntimeError as error:
@@ -272,10 +276,3 @@ def _tell(ended: Handover[None], run: Run) -> None:
     """Tell the task that waits for an end, and then gives the request back, unless its loop has gone."""
     if not ended.give(None):
         run.give_back()
-
-
-def _deliver(weak_runs: Callable[[], RequestRuns | None], run: Run, outcome: Outcome) -> None:
-    """Deliver to a request, unless nobody holds it any more: its callback is then not called."""
-    runs = weak_runs()
-    if runs is not None:
-        runs.take_answer(run, outcome)

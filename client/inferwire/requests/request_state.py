@@ -10,13 +10,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import TypeAlias
 
 from inferwire.errors import Cancelled
 from inferwire.requests.run import Phase, Run
-from inferwire.transport.executions import Execution, Outcome
+from inferwire.transport.executions import Outcome, OutputBytes
 
 BUSY = "Infer Request is busy"
 CANCELLED = "Infer Request was canceled"
+
+
+Store: TypeAlias = Callable[[Run, Outcome, OutputBytes], RuntimeError | None]
+"""Stores an answer, and gives what went wrong, if anything did."""
+
+# For every inference: Python 3.11 takes long to find a member in its enumeration.
+_RUNNING, _ANSWERED, _CANCELLED, _ENDED = Phase.RUNNING, Phase.ANSWERED, Phase.CANCELLED, Phase.ENDED
 
 
 class RequestState:
@@ -84,43 +92,40 @@ class RequestState:
         """Begin the execution that was claimed."""
         self._run = run
 
-    def sent(self, run: Run, execution: Execution) -> None:
-        """Note how to cancel the execution; cancel it now if that was asked for meanwhile."""
-        run.execution = execution
-        # Whoever cancels or ends it sets the phase first and then looks for this, so that one of us sees the other.
-        if run.phase is not Phase.RUNNING:
-            run.execution = None
-            if run.phase is Phase.CANCELLED:
-                execution.cancel()
+    def ended_meanwhile(self, run: Run) -> None:
+        """Let go of an execution that ended while it was being sent; cancel it if that was why."""
+        execution, run.execution = run.execution, None
+        if run.phase is _CANCELLED and execution is not None:
+            execution.cancel()
 
-    def finish(self, run: Run, outcome: Outcome, store: Callable[[Run, Outcome], RuntimeError | None]) -> bool:
+    def finish(self, run: Run, outcome: Outcome, data: OutputBytes, store: Store) -> bool:
         """Have an answer stored and make the request idle again; false where it comes too late."""
         with self._lock:
-            if run.phase is not Phase.RUNNING:
+            if run.phase is not _RUNNING:
                 return False
-            run.error = store(run, outcome)
-            run.phase = Phase.ENDED
+            run.error = store(run, outcome, data)
+            run.phase = _ENDED
             run.execution = None
             self._busy_with = None
             return True
 
-    def answer(self, run: Run, outcome: Outcome) -> bool:
+    def answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> bool:
         """Take an answer that somebody else will store; false where it comes too late. The request stays busy."""
         with self._lock:
-            if run.phase is not Phase.RUNNING:
+            if run.phase is not _RUNNING:
                 return False
-            run.phase = Phase.ANSWERED
+            run.phase = _ANSWERED
             run.execution = None
-            run.outcome = outcome
+            run.answer = outcome, data
             return True
 
     def end(self, run: Run, error: RuntimeError | None) -> None:
         """Make the request idle again: what was answered is stored, or has failed. A cancel has done so already."""
         with self._lock:
-            if run.phase is Phase.CANCELLED:
+            if run.phase is _CANCELLED:
                 return
-            run.phase = Phase.ENDED
-            run.outcome = None
+            run.phase = _ENDED
+            run.answer = None
             run.error = error
             self._busy_with = None
 
@@ -128,7 +133,7 @@ class RequestState:
         """Give up the execution that runs, and give it; None where none does or its answer is here."""
         with self._lock:
             run = self._run
-            if run is None or run.phase is not Phase.RUNNING:
+            if run is None or run.phase is not _RUNNING:
                 return None
             self._drop(run, Cancelled(CANCELLED))
         run.stop()
@@ -147,7 +152,7 @@ class RequestState:
         run.stop()
 
     def _drop(self, run: Run, error: RuntimeError | None) -> None:
-        run.phase = Phase.CANCELLED
-        run.outcome = None
+        run.phase = _CANCELLED
+        run.answer = None
         run.error = error
         self._busy_with = None

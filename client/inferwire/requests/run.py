@@ -10,12 +10,13 @@ import threading
 import traceback
 from collections.abc import Callable
 from enum import Enum, auto
+from typing import Protocol
 
 from inferwire.errors import QueueFull, anew
 from inferwire.latch import Latch
 from inferwire.process import THIS
 from inferwire.requests.freight import Freight
-from inferwire.transport.executions import Execution, Outcome
+from inferwire.transport.executions import Execution, Outcome, OutputBytes
 
 FORKED = (
     "the inference was started by the process that forked this one, and only that process gets its answer; "
@@ -38,61 +39,84 @@ class Phase(Enum):
     """Its outputs are stored, or it has failed."""
 
 
-class Run:
-    """One execution of a request, from its start until all who wait for it have been told.
+class Runner(Protocol):
+    """What takes the answer to an execution."""
+
+    def take_answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> None:
+        """Take an answer on the transport's thread."""
+        ...
+
+
+class Holder(Protocol):
+    """A queue that has the request of an execution."""
+
+    def give_back(self, run: Run) -> None:
+        """Take the request back."""
+        ...
+
+    def failed(self, run: Run, error: RuntimeError) -> None:
+        """Tell that an execution failed for which nobody waits where it was begun; it is given back now or later."""
+        ...
+
+    def put_off(self, run: Run, refusal: QueueFull, again: Callable[[], object]) -> bool:
+        """Have an execution submitted again, for which the server's queue had no room; false where that is its end."""
+        ...
+
+
+class Run(Latch):
+    """One execution of a request, from its start until all who wait for it have been told: a latch that is set then.
 
     Attributes:
-        on_end: Called once as it ends, well or not, and has `give_back` called, now or later; without one, that is
-            called as it ends.
-        release: Gives its request back to the queue that has it; None where no queue has, or it was given back.
+        holder: The queue that has its request; None where no queue has, or it was given back.
         position: The position of its request in that queue; -1 where it has none.
         callback: Called once it has succeeded.
-        on_no_room: Called where the server's queue is full, with the refusal and with what submits the execution again,
-            which goes on meanwhile: its request stays busy. None where a refusal is its end.
+        on_end: Called once as it ends, well or not, and has `give_back` called, now or later; without one, that is
+            called as it ends.
         answer_latch: Set by the answer or a cancel, where a thread waits for the answer to store it itself.
         phase: How far it is.
         error: Why it has no outputs; raised by every wait.
-        outcome: The answer, until it is stored.
+        answer: The answer, until it is stored.
+        began: When it was handed to the transport, as `time.perf_counter` has it.
         execution: What cancels it on the transport, while that has it.
-        done: Set at the very end, after the callback.
         callback_thread: The thread that runs the callback now.
         pid: The process that began it.
         freight: What it takes to the server and leaves there, held so that the server keeps its part until the end.
+        runner: Gives what takes its answer, unless nobody holds that any more.
     """
 
     # Attributes of the class, and not set for each: one is made for every inference, and few need these.
     position = -1
     callback: Callable[[], object] | None = None
-    on_no_room: Callable[[Run, QueueFull, Callable[[], object]], object] | None = None
+    on_end: Callable[[Run], object] | None = None
     answer_latch: Latch | None = None
     phase = Phase.RUNNING
     error: RuntimeError | None = None
-    outcome: Outcome | None = None
+    answer: tuple[Outcome, OutputBytes] | None = None
+    began = 0.0
     execution: Execution | None = None
     callback_thread: int | None = None
     freight: Freight | None = None
+    runner: Callable[[], Runner | None]
 
-    def __init__(
-        self,
-        on_end: Callable[[Run], object] | None = None,
-        release: Callable[[Run], object] | None = None,
-        *,
-        is_awaited: bool = False,
-    ) -> None:
-        self.on_end = on_end
-        self.release = release
+    def __init__(self, holder: Holder | None = None, *, is_awaited: bool = False) -> None:
+        self.holder = holder
         if is_awaited:
             self.answer_latch = Latch()
-        self.done = Latch()
         self.pid = THIS.pid
 
     def __repr__(self) -> str:
-        return f"<Run: {self.phase.name.lower()}, {'done' if self.done.is_set() else 'not done'}>"
+        return f"<Run: {self.phase.name.lower()}, {'done' if self.is_set() else 'not done'}>"
 
     @property
     def is_awaited(self) -> bool:
         """Whether somebody waits for its end where it was begun, or is told of it."""
         return self.answer_latch is not None or self.on_end is not None
+
+    def deliver(self, outcome: Outcome, data: OutputBytes) -> None:
+        """Deliver an answer to its request, unless nobody holds that any more: the callback is then not called."""
+        runner = self.runner()
+        if runner is not None:
+            runner.take_answer(self, outcome, data)
 
     def await_answer(self) -> None:
         """Block the one thread that waits for the answer itself, until it is there or cancelled."""
@@ -107,7 +131,7 @@ class Run:
         Raises:
             RuntimeError: If it has not ended, and another process began it or the interpreter shuts down.
         """
-        if self.done.is_set():
+        if self.is_set():
             return
         if self.pid != THIS.pid:
             raise RuntimeError(FORKED)
@@ -127,26 +151,33 @@ class Run:
             self.callback_thread = None
             self.conclude()
 
-    def conclude(self) -> None:
+    def conclude(self, *, tells: bool = True) -> None:
         """Let go of everybody who waits for the end, and of what the execution needed.
 
         Its request keeps it, and what it calls may keep the request: a cycle that only garbage collection would free.
+
+        Args:
+            tells: Whether whoever is told of ends is told of this one.
         """
-        self.freight = None
-        self.done.set()
-        # Only now: whoever wants no call any more clears `on_end` and then looks at `done`, so that one sees the other.
-        on_end, self.on_end = self.on_end, None
-        self.callback = self.on_no_room = None
+        self.freight = self.callback = None
+        self.set()
+        # Only now: whoever wants another call sets it and then looks whether this is set, so that one of us sees it.
+        on_end = self.on_end
         if on_end is not None:
-            on_end(self)
-        elif self.release is not None:
+            self.on_end = None
+            if tells:
+                on_end(self)
+                return
+        if self.error is not None and self.answer_latch is None and self.holder is not None and tells:
+            self.holder.failed(self, self.error)
+        else:
             self.give_back()
 
     def give_back(self) -> None:
         """Give its request back to the queue that has it, if it has not been given back."""
-        if self.release is not None:
-            self.release(self)
-            self.release = None
+        if self.holder is not None:
+            self.holder.give_back(self)
+            self.holder = None
 
     def raise_error(self) -> None:
         """Raise what went wrong, if anything did."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
+from time import perf_counter
 
 from inferwire.errors import InferwireError, error_of
 from inferwire.graph.ports import PortDescription
@@ -22,6 +23,7 @@ from inferwire.transport.executions import (
     ExecutionHeader,
     LayerTime,
     Outcome,
+    OutputBytes,
     OutputForm,
     SequenceMark,
     StoredBox,
@@ -106,32 +108,29 @@ def decode_states(headers: Iterable[types_pb2.TensorHeader], raw: Sequence[WireB
     ]
 
 
-def decode_result(result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes], elapsed_ms: float) -> Outcome:
-    """Read the result of one execution with its outputs' bytes."""
+def decode_result(
+    result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes], count: int = 1
+) -> tuple[Outcome, Iterable[OutputBytes]]:
+    """Read the result of as many executions, of which each has as much of the outputs' bytes, in the order of its ids.
+
+    Returns:
+        How they ended, which came now, and the outputs' bytes of each.
+    """
+    if not count:
+        raise ValueError("a result names no execution, expected one at least")
+    came_at = perf_counter()
     timings = _timings(result.timings)
     profile = decode_layers(result.profile) if result.profile else ()
     if result.HasField("error"):
-        return Outcome((), (), timings, elapsed_ms, decode_error(result.error), profile)
+        return Outcome((), timings, came_at, decode_error(result.error), profile), [()] * count
+    outcome = Outcome(_forms(result), timings, came_at, None, profile)
     if len(raw) != count_sent(result):
         raise ValueError(f"the result of {count_sent(result)} outputs has bytes of {len(raw)}")
+    if count > 1:
+        columns = [_column(form, data, count) for form, data in zip(outcome.forms, raw, strict=True)]
+        return outcome, zip(*columns, strict=True) if columns else [()] * count
     buffers = iter(raw)
-    data = [None if header.HasField("stored") else next(buffers) for header in result.outputs]
-    return Outcome(_forms(result), data, timings, elapsed_ms, None, profile)
-
-
-def decode_results(
-    result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes], elapsed_ms: Sequence[float]
-) -> list[Outcome]:
-    """Read the result of a stack of executions, each of which took so long, or of a single one."""
-    count = len(elapsed_ms)
-    if not count:
-        raise ValueError("a result names no execution, expected one at least")
-    if count == 1 or result.HasField("error"):
-        return [decode_result(result, raw, each) for each in elapsed_ms]
-    forms, timings = _forms(result), _timings(result.timings)
-    columns = [_column(form, data, count) for form, data in zip(forms, raw, strict=True)]
-    rows = zip(*columns, strict=True) if columns else [()] * count
-    return [Outcome(forms, data, timings, each) for data, each in zip(rows, elapsed_ms, strict=True)]
+    return outcome, [[None if header.HasField("stored") else next(buffers) for header in result.outputs]]
 
 
 def decode_layers(layers: Iterable[types_pb2.LayerTime]) -> list[LayerTime]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -157,23 +157,29 @@ class LayerTime:
 
 
 class Outcome(NamedTuple):
-    """How an execution ended: with outputs, or with an error.
+    """How executions that ran together ended, be they one or many: with outputs, or with an error.
 
     Attributes:
-        forms: What the outputs are, in the model's order; the same object for executions that ran together.
-        data: Their bytes in wire form, which stay valid as long as somebody holds them; None for what the server keeps.
+        forms: What the outputs of each are, in the model's order.
         timings: The times that the server tells.
-        elapsed_ms: How long this client waited for it.
+        came_at: When the answer came, as `time.perf_counter` has it.
         error: What went wrong, if anything did.
-        profile: The times of its layers where they were wanted.
+        profile: The times of the layers where they were wanted.
     """
 
     forms: Sequence[OutputForm] = ()
-    data: Sequence[WireBytes | None] = ()
     timings: Timings = Timings()
-    elapsed_ms: float = 0.0
+    came_at: float = 0.0
     error: InferwireError | None = None
     profile: Sequence[LayerTime] = ()
+
+
+OutputBytes: TypeAlias = Sequence[WireBytes | None]
+"""One execution's outputs in wire form, which stay valid as long as somebody holds them; None where the server keeps
+one."""
+
+Deliver: TypeAlias = Callable[[Outcome, OutputBytes], None]
+"""Takes how an execution ended, and its own outputs' bytes; there are none of those with an error."""
 
 
 class Execution(Protocol):

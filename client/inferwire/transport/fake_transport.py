@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from time import perf_counter
 
 from inferwire.errors import InferwireError
 from inferwire.transport.descriptions import (
@@ -20,6 +21,7 @@ from inferwire.transport.descriptions import (
     StateValue,
 )
 from inferwire.transport.executions import (
+    Deliver,
     ExecutionHeader,
     LayerTime,
     Outcome,
@@ -52,12 +54,14 @@ class FakeExecution:
         header: What was to run.
         inputs: The inputs' bytes as they were when it was submitted.
         is_cancelled: Whether the client gave it up.
+        started: When it was submitted, as `time.perf_counter` has it.
     """
 
     header: ExecutionHeader
     inputs: tuple[bytes, ...]
-    deliver: Callable[[Outcome], None]
+    deliver: Deliver
     is_cancelled: bool = False
+    started: float = field(default_factory=perf_counter)
 
     def cancel(self) -> None:
         """Note that the client gave it up."""
@@ -66,12 +70,12 @@ class FakeExecution:
     def finish(self, *outputs: FakeOutput, timings: Timings = Timings(), profile: Sequence[LayerTime] = ()) -> None:  # noqa: B008 - immutable
         """End it with outputs, even where it was cancelled: a late answer."""
         forms = [OutputForm(each.element_type, each.shape) for each in outputs]
-        elapsed_ms = timings.server_ms + timings.wire_ms
-        self.deliver(Outcome(forms, [each.data for each in outputs], timings, elapsed_ms, profile=profile))
+        came_at = self.started + (timings.server_ms + timings.wire_ms) / 1000
+        self.deliver(Outcome(forms, timings, came_at, profile=profile), [each.data for each in outputs])
 
     def fail(self, error: InferwireError, profile: Sequence[LayerTime] = ()) -> None:
         """End it with an error."""
-        self.deliver(Outcome(error=error, profile=profile))
+        self.deliver(Outcome(error=error, profile=profile), ())
 
 
 @dataclass(slots=True)
@@ -210,7 +214,7 @@ class FakeTransport:
         self,
         header: ExecutionHeader,
         inputs: Sequence[WireBytes],
-        deliver: Callable[[Outcome], None],
+        deliver: Deliver,
     ) -> FakeExecution:
         """Keep an execution for the test, or have `answer` end it."""
         execution = FakeExecution(header, tuple(map(bytes, inputs)), deliver)

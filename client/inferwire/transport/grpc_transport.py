@@ -29,10 +29,10 @@ from inferwire.transport.descriptions import (
     RuntimeModelDescription,
 )
 from inferwire.transport.executions import (
+    Deliver,
     Execution,
     ExecutionHeader,
     LayerTime,
-    Outcome,
     Target,
     WireBytes,
 )
@@ -70,7 +70,7 @@ class GrpcTransport:
         self._caller = Caller(self._connection, self._address)
         self._lending = Lending(address, self._releases)
         self._sender = Sender(self._address, self._compiled, self._lending)
-        self._retries = Retries(self._sender.send, self._connection.replace, self._releases.flush)
+        self._retries = Retries(self._sender, self._connection.replace, self._releases.flush)
         self._tensors = GrpcTensors(self._caller, self._releases)
         self._states = GrpcStates(self._caller, self._compiled, self._releases)
         weakref.finalize(self, self._connection.finish)
@@ -103,11 +103,11 @@ class GrpcTransport:
         self,
         header: ExecutionHeader,
         inputs: Sequence[WireBytes],
-        deliver: Callable[[Outcome], None],
+        deliver: Deliver,
     ) -> Execution:
         """Send an execution on the stream or, where it is large, as a call of its own."""
         submission = Submission(header, inputs, deliver, self._retries)
-        submission.send(self._sender.send, self._connection.open())
+        submission.send(self._sender, self._connection.open())
         return submission
 
     def is_ready(self, header: ExecutionHeader) -> bool:

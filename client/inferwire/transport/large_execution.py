@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from time import perf_counter
+from collections.abc import Sequence
 
 import grpc
 
 from inferwire.errors import InferwireError, error_of
 from inferwire.transport import codec, rpc
-from inferwire.transport.executions import Outcome, WireBytes
+from inferwire.transport.executions import Deliver, Outcome, OutputBytes, WireBytes
 from inferwire.transport.session.stream_execution import not_taken
 from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
@@ -19,14 +18,11 @@ from inferwire_proto.inferwire.v1.inference_pb2 import Execution, InferRequest, 
 class LargeExecution:
     """A unary Infer on its way."""
 
-    def __init__(
-        self, channel: grpc.Channel, address: str, metadata: rpc.Metadata, deliver: Callable[[Outcome], None]
-    ) -> None:
+    def __init__(self, channel: grpc.Channel, address: str, metadata: rpc.Metadata, deliver: Deliver) -> None:
         self._channel = channel
         self._address = address
         self._metadata = metadata
-        self._deliver: Callable[[Outcome], None] | None = deliver
-        self._started = perf_counter()
+        self._deliver: Deliver | None = deliver
         self._call: rpc.UnaryFuture | None = None
 
     def __repr__(self) -> str:
@@ -49,17 +45,18 @@ class LargeExecution:
     def _end(self, call: rpc.UnaryFuture) -> None:
         deliver, self._deliver = self._deliver, None
         if deliver is not None:
-            deliver(self._outcome(call))
+            deliver(*self._outcome(call))
 
-    def _outcome(self, call: rpc.UnaryFuture) -> Outcome:
+    def _outcome(self, call: rpc.UnaryFuture) -> tuple[Outcome, OutputBytes]:
         try:
             response, raw = raw_fields.split(InferResponse, call.result(), raw_fields.RAW_FIELD)
-            return codec.decode_result(response.result, raw, (perf_counter() - self._started) * 1000)
+            outcome, (data,) = codec.decode_result(response.result, raw)
         except grpc.FutureCancelledError:
-            return Outcome(error=error_of(Code.CANCELLED, f"the server at {self._address} cancelled it"))
+            return Outcome(error=error_of(Code.CANCELLED, f"the server at {self._address} cancelled it")), ()
         except grpc.RpcError as error:
-            return Outcome(error=rpc.error_from(error, self._address))
+            return Outcome(error=rpc.error_from(error, self._address)), ()
         except (ValueError, KeyError) as error:
-            return Outcome(error=InferwireError(f"the answer of {self._address} cannot be read: {error}"))
+            return Outcome(error=InferwireError(f"the answer of {self._address} cannot be read: {error}")), ()
         except MemoryError as error:
-            return not_taken(error)
+            return not_taken(error), ()
+        return outcome, data

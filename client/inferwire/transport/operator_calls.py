@@ -5,7 +5,7 @@ Not part of the mirror. The `inferwire` command is made of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from inferwire.transport.address import Address
 from inferwire.transport.connection import Patience, open_channel
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import ModelDescription
-from inferwire.transport.executions import Execution, ExecutionHeader, Outcome, WireBytes
+from inferwire.transport.executions import Deliver, Execution, ExecutionHeader, WireBytes
 from inferwire.transport.large_execution import LargeExecution
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 
@@ -98,9 +98,7 @@ class OperatorCalls:
         """Unload a model; return when it has run the jobs it had."""
         self._call("ModelService.UnloadModel", pb.UnloadModelRequest(name=name), pb.UnloadModelResponse)
 
-    def infer(
-        self, header: ExecutionHeader, inputs: Sequence[WireBytes], deliver: Callable[[Outcome], None]
-    ) -> Execution:
+    def infer(self, header: ExecutionHeader, inputs: Sequence[WireBytes], deliver: Deliver) -> Execution:
         """Start an inference as a call of its own. `deliver` is called once, on a thread of gRPC's."""
         execution = LargeExecution(self._channel, self._address, self._metadata, deliver)
         execution.start(codec.encode_header(header), inputs)

@@ -6,7 +6,7 @@ production, `FakeTransport` in tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from inferwire.transport.descriptions import (
@@ -19,10 +19,10 @@ from inferwire.transport.descriptions import (
     StateValue,
 )
 from inferwire.transport.executions import (
+    Deliver,
     Execution,
     ExecutionHeader,
     LayerTime,
-    Outcome,
     SequenceMark,
     StoredBox,
     Target,
@@ -120,7 +120,7 @@ class Transport(Protocol):
         self,
         header: ExecutionHeader,
         inputs: Sequence[WireBytes],
-        deliver: Callable[[Outcome], None],
+        deliver: Deliver,
     ) -> Execution:
         """Send an execution. `deliver` is called once, on a thread of the transport, and must be quick.
 

@@ -16,7 +16,7 @@ from inferwire.transport.executions import ExecutionHeader
 from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.lending import LEAST_BYTES, Lending
 from inferwire.transport.session.stream_execution import EncodedHeader
-from inferwire.transport.submission import Submission, Undo
+from inferwire.transport.submission import Submission
 
 _MOST_NAMING = 256
 """How many headers that name lent memory are kept."""
@@ -38,24 +38,24 @@ class Sender:
     def __repr__(self) -> str:
         return f"<Sender to {self._address}: {len(self._headers)} headers>"
 
-    def send(self, link: Link, submission: Submission) -> Undo:
-        """Send an execution on a link, and give the function that cancels it there."""
+    def send(self, link: Link, submission: Submission) -> None:
+        """Send an execution on a link."""
+        header, inputs, stream = submission.header, submission.inputs, link.stream
         latest_link, latest_header, encoded = self._latest
-        if latest_link is not link or latest_header is not submission.header:
-            encoded = self._encoded(link, submission.header)
-            self._latest = (link, submission.header, encoded)
-        byte_size = sum(map(len, submission.inputs))
-        if byte_size >= LEAST_BYTES and (names := self._lending.names_or_ask(link, submission.inputs)) is not None:
-            encoded = self._naming(link, submission.header, encoded, names)
-            byte_size = sum(map(len, encoded.sent_of(submission.inputs)))
-        if byte_size < link.stream.large_bytes:
-            link.stream.submit(submission, encoded, byte_size)
-            return link.stream.cancel
-        if byte_size > link.stream.most_bytes:
-            raise too_large(byte_size, link.stream.most_bytes, self._address)
-        large = LargeExecution(link.channel, self._address, link.metadata, submission.take)
-        large.start(encoded.data, encoded.sent_of(submission.inputs))
-        return lambda _: large.cancel()
+        if latest_header is not header or latest_link is not link:
+            encoded = self._encoded(link, header)
+            self._latest = (link, header, encoded)
+        byte_size = len(inputs[0]) if len(inputs) == 1 else sum(map(len, inputs))
+        if byte_size >= LEAST_BYTES and (names := self._lending.names_or_ask(link, inputs)) is not None:
+            encoded = self._naming(link, header, encoded, names)
+            byte_size = sum(map(len, encoded.sent_of(inputs)))
+        if byte_size < stream.large_bytes:
+            stream.submit(submission, encoded, byte_size)
+        elif byte_size > stream.most_bytes:
+            raise too_large(byte_size, stream.most_bytes, self._address)
+        else:
+            submission.large = large = LargeExecution(link.channel, self._address, link.metadata, submission.take)
+            large.start(encoded.data, encoded.sent_of(inputs))
 
     def _encoded(self, link: Link, header: ExecutionHeader) -> EncodedHeader:
         target = self._compiled.target_on(link, header.target, header.sequence)

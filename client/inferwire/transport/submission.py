@@ -9,16 +9,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Protocol
 
 from inferwire.errors import InferwireError, QueueFull, ServerUnavailable, lost_under_way
 from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
-from inferwire.transport.executions import ExecutionHeader, Outcome, WireBytes
+from inferwire.transport.executions import Deliver, Execution, ExecutionHeader, Outcome, OutputBytes, WireBytes
 from inferwire.transport.session.stream_execution import StreamExecution, not_taken
-
-Undo: TypeAlias = Callable[[StreamExecution], None]
-"""Cancels an execution on the link that it was sent on; nothing where it has ended."""
 
 
 class Submission(StreamExecution):
@@ -27,57 +24,64 @@ class Submission(StreamExecution):
     Attributes:
         header: All of it that stays the same while shapes do.
         link: The connection that it was last sent on.
-        needs_room: Whether the server there had no room for it.
+        large: It as a call of its own, where it was last not sent on the connection's stream.
+        was_sent: Whether a sending of it has succeeded.
+        is_given_up: Whether nobody wants its outcome any more.
+        needs_room: Whether the server had no room for it.
     """
 
     link: Link | None = None
+    large: Execution | None = None
+    was_sent = False
+    is_given_up = False
     needs_room = False
-    _undo: Undo | None = None
-    _is_given_up = False
     _may_have_run = False
 
     def __init__(
         self,
         header: ExecutionHeader,
         inputs: Sequence[WireBytes],
-        deliver: Callable[[Outcome], None],
+        deliver: Deliver,
         retries: Retries,
     ) -> None:
-        super().__init__(inputs, deliver)
+        # As the base's: to call that would cost half as much again.
+        self.inputs = inputs
+        self.deliver = deliver
         self.header = header
         self._retries: Retries | None = retries
 
     def __repr__(self) -> str:
-        return f"<Submission of {self.header.target.name!r}: {'given up' if self._is_given_up else 'wanted'}>"
+        return f"<Submission of {self.header.target.name!r}: {'given up' if self.is_given_up else 'wanted'}>"
 
-    def send(self, send: Callable[[Link, Submission], Undo], link: Link) -> None:
+    def send(self, sender: Sender, link: Link) -> None:
         """Send it on a connection, unless it was cancelled."""
-        self.link = link
-        if self._is_given_up:
+        if self.is_given_up:
             return
-        self._undo = undo = send(link, self)
-        # Whoever cancels sets the flag first and then looks for this, so that one of us sees the other.
-        if self._is_given_up:
-            undo(self)
+        self.link, self.large = link, None
+        sender.send(link, self)
+        self.was_sent = True
+        # Whoever cancels sets the flag first and then looks for the link, so that one of us sees the other.
+        if self.is_given_up:
+            self.cancel()
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, outcome: Outcome, data: OutputBytes) -> None:
         """Take the outcome of one sending."""
         if outcome.error is not None:
             self.fail(outcome)
             return
         try:
-            self.deliver(outcome)
+            self.deliver(outcome, data)
         except Exception as raised:  # noqa: BLE001 - gRPC, whose thread this is, would tell nobody but its log
             self.fail(not_taken(raised))
 
     def fail(self, outcome: Outcome) -> None:
         """Send it once more where that may help, or end it with the error."""
         retries, self._retries = self._retries, None
-        if self._is_given_up:
+        if self.is_given_up:
             return
         # One that finds its stream at its end fails while it is sent, and was not.
         error = outcome.error
-        if isinstance(error, ServerUnavailable) and self._undo is not None:
+        if isinstance(error, ServerUnavailable) and self.was_sent:
             self._may_have_run = True
         self.needs_room = self.header.begins_sequence and isinstance(error, QueueFull)
         is_lost = self.header.is_retryable and isinstance(error, LOST)
@@ -91,7 +95,7 @@ class Submission(StreamExecution):
 
     def end(self, outcome: Outcome) -> None:
         """End it with an error. Never raises."""
-        if self._is_given_up:
+        if self.is_given_up:
             return
         if self._may_have_run and isinstance(outcome.error, ServerUnavailable):
             outcome = Outcome(error=lost_under_way(outcome.error))
@@ -99,9 +103,19 @@ class Submission(StreamExecution):
 
     def cancel(self) -> None:
         """Drop the outcome and tell the server. Safe to call from a destructor."""
-        self._is_given_up = True
-        if self._undo is not None:
-            self._undo(self)
+        self.is_given_up = True
+        if self.large is not None:
+            self.large.cancel()
+        elif self.link is not None:
+            self.link.stream.cancel(self)
+
+
+class Sender(Protocol):
+    """Sends executions."""
+
+    def send(self, link: Link, submission: Submission) -> None:
+        """Send an execution on a link."""
+        ...
 
 
 class Retries:
@@ -113,11 +127,11 @@ class Retries:
 
     def __init__(
         self,
-        send: Callable[[Link, Submission], Undo],
+        sender: Sender,
         replace: Callable[[Link], Link],
         make_room: Callable[[], None],
     ) -> None:
-        self._send = send
+        self._sender = sender
         self._replace = replace
         self._make_room = make_room
         self._lock = threading.Lock()
@@ -178,7 +192,7 @@ class Retries:
             submission.end(Outcome(error=link))
             return
         try:
-            submission.send(self._send, link)
+            submission.send(self._sender, link)
         except InferwireError as error:
             submission.end(Outcome(error=error))
         except Exception as error:  # noqa: BLE001 - whoever waits for the execution must hear of it

@@ -18,7 +18,7 @@ from inferwire.errors import InferwireError, ServerUnavailable
 from inferwire.graph.ports import PortDescription
 from inferwire.queues.infer_queue import AsyncInferQueue
 from inferwire.requests.infer_request import InferRequest
-from inferwire.transport.executions import ExecutionHeader, Outcome, Target, TensorSpec, Timings, WireBytes
+from inferwire.transport.executions import ExecutionHeader, Outcome, OutputBytes, Target, TensorSpec, Timings, WireBytes
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire_cli.bench.load import Budget, Call, Sample, Tally, Way, in_threads
 from inferwire_cli.http_server import HttpServer
@@ -114,7 +114,7 @@ def _unary(calls: OperatorCalls, header: ExecutionHeader, raw: Sequence[WireByte
     outcomes: list[Outcome] = []
     has_ended = threading.Event()
 
-    def deliver(outcome: Outcome) -> None:
+    def deliver(outcome: Outcome, _: OutputBytes) -> None:
         outcomes.append(outcome)
         has_ended.set()
 

@@ -12,7 +12,7 @@ import inferwire as ov
 from inferwire.requests.infer_request import InferRequest
 from inferwire.requests.request_state import RequestState
 from inferwire.requests.run import Phase, Run
-from inferwire.transport.executions import ExecutionHeader, Outcome, Target
+from inferwire.transport.executions import ExecutionHeader, Outcome, OutputBytes, Target
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
 from inferwire_proto.element_types import BY_NAME
 
@@ -99,11 +99,11 @@ def test_a_cancel_while_an_execution_is_being_sent_reaches_it(request_: InferReq
     assert transport.executions[0].is_cancelled
 
 
-def deaf(outcome: Outcome) -> None:
+def deaf(outcome: Outcome, data: OutputBytes) -> None:
     del outcome
 
 
-def stored(run: Run, outcome: Outcome) -> None:
+def stored(run: Run, outcome: Outcome, data: OutputBytes) -> None:
     del run, outcome
 
 
@@ -115,13 +115,14 @@ def test_what_has_ended_leads_back_to_nothing_on_the_transport(*, is_awaited: bo
     state.claim(run)
     state.begin(run)
     if is_sent_first:
-        state.sent(run, execution)
+        run.execution = execution
     if is_awaited:
-        assert state.answer(run, Outcome())
+        assert state.answer(run, Outcome(), ())
     else:
-        assert state.finish(run, Outcome(), stored)
+        assert state.finish(run, Outcome(), (), stored)
     if not is_sent_first:
-        state.sent(run, execution)
+        run.execution = execution
+        state.ended_meanwhile(run)
     assert run.execution is None
     assert run.phase is (Phase.ANSWERED if is_awaited else Phase.ENDED)
     assert not execution.is_cancelled

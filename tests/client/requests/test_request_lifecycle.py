@@ -41,7 +41,8 @@ def test_results_are_there_once_the_answer_is(
     request_.wait()
     assert request_.results["out"].tolist() == [[2, 2, 2]]
     assert request_.latency == 2.0
-    assert (request_.timings.queue_ms, request_.timings.server_ms, request_.timings.wire_ms) == (1, 4, 8)
+    assert (request_.timings.queue_ms, request_.timings.server_ms) == (1, 4)
+    assert request_.timings.wire_ms == pytest.approx(8, abs=1)
 
 
 BUSY_CALLS: dict[str, Callable[[Any], object]] = {

@@ -12,8 +12,9 @@ from typing import Any
 
 import grpc
 import numpy as np
+from tests.client.transport.endings import Ended, Endings
 
-from inferwire.transport.executions import ExecutionHeader, Outcome, Target, TensorSpec
+from inferwire.transport.executions import Deliver, ExecutionHeader, Outcome, OutputBytes, Target, TensorSpec
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto import frames
 from inferwire_proto.element_types import BY_NAME
@@ -148,15 +149,15 @@ def result(*ids: int, raw: bytes = DATA) -> pb.SessionResponse:
     return pb.SessionResponse(results=[answered], raw=[raw])
 
 
-def values_of(outcome: Outcome) -> list[float]:
+def values_of(outcome: Ended) -> list[float]:
     return np.frombuffer(bytes(outcome.data[0] or b""), np.float32).tolist()
 
 
-def submit(transport: GrpcTransport, outcomes: SimpleQueue[Outcome]) -> Any:
-    return transport.submit(HEADER, [DATA], outcomes.put)
+def submit(transport: GrpcTransport, outcomes: Endings) -> Any:
+    return transport.submit(HEADER, [DATA], outcomes.take)
 
 
-def content(outcome: Outcome) -> bytes:
+def content(outcome: Ended) -> bytes:
     data = outcome.data[0]
     assert data is not None
     return bytes(data)
@@ -170,12 +171,12 @@ def sent(server: ScriptedServer, count: int = 1) -> list[int]:
     return ids
 
 
-def delivering_badly(outcomes: SimpleQueue[Outcome]) -> Callable[[Outcome], None]:
+def delivering_badly(outcomes: Endings) -> Deliver:
     """Take errors alone: an answer finds no memory."""
 
-    def deliver(outcome: Outcome) -> None:
+    def deliver(outcome: Outcome, data: OutputBytes) -> None:
         if outcome.error is None:
             raise MemoryError("no room for it")
-        outcomes.put(outcome)
+        outcomes.take(outcome, data)
 
     return deliver

@@ -8,9 +8,10 @@ from queue import Empty, SimpleQueue
 
 import grpc
 import pytest
+from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import DATA, F32, TIMEOUT_S, ScriptedServer, result, sent, submit
 
-from inferwire.transport.executions import Outcome, SequenceMark, StoredBox, Target
+from inferwire.transport.executions import SequenceMark, StoredBox, Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 
@@ -43,7 +44,7 @@ def noted(server: ScriptedServer) -> SimpleQueue[str]:
 @pytest.mark.parametrize("method", CALLS)
 def test_a_call_comes_behind_what_was_cancelled(method: str, server: ScriptedServer, transport: GrpcTransport) -> None:
     came = noted(server)
-    cancelled = submit(transport, SimpleQueue())
+    cancelled = submit(transport, Endings())
     ids = sent(server)
     cancelled.cancel()
     with ThreadPoolExecutor() as pool:
@@ -58,7 +59,7 @@ def test_a_call_comes_behind_what_was_cancelled(method: str, server: ScriptedSer
 def test_a_call_comes_behind_what_was_cancelled_by_two(server: ScriptedServer, transport: GrpcTransport) -> None:
     """Whoever sends an execution cancels it as well, where somebody else has done so meanwhile."""
     came = noted(server)
-    cancelled = submit(transport, SimpleQueue())
+    cancelled = submit(transport, Endings())
     ids = sent(server)
     cancelled.cancel()
     cancelled.cancel()
@@ -73,7 +74,7 @@ def test_a_call_comes_behind_what_was_cancelled_by_two(server: ScriptedServer, t
 def test_what_was_answered_before_it_was_cancelled_holds_up_nobody(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
-    came, outcomes = noted(server), SimpleQueue[Outcome]()
+    came, outcomes = noted(server), Endings()
     execution = submit(transport, outcomes)
     server.answers.put(result(*sent(server)))
     outcomes.get(timeout=TIMEOUT_S)
@@ -86,7 +87,7 @@ def test_the_end_of_its_connection_is_the_end_of_what_was_cancelled(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
     came = noted(server)
-    cancelled = submit(transport, SimpleQueue())
+    cancelled = submit(transport, Endings())
     sent(server)
     cancelled.cancel()
     with ThreadPoolExecutor() as pool:
@@ -97,7 +98,7 @@ def test_the_end_of_its_connection_is_the_end_of_what_was_cancelled(
 
 
 def test_what_others_wait_for_holds_up_nobody(server: ScriptedServer, transport: GrpcTransport) -> None:
-    came, outcomes = noted(server), SimpleQueue[Outcome]()
+    came, outcomes = noted(server), Endings()
     submit(transport, outcomes)
     ids = sent(server)
     CALLS["ResetStates"](transport)
@@ -114,7 +115,7 @@ def test_a_call_about_no_states_waits_for_nothing(server: ScriptedServer, transp
         return b""
 
     server.unary["ListLayers"] = note
-    cancelled = submit(transport, SimpleQueue())
+    cancelled = submit(transport, Endings())
     ids = sent(server)
     cancelled.cancel()
     with ThreadPoolExecutor() as pool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inferwire.transport import codec
-from inferwire.transport.executions import Outcome
+from inferwire.transport.executions import Outcome, OutputBytes
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.inferwire.v1.inference_pb2 import ExecutionResult
@@ -14,8 +14,8 @@ def header(element_type: str, *shape: int) -> TensorHeader:
     return TensorHeader(element_type=ElementType.ValueType(BY_NAME[element_type].wire), shape=shape)
 
 
-def outputs_of(outcome: Outcome) -> list[tuple[str, tuple[int, ...], bytes]]:
-    pairs = zip(outcome.forms, outcome.data, strict=True)
+def outputs_of(outcome: Outcome, each: OutputBytes) -> list[tuple[str, tuple[int, ...], bytes]]:
+    pairs = zip(outcome.forms, each, strict=True)
     return [(form.element_type.name, form.shape, bytes(data or b"")) for form, data in pairs]
 
 
@@ -23,18 +23,19 @@ def test_a_stack_of_results_is_cut_by_what_each_output_is() -> None:
     timings = Timings(queue_us=1000, inference_us=2000, total_us=4000)
     result = ExecutionResult(ids=[1, 2], outputs=[header("u8", 3), header("string", 1)], timings=timings)
     stacks = [b"abcdef", strings.pack([b"one", b""])]
-    first, second = codec.decode_results(result, stacks, [5.0, 7.0])
-    assert outputs_of(first) == [("u8", (3,), b"abc"), ("string", (1,), strings.pack([b"one"]))]
-    assert outputs_of(second) == [("u8", (3,), b"def"), ("string", (1,), strings.pack([b""]))]
-    assert (first.timings, first.elapsed_ms, second.elapsed_ms) == ((1.0, 2.0, 4.0, 0.0), 5.0, 7.0)
-    assert first.timings.seen_by_client(first.elapsed_ms).wire_ms == 1.0
+    outcome, (first, second) = codec.decode_result(result, stacks, 2)
+    assert outputs_of(outcome, first) == [("u8", (3,), b"abc"), ("string", (1,), strings.pack([b"one"]))]
+    assert outputs_of(outcome, second) == [("u8", (3,), b"def"), ("string", (1,), strings.pack([b""]))]
+    assert outcome.timings == (1.0, 2.0, 4.0, 0.0)
+    assert outcome.timings.seen_by_client(5.0).wire_ms == 1.0
 
 
 def test_an_error_of_a_stack_is_that_of_each() -> None:
     result = ExecutionResult(ids=[1, 2], error=Error(code=ERROR_CODE_CANCELLED, message="stopped"))
-    assert [str(outcome.error) for outcome in codec.decode_results(result, [], [1.0, 2.0])] == ["stopped", "stopped"]
+    outcome, outputs = codec.decode_result(result, [], 2)
+    assert (str(outcome.error), list(outputs)) == ("stopped", [(), ()])
 
 
 def test_a_stack_without_outputs_is_as_many_empty_results() -> None:
-    outcomes = codec.decode_results(ExecutionResult(ids=[1, 2, 3]), [], [1.0, 1.0, 1.0])
-    assert [(list(outcome.forms), outcome.error) for outcome in outcomes] == [([], None)] * 3
+    outcome, outputs = codec.decode_result(ExecutionResult(ids=[1, 2, 3]), [], 3)
+    assert (list(outcome.forms), outcome.error, list(outputs)) == ([], None, [()] * 3)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import weakref
-from queue import SimpleQueue
+from time import perf_counter
 
 import grpc
 import numpy as np
 import pytest
+from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import (
     DATA,
     HEADER,
@@ -24,7 +25,6 @@ from tests.client.transport.scripted_server import (
 import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
-from inferwire.transport.executions import Outcome
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.session.carriers import GrpcCarrier
 from inferwire.transport.session.session_stream import SessionStream
@@ -34,9 +34,10 @@ from inferwire_proto.inferwire.v1 import types_pb2
 
 
 def test_an_execution_goes_out_and_its_outputs_come_back(server: ScriptedServer, transport: GrpcTransport) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     submit(transport, outcomes)
     message = server.received.get(timeout=TIMEOUT_S)
+    begun = perf_counter()
     (execution,) = message.executions
     assert execution.target.served == "m"
     assert execution.target.signature == 7
@@ -45,13 +46,13 @@ def test_an_execution_goes_out_and_its_outputs_come_back(server: ScriptedServer,
     server.answers.put(result(*execution.ids))
     outcome = outcomes.get(timeout=TIMEOUT_S)
     assert content(outcome) == DATA
-    assert outcome.forms[0].shape == (2,)
-    assert outcome.timings.inference_ms == 2.0
-    assert outcome.timings.wire_ms >= 0
+    assert outcome.outcome.forms[0].shape == (2,)
+    assert outcome.outcome.timings.inference_ms == 2.0
+    assert begun < outcome.outcome.came_at < perf_counter()
 
 
 def test_a_stack_of_results_is_cut_into_those_of_each(server: ScriptedServer, transport: GrpcTransport) -> None:
-    outcomes: list[SimpleQueue[Outcome]] = [SimpleQueue(), SimpleQueue()]
+    outcomes = [Endings(), Endings()]
     for queue in outcomes:
         submit(transport, queue)
     ids = sent(server, 2)
@@ -61,7 +62,7 @@ def test_a_stack_of_results_is_cut_into_those_of_each(server: ScriptedServer, tr
 
 
 def test_an_error_of_one_execution_is_its_own(server: ScriptedServer, transport: GrpcTransport) -> None:
-    outcomes: list[SimpleQueue[Outcome]] = [SimpleQueue(), SimpleQueue()]
+    outcomes = [Endings(), Endings()]
     for queue in outcomes:
         submit(transport, queue)
     ids = sent(server, 2)
@@ -75,14 +76,14 @@ def test_an_error_of_one_execution_is_its_own(server: ScriptedServer, transport:
 
 
 def test_a_cancel_reaches_the_server_and_its_answer_nobody(server: ScriptedServer, transport: GrpcTransport) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     execution = submit(transport, outcomes)
     ids = sent(server)
     execution.cancel()
     execution.cancel()
     assert list(server.received.get(timeout=TIMEOUT_S).cancels) == ids
     server.answers.put(result(*ids))
-    after: SimpleQueue[Outcome] = SimpleQueue()
+    after = Endings()
     submit(transport, after)
     server.answers.put(result(*sent(server)))
     after.get(timeout=TIMEOUT_S)
@@ -92,7 +93,7 @@ def test_a_cancel_reaches_the_server_and_its_answer_nobody(server: ScriptedServe
 def test_an_answer_that_cannot_be_taken_ends_its_execution_and_no_other(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
-    bad, good = SimpleQueue[Outcome](), SimpleQueue[Outcome]()
+    bad, good = Endings(), Endings()
     transport.submit(HEADER, [DATA], delivering_badly(bad))
     submit(transport, good)
     for id_ in sent(server, 2):
@@ -104,7 +105,7 @@ def test_an_answer_that_cannot_be_taken_ends_its_execution_and_no_other(
 
 
 def test_an_answer_that_cannot_be_read_ends_the_session(server: ScriptedServer, transport: GrpcTransport) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     submit(transport, outcomes)
     bad = result(*sent(server))
     bad.results[0].outputs[0].element_type = types_pb2.ElementType.ValueType(99)
@@ -118,7 +119,7 @@ def test_an_answer_that_cannot_be_read_ends_the_session(server: ScriptedServer, 
 def test_an_answer_to_no_execution_ends_the_session(
     server: ScriptedServer, transport: GrpcTransport, of_none: pb.SessionResponse
 ) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     submit(transport, outcomes)
     sent(server)
     server.answers.put(of_none)
@@ -132,14 +133,14 @@ def test_what_is_submitted_to_a_stream_that_has_ended_fails_as_the_stream_did(se
         stream = SessionStream(GrpcCarrier(channel, "server", ()), "server", pb.SessionHello(), TIMEOUT_S)
         stream.close(TIMEOUT_S)
         assert not stream.is_open
-        outcomes: SimpleQueue[Outcome] = SimpleQueue()
-        stream.submit(StreamExecution([DATA], outcomes.put), EncodedHeader(b""), len(DATA))
+        outcomes = Endings()
+        stream.submit(StreamExecution([DATA], outcomes.take), EncodedHeader(b""), len(DATA))
         # The server may have ended it first, once it heard that nothing follows.
         assert isinstance(outcomes.get_nowait().error, ov.Cancelled | ov.ServerUnavailable)
 
 
 def test_a_transport_that_nobody_holds_ends_its_stream_without_the_garbage_collector(server: ScriptedServer) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
     submit(transport, outcomes)
     server.answers.put(result(*sent(server)))

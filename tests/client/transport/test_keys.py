@@ -9,11 +9,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any
 
 import grpc
 import pytest
+from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import DATA, F32, HEADER, TIMEOUT_S, ScriptedServer, submit
 
 import inferwire as ov
@@ -62,13 +61,13 @@ def lend_twice(transport: GrpcTransport) -> None:
     assert memory is not None
     header = ExecutionHeader(HEADER.target, (TensorSpec(0, F32, (LEAST_BYTES // 4,)),))
     for _ in range(2):
-        transport.submit(header, [memory.wire_data(LEAST_BYTES)], SimpleQueue[Any]().put)
+        transport.submit(header, [memory.wire_data(LEAST_BYTES)], Endings().take)
 
 
 Act = Callable[[GrpcTransport], object]
 CALLS: dict[str, Act] = {
-    "Session": lambda transport: submit(transport, SimpleQueue()),
-    "Infer": lambda transport: transport.submit(HEADER, [bytes(LARGE_BYTES)], SimpleQueue[Any]().put),
+    "Session": lambda transport: submit(transport, Endings()),
+    "Infer": lambda transport: transport.submit(HEADER, [bytes(LARGE_BYTES)], Endings().take),
     "LendMemory": lend_twice,
     "GetModel": lambda transport: transport.served_model("m", ""),
     "HasBlobs": lambda transport: transport.upload({}),
@@ -100,7 +99,7 @@ OPERATORS: dict[str, Callable[[OperatorCalls], object]] = {
     "GetLabels": lambda calls: calls.labels("m"),
     "LoadModel": lambda calls: calls.load("m"),
     "UnloadModel": lambda calls: calls.unload("m"),
-    "Infer": lambda calls: calls.infer(HEADER, [DATA], SimpleQueue[Any]().put),
+    "Infer": lambda calls: calls.infer(HEADER, [DATA], Endings().take),
 }
 
 
@@ -165,7 +164,7 @@ def test_a_core_shows_the_key_that_it_was_given_else_that_of_the_environment(
 
 def test_a_connection_that_was_lost_is_opened_again_with_the_key(server: ScriptedServer) -> None:
     with closing(GrpcTransport(address_of(server), Patience(TIMEOUT_S), KEY)) as transport:
-        submit(transport, SimpleQueue())
+        submit(transport, Endings())
         server.received.get(timeout=TIMEOUT_S)
         server.answers.put(None)
         server.received.get(timeout=TIMEOUT_S)

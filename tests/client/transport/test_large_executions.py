@@ -7,6 +7,7 @@ from queue import SimpleQueue
 
 import grpc
 import pytest
+from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import (
     DATA,
     HEADER,
@@ -18,7 +19,7 @@ from tests.client.transport.scripted_server import (
 )
 
 import inferwire as ov
-from inferwire.transport.executions import Outcome
+from inferwire.transport.executions import Outcome, OutputBytes
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.session.session_stream import LARGE_BYTES
 from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA
@@ -32,8 +33,8 @@ def test_a_large_execution_goes_as_a_call_of_its_own(server: ScriptedServer, tra
         return pb.InferResponse(result=answered, raw=[raw[:8]]).SerializeToString()
 
     server.unary["Infer"] = infer
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    transport.submit(HEADER, [DATA + bytes(LARGE_BYTES)], outcomes.put)
+    outcomes = Endings()
+    transport.submit(HEADER, [DATA + bytes(LARGE_BYTES)], outcomes.take)
     assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
 
 
@@ -46,18 +47,18 @@ def test_the_servers_limit_is_kept(server: ScriptedServer, transport: GrpcTransp
         return pb.InferResponse(result=result(0).results[0], raw=[DATA]).SerializeToString()
 
     server.unary["Infer"] = infer
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     with pytest.raises(ov.TooLarge, match=r"have 1001 bytes, at most 1000 fit.*--max-grpc-message-mb"):
-        transport.submit(HEADER, [bytes(1001)], outcomes.put)
-    transport.submit(HEADER, [bytes(500)], outcomes.put)
+        transport.submit(HEADER, [bytes(1001)], outcomes.take)
+    transport.submit(HEADER, [bytes(500)], outcomes.take)
     assert outcomes.get(timeout=TIMEOUT_S).error is None
     assert sizes.get(timeout=TIMEOUT_S) > 500
 
 
 def test_a_large_execution_that_fails_says_why(server: ScriptedServer, transport: GrpcTransport) -> None:
     server.unary["Infer"] = lambda request, context: context.abort(grpc.StatusCode.CANCELLED, "drained")
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.put)
+    outcomes = Endings()
+    transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.take)
     assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.Cancelled)
 
 
@@ -69,8 +70,8 @@ def test_a_large_execution_that_finds_no_room_says_when_to_try_again(
         context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "CPU queue is full")
 
     server.unary["Infer"] = refuse
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.put)
+    outcomes = Endings()
+    transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.take)
     error = outcomes.get(timeout=TIMEOUT_S).error
     assert isinstance(error, ov.QueueFull)
     assert error.retry_after_s == 1.0
@@ -95,7 +96,7 @@ def test_a_large_execution_that_is_cancelled_is_cancelled_on_the_server(
     assert ended.wait(TIMEOUT_S)
 
 
-def fail_if_called(outcome: Outcome) -> None:
+def fail_if_called(outcome: Outcome, data: OutputBytes) -> None:
     raise AssertionError(f"nobody wants {outcome}")
 
 
@@ -105,7 +106,7 @@ def test_a_large_answer_that_cannot_be_taken_ends_its_execution(
     server.unary["Infer"] = lambda data, context: pb.InferResponse(
         result=pb.ExecutionResult(ids=[0])
     ).SerializeToString()
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     transport.submit(HEADER, [bytes(LARGE_BYTES)], delivering_badly(outcomes))
     error = outcomes.get(timeout=TIMEOUT_S).error
     assert str(error) == "the answer came and could not be taken: MemoryError('no room for it')"

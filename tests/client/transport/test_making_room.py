@@ -9,6 +9,7 @@ from queue import Empty, SimpleQueue
 
 import grpc
 import pytest
+from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import (
     DATA,
     F32,
@@ -21,7 +22,7 @@ from tests.client.transport.scripted_server import (
 
 import inferwire as ov
 from inferwire.transport.descriptions import ModelSource
-from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, StoredBox
+from inferwire.transport.executions import ExecutionHeader, SequenceMark, StoredBox
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
@@ -62,7 +63,7 @@ def test_what_nobody_uses_is_freed_before_what_may_need_its_room(
         "Compile": lambda: transport.compile(source, "CPU", {}, dict),
         "Import": lambda: transport.import_compiled(b"sha", "CPU", {}, dict),
     }
-    submit(transport, SimpleQueue())
+    submit(transport, Endings())
     for action in actions.values():
         transport.tensors.release(transport.tensors.new_id())
         action()
@@ -111,7 +112,7 @@ def test_an_id_for_a_sequence_is_had_without_a_call(server: ScriptedServer, tran
         return b""
 
     server.unary["Release"] = release
-    submit(transport, SimpleQueue())
+    submit(transport, Endings())
     transport.tensors.release(transport.tensors.new_id())
     assert transport.states.new_id() == 1
     is_open.set()
@@ -164,9 +165,9 @@ def test_an_inference_whose_sequence_finds_no_room_is_sent_again_once_others_are
         return b""
 
     server.unary["Release"] = release
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     header = ExecutionHeader(HEADER.target, HEADER.inputs, SequenceMark(transport.states.new_id(), is_start=True))
-    transport.submit(header, [DATA], outcomes.put)
+    transport.submit(header, [DATA], outcomes.take)
     transport.states.release(7)
     error = types_pb2.Error(code=types_pb2.ERROR_CODE_QUEUE_FULL, message="as many sequences as may be")
     server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=sent(server), error=error)]))
@@ -201,14 +202,14 @@ def test_what_is_released_while_the_connection_is_lost_is_freed_once_the_session
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
     freed = releases_of(server)
-    submit(transport, SimpleQueue()).cancel()
+    submit(transport, Endings()).cancel()
     server.answers.put(None)
     until(lambda: not transport.is_ready(HEADER))
     tensor = transport.tensors.new_id()
     transport.tensors.release(tensor)
     with pytest.raises(Empty):
         freed.get(timeout=0.1)
-    submit(transport, SimpleQueue())
+    submit(transport, Endings())
     assert server.hellos[-1].session_id == "session-1"
     assert freed.get(timeout=TIMEOUT_S) == [tensor]
 
@@ -226,7 +227,7 @@ def test_what_a_lost_connection_may_not_have_freed_is_freed_with_what_follows(
         raise AssertionError
 
     server.unary["Release"] = lose
-    submit(transport, SimpleQueue())
+    submit(transport, Endings())
     tensors = [transport.tensors.new_id() for _ in range(2)]
     transport.tensors.release(tensors[0])
     tried.get(timeout=TIMEOUT_S)

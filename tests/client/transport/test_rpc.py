@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 from contextlib import closing, suppress
-from queue import SimpleQueue
 from weakref import ref
 
 import grpc
 import pytest
+from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import (
     DATA,
     ScriptedServer,
@@ -74,7 +74,7 @@ def test_calls_of_every_kind_on_a_channel_that_was_closed_meanwhile_raise_the_cl
     with closing(grpc.insecure_channel(f"127.0.0.1:{server.port}")) as channel:
         pass
     with pytest.raises(ov.ServerUnavailable, match="Cannot invoke RPC"):
-        LargeExecution(channel, "here", (), SimpleQueue().put).start(b"", [DATA])
+        LargeExecution(channel, "here", (), Endings().take).start(b"", [DATA])
     with pytest.raises(ov.ServerUnavailable, match="Cannot invoke RPC"), rpc.as_own_errors("here"):
         rpc.call_with_stream(channel, "ModelService.Upload", (), models_pb2.UploadResponse, ())
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
+from tests.client.transport.endings import Ended, Endings
 from tests.client.transport.scripted_server import (
     DATA,
     HEADER,
@@ -23,7 +24,7 @@ from tests.client.transport.scripted_server import (
 
 import inferwire as ov
 from inferwire.transport.descriptions import ModelSource
-from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, Target
+from inferwire.transport.executions import ExecutionHeader, SequenceMark, Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import models_pb2, states_pb2, types_pb2
@@ -47,7 +48,7 @@ ABOUT_A_MODEL: dict[str, tuple[Any, Callable[[GrpcTransport, Target], object]]] 
 def test_what_was_in_flight_as_the_stream_ended_is_sent_again_on_one_that_resumes_the_session(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     submit(transport, outcomes)
     (first,) = server.received.get(timeout=TIMEOUT_S).executions
     server.answers.put(None)
@@ -61,7 +62,7 @@ def test_what_was_in_flight_as_the_stream_ended_is_sent_again_on_one_that_resume
 
 
 def test_it_is_sent_again_once_only(server: ScriptedServer, transport: GrpcTransport) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     submit(transport, outcomes)
     for _ in range(2):
         sent(server)
@@ -74,11 +75,11 @@ def test_what_piled_up_goes_out_as_a_stack_and_is_sent_again_as_one(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
     header = ExecutionHeader(HEADER.target, HEADER.inputs, most_stacked=3)
-    first, outcomes = SimpleQueue[Outcome](), [SimpleQueue[Outcome]() for _ in range(6)]
-    transport.submit(header, [DATA], first.put)
+    first, outcomes = Endings(), [Endings() for _ in range(6)]
+    transport.submit(header, [DATA], first.take)
     sent(server)
     for number, queue in enumerate(outcomes):
-        transport.submit(header, [np.array([number, -number], np.float32).tobytes()], queue.put)
+        transport.submit(header, [np.array([number, -number], np.float32).tobytes()], queue.take)
     found = dict(stacked_inputs(server, 6))
     assert sorted(found.values()) == [[number, -number] for number in range(6)]
     # The connection is lost with all of them under way.
@@ -108,7 +109,7 @@ def stacked_inputs(server: ScriptedServer, number: int) -> Iterator[tuple[int, l
 def test_what_a_draining_server_refuses_goes_to_a_new_connection(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     submit(transport, outcomes)
     error = types_pb2.Error(code=types_pb2.ERROR_CODE_SHUTTING_DOWN, message="draining")
     server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=sent(server), error=error)]))
@@ -117,7 +118,7 @@ def test_what_a_draining_server_refuses_goes_to_a_new_connection(
     assert answered_by_either(server, again, outcomes).error is None
 
 
-def answered_by_either(server: ScriptedServer, id_: int, outcomes: SimpleQueue[Outcome]) -> Outcome:
+def answered_by_either(server: ScriptedServer, id_: int, outcomes: Endings) -> Ended:
     """Answer until the stream that the execution is on, and not the one before it, has taken an answer."""
     for _ in range(100):
         server.answers.put(result(id_))
@@ -129,9 +130,9 @@ def answered_by_either(server: ScriptedServer, id_: int, outcomes: SimpleQueue[O
 
 
 def test_what_changes_states_is_not_sent_again(server: ScriptedServer, transport: GrpcTransport) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     header = ExecutionHeader(HEADER.target, HEADER.inputs, SequenceMark(1, is_start=True))
-    transport.submit(header, [DATA], outcomes.put)
+    transport.submit(header, [DATA], outcomes.take)
     sent(server)
     server.answers.put(None)
     assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.ServerUnavailable)
@@ -139,9 +140,9 @@ def test_what_changes_states_is_not_sent_again(server: ScriptedServer, transport
 
 
 def test_what_was_cancelled_is_not_sent_again(server: ScriptedServer, transport: GrpcTransport) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     submit(transport, outcomes).cancel()
-    kept: SimpleQueue[Outcome] = SimpleQueue()
+    kept = Endings()
     submit(transport, kept)
     while 2 not in sent(server):
         pass
@@ -181,7 +182,7 @@ def test_what_is_asked_about_a_model_finds_it_in_a_new_session(
 def test_what_is_in_flight_ends_as_the_connection_is_closed_here(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     submit(transport, outcomes)
     sent(server)
     transport.close()

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from queue import SimpleQueue
 
 import pytest
+from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import (
     DATA,
     HEADER,
@@ -23,7 +24,6 @@ from tests.client.transport.scripted_server import (
 
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
-from inferwire.transport.executions import Outcome
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto import frames
 from inferwire_proto.frames import Kind
@@ -47,7 +47,7 @@ def connected(server: ScriptedServer, *, scheme: str = "", socket_s: float = 1.0
 
 def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
     """Send an execution over gRPC, and get its answer."""
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     submit(transport, outcomes)
     server.answers.put(result(*sent(server)))
     assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
@@ -99,7 +99,7 @@ def test_where_the_socket_is_not_the_servers_the_session_stays_on_grpc(
 
 def test_a_session_on_a_socket_leaves_no_stream_open_on_grpc() -> None:
     with serving(on_socket=True) as server, connected(server) as transport:
-        submit(transport, SimpleQueue())
+        submit(transport, Endings())
         assert server.left.get(timeout=TIMEOUT_S) == "session-1"
 
 
@@ -115,7 +115,7 @@ def test_who_asks_for_grpc_gets_nothing_beside_it() -> None:
     with serving() as server, socket.create_server(("127.0.0.1", 0)) as listener:
         server.socket_port = listener.getsockname()[1]
         with connected(server, scheme="grpc://") as transport:
-            submit(transport, SimpleQueue())
+            submit(transport, Endings())
             sent(server)
             listener.settimeout(0.2)
             with pytest.raises(TimeoutError):

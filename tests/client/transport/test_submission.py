@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.client.transport.endings import Endings
 
 from inferwire.errors import InferenceFailed, QueueFull, ServerUnavailable, ShuttingDown
-from inferwire.transport.executions import ExecutionHeader, Outcome, SequenceMark, Target
+from inferwire.transport.executions import ExecutionHeader, Outcome, OutputBytes, SequenceMark, Target
 from inferwire.transport.submission import Retries, Submission
 
 HEADER = ExecutionHeader(Target("double", is_served=True), ())
@@ -25,23 +28,27 @@ class Client:
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
-        self.outcome: SimpleQueue[Outcome] = SimpleQueue()
+        self.outcome = Endings()
         self.sent: list[Submission] = []
         self.resent: SimpleQueue[Submission] = SimpleQueue()
         self.taken_back: list[object] = []
-        self.retries = Retries(self.send, lambda lost: lost, self.make_room)
+        self.retries = Retries(self, lambda lost: lost, self.make_room)
         self.submission = Submission(HEADER, (), self.take, self.retries)
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, outcome: Outcome, data: OutputBytes) -> None:
         self.outcomes.append(outcome)
-        self.outcome.put(outcome)
+        self.outcome.take(outcome, data)
 
-    def send(self, link: Any, submission: Submission) -> Any:
+    def send(self, link: Any, submission: Submission) -> None:
         del link
         if submission in self.sent:
             self.resent.put(submission)
         self.sent.append(submission)
-        return self.taken_back.append
+
+    @property
+    def link(self) -> Any:
+        """A connection whose stream notes what is taken back."""
+        return SimpleNamespace(stream=SimpleNamespace(cancel=self.taken_back.append))
 
     def make_room(self) -> None:
         raise MemoryError("no room")
@@ -51,31 +58,41 @@ class Client:
         return str(self.outcome.get(timeout=TIMEOUT_S).error)
 
 
+class Doing:
+    """Sends as a client does, once something else has happened."""
+
+    def __init__(self, first: Callable[[], object], client: Client) -> None:
+        self.first = first
+        self.client = client
+
+    def send(self, link: Any, submission: Submission) -> None:
+        self.first()
+        self.client.send(link, submission)
+
+
 @pytest.fixture
 def client() -> Client:
     return Client()
 
 
 def test_one_that_is_given_up_while_it_is_sent_is_taken_back(client: Client) -> None:
-    def send(link: Any, submission: Submission) -> Any:
-        submission.cancel()
-        return client.send(link, submission)
-
-    client.submission.send(send, LINK)
-    assert client.taken_back == [client.submission]
+    client.submission.send(Doing(client.submission.cancel, client), client.link)
+    assert client.sent == [client.submission]
+    # Once before it was sent, and once after that.
+    assert client.taken_back == [client.submission] * 2
 
 
 def test_one_that_was_given_up_is_not_sent(client: Client) -> None:
     client.submission.cancel()
-    client.submission.send(client.send, LINK)
+    client.submission.send(client, LINK)
     assert (client.sent, client.taken_back) == ([], [])
 
 
 @pytest.mark.parametrize("outcome", [LOST, Outcome(error=InferenceFailed("no"))])
 def test_what_comes_of_one_that_was_given_up_is_told_to_nobody(client: Client, outcome: Outcome) -> None:
-    client.submission.send(client.send, LINK)
+    client.submission.send(client, client.link)
     client.submission.cancel()
-    client.submission.take(outcome)
+    client.submission.take(outcome, ())
     assert client.outcomes == []
 
 
@@ -85,13 +102,13 @@ def nobody_there(client: Client) -> None:
     def search(lost: object) -> Any:
         raise ServerUnavailable("nobody answers")
 
-    client.submission = Submission(HEADER, (), client.take, Retries(client.send, search, client.make_room))
+    client.submission = Submission(HEADER, (), client.take, Retries(client, search, client.make_room))
 
 
 def test_one_that_was_lost_under_way_says_that_it_may_have_run(client: Client) -> None:
     nobody_there(client)
-    client.submission.send(client.send, LINK)
-    client.submission.take(LOST)
+    client.submission.send(client, LINK)
+    client.submission.take(LOST, ())
     assert client.error() == UNDER_WAY + "nobody answers"
 
 
@@ -99,7 +116,7 @@ def test_one_that_may_be_sent_once_says_so_as_well(client: Client) -> None:
     header = replace(HEADER, sequence=SequenceMark(1, is_start=False))
     assert not header.is_retryable
     client.submission = Submission(header, (), client.take, client.retries)
-    client.submission.send(client.send, LINK)
+    client.submission.send(client, LINK)
     client.submission.fail(LOST)
     assert client.error() == UNDER_WAY + "gone"
 
@@ -107,17 +124,14 @@ def test_one_that_may_be_sent_once_says_so_as_well(client: Client) -> None:
 def test_one_that_was_never_sent_does_not(client: Client) -> None:
     nobody_there(client)
 
-    def send(link: Any, submission: Submission) -> Any:
-        submission.fail(LOST)  # as a stream does that has ended meanwhile
-        return client.send(link, submission)
-
-    client.submission.send(send, LINK)
+    # As where its stream has ended meanwhile.
+    client.submission.send(Doing(lambda: client.submission.fail(LOST), client), LINK)
     assert client.error() == "nobody answers"
 
 
 def test_one_that_was_refused_does_not(client: Client) -> None:
     nobody_there(client)
-    client.submission.send(client.send, LINK)
+    client.submission.send(client, LINK)
     client.submission.fail(Outcome(error=ShuttingDown("draining")))
     assert client.error() == "nobody answers"
 
@@ -126,8 +140,8 @@ def test_whatever_keeps_a_new_connection_from_being_opened_ends_it(client: Clien
     def search(lost: object) -> Any:
         raise RuntimeError("can't start new thread")
 
-    client.submission = Submission(HEADER, (), client.take, Retries(client.send, search, client.make_room))
-    client.submission.send(client.send, LINK)
+    client.submission = Submission(HEADER, (), client.take, Retries(client, search, client.make_room))
+    client.submission.send(client, LINK)
     client.submission.fail(LOST)
     assert client.error() == 'the execution could not be sent again: RuntimeError("can\'t start new thread")'
 
@@ -135,13 +149,13 @@ def test_whatever_keeps_a_new_connection_from_being_opened_ends_it(client: Clien
 def test_whatever_keeps_room_from_being_made_ends_it(client: Client) -> None:
     header = replace(HEADER, sequence=SequenceMark(1, is_start=True))
     client.submission = Submission(header, (), client.take, client.retries)
-    client.submission.send(client.send, LINK)
+    client.submission.send(client, LINK)
     client.submission.fail(Outcome(error=QueueFull("as many sequences as may be")))
     assert client.error() == "the execution could not be sent again: MemoryError('no room')"
 
 
 def test_where_no_thread_can_be_had_to_send_it_again_it_ends(client: Client) -> None:
-    client.submission.send(client.send, LINK)
+    client.submission.send(client, LINK)
     usual = threading.stack_size(1 << 46)
     try:
         client.submission.fail(LOST)
@@ -151,13 +165,13 @@ def test_where_no_thread_can_be_had_to_send_it_again_it_ends(client: Client) -> 
     assert str(outcome.error) == UNDER_WAY + "gone (and it was not sent again: can't start new thread)"
     # The next one finds the shortage over.
     client.submission = Submission(HEADER, (), client.take, client.retries)
-    client.submission.send(client.send, LINK)
+    client.submission.send(client, LINK)
     client.submission.fail(LOST)
     assert client.resent.get(timeout=TIMEOUT_S) is client.submission
 
 
 def test_one_that_does_not_take_its_error_keeps_no_other_from_being_sent_again(client: Client) -> None:
-    def deliver(outcome: Outcome) -> None:
+    def deliver(outcome: Outcome, data: OutputBytes) -> None:
         raise MemoryError("no room")
 
     lost_for_good: Any = object()
@@ -167,10 +181,10 @@ def test_one_that_does_not_take_its_error_keeps_no_other_from_being_sent_again(c
             raise ServerUnavailable("nobody answers")
         return lost
 
-    retries = Retries(client.send, search, client.make_room)
+    retries = Retries(client, search, client.make_room)
     first, second = Submission(HEADER, (), deliver, retries), Submission(HEADER, (), client.take, retries)
-    first.send(client.send, lost_for_good)
-    second.send(client.send, LINK)
+    first.send(client, lost_for_good)
+    second.send(client, LINK)
     for each in (first, second):
         each.fail(LOST)
     assert client.resent.get(timeout=TIMEOUT_S) is second

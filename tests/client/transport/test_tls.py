@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import grpc
@@ -18,13 +17,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
+from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import DATA, TIMEOUT_S, ScriptedServer, content, result, sent, submit
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
 from inferwire.transport.credentials import ROOT_CERTIFICATES_VARIABLE, credentials_for
-from inferwire.transport.executions import Outcome
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.unreachable import is_of_names, why_unreachable
 
@@ -85,7 +84,7 @@ def test_where_something_before_the_server_ends_tls_a_session_stays_on_grpc(
 ) -> None:
     server.socket_port = 1  # whose own socket is plain
     address = parse_address(f"grpcs://127.0.0.1:{server.port}")
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
     found = credentials_for(address, "s3cret", roots)
     with closing(GrpcTransport(address, Patience(TIMEOUT_S), found)) as transport:
         submit(transport, outcomes)

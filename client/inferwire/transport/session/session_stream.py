@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
-from time import perf_counter
 
 from inferwire.errors import Cancelled, InferwireError, ServerUnavailable, anew
 from inferwire.latch import Latch
@@ -83,7 +82,6 @@ class SessionStream:
         execution.encoded = encoded
         execution.byte_size = byte_size
         execution.flow = None
-        execution.started = perf_counter()
         self._pending[id_] = execution
         if self._send is None:
             self._outgoing.put(execution)
@@ -205,23 +203,22 @@ class SessionStream:
 
         They stay pending until it is decoded, so that `_end` fails them if that raises.
         """
-        now = perf_counter()
         pending = self._pending
-        executions = [pending.get(id_) for id_ in result.ids]
-        elapsed_ms = [0.0 if each is None else (now - each.started) * 1000 for each in executions]
-        outcomes = codec.decode_results(result, raw, elapsed_ms)
+        outcome, outputs = codec.decode_result(result, raw, len(result.ids))
         delivered: list[StreamExecution] = []
-        for execution, outcome in zip(executions, outcomes, strict=True):
-            if execution is not None and pending.pop(execution.id, None):
-                delivered.append(execution)
-                if outcome.error is not None:
-                    execution.fail(outcome)
-                    continue
-                try:
-                    execution.deliver(outcome)
-                except Exception as raised:  # noqa: BLE001 - the others' answers are to be read still
-                    execution.fail(not_taken(raised))
-        count_answers(delivered, outcomes[0].timings, now)
+        for id_, data in zip(result.ids, outputs, strict=True):
+            execution = pending.pop(id_, None)
+            if execution is None:
+                continue
+            delivered.append(execution)
+            if outcome.error is not None:
+                execution.fail(outcome)
+                continue
+            try:
+                execution.deliver(outcome, data)
+            except Exception as raised:  # noqa: BLE001 - the others' answers are to be read still
+                execution.fail(not_taken(raised))
+        count_answers(delivered, outcome)
         if self._cancelled:
             for id_ in result.ids:
                 _let_go(self._cancelled, id_)

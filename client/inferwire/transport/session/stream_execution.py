@@ -6,11 +6,11 @@ Knows neither messages nor the wire, and nothing of how often an execution may b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferwire.errors import InferwireError
-from inferwire.transport.executions import Outcome, Timings, WireBytes
+from inferwire.transport.executions import Deliver, Outcome, WireBytes
 
 _LOG = logging.getLogger(__name__)
 
@@ -89,7 +89,6 @@ class StreamExecution:
         id: What it is called on the stream, and all that follows as well is of its latest sending.
         encoded: Its header there.
         byte_size: How many bytes its inputs have.
-        started: When it was submitted to the stream.
         flow: What it is counted in once it is sent, if it may be stacked.
         sent_at: When that was.
     """
@@ -98,11 +97,10 @@ class StreamExecution:
     id = 0
     encoded = EncodedHeader(b"")
     byte_size = 0
-    started = 0.0
     flow: Flow | None = None
     sent_at = 0.0
 
-    def __init__(self, inputs: Sequence[WireBytes], deliver: Callable[[Outcome], None]) -> None:
+    def __init__(self, inputs: Sequence[WireBytes], deliver: Deliver) -> None:
         self.inputs = inputs
         self.deliver = deliver
 
@@ -112,7 +110,7 @@ class StreamExecution:
     def fail(self, outcome: Outcome) -> None:
         """Deliver an error. Never raises: others wait to hear of theirs."""
         try:
-            self.deliver(outcome)
+            self.deliver(outcome, ())
         except Exception:  # noqa: BLE001 - nobody is left who could be told
             _LOG.exception("%r could not be told that it failed: %s", self, outcome.error)
 
@@ -122,8 +120,8 @@ def not_taken(raised: Exception) -> Outcome:
     return Outcome(error=InferwireError(f"the answer came and could not be taken: {raised!r}"))
 
 
-def count_answers(executions: Sequence[StreamExecution], timings: Timings, now: float) -> None:
-    """Count the answers to executions that ran together, which came now."""
+def count_answers(executions: Sequence[StreamExecution], outcome: Outcome) -> None:
+    """Count the answers to executions that ran together."""
     if executions and executions[0].flow is not None:
-        wire_ms = (now - executions[0].sent_at) * 1000 - timings.server_ms
-        executions[0].flow.learn(len(executions), wire_ms, timings.inference_ms)
+        wire_ms = (outcome.came_at - executions[0].sent_at) * 1000 - outcome.timings.server_ms
+        executions[0].flow.learn(len(executions), wire_ms, outcome.timings.inference_ms)

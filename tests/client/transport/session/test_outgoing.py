@@ -9,7 +9,7 @@ from os import sched_yield
 
 import pytest
 
-from inferwire.transport.executions import Timings
+from inferwire.transport.executions import Outcome, OutputBytes, Timings
 from inferwire.transport.session.held_back import LONGEST_HOLD_S
 from inferwire.transport.session.outgoing import (
     AT_ONCE_BYTES,
@@ -20,6 +20,10 @@ from inferwire.transport.session.outgoing import (
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers
 
 TIMEOUT_S = 30
+
+
+def nobody(outcome: Outcome, data: OutputBytes) -> None:
+    """Take what nobody waits for."""
 
 
 class Rig:
@@ -39,7 +43,7 @@ class Rig:
 
     def make(self, header: EncodedHeader, byte_size: int = 1) -> StreamExecution:
         """Make an execution that somebody wants."""
-        execution = StreamExecution([], lambda _: None)
+        execution = StreamExecution([], nobody)
         execution.id, execution.encoded, execution.byte_size = next(self._ids), header, byte_size
         self.wanted[execution.id] = execution
         return execution
@@ -53,7 +57,8 @@ class Rig:
         timings = Timings(inference_ms=inference_ms)
         for execution in executions:
             del self.wanted[execution.id]
-            count_answers([execution], timings, execution.sent_at + wire_ms / 1000)
+            came_at = execution.sent_at + wire_ms / 1000
+            count_answers([execution], Outcome(timings=timings, came_at=came_at))
         self.outgoing.answers_came()
 
     def taken(self) -> list[list[int]]:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
 import pytest
+from tests.client.transport.endings import Endings
 
 import inferwire as ov
-from inferwire.transport.executions import Outcome, WireBytes
+from inferwire.transport.executions import Outcome, OutputBytes, WireBytes
 from inferwire.transport.session.carriers import Pieces
 from inferwire.transport.session.session_stream import SessionStream
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution
@@ -103,8 +104,8 @@ def test_one_that_is_interrupted_as_it_is_greeted_leaves_nothing_open() -> None:
 def test_whatever_ends_the_reading_thread_ends_the_stream(
     carrier: FakeCarrier, stream: SessionStream, raised: BaseException
 ) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    stream.submit(StreamExecution((), outcomes.put), EncodedHeader(b""), 0)
+    outcomes = Endings()
+    stream.submit(StreamExecution((), outcomes.take), EncodedHeader(b""), 0)
     carrier.incoming.put(raised)
     error = outcomes.get(timeout=TIMEOUT_S).error
     assert isinstance(error, ov.InferwireError)
@@ -119,10 +120,10 @@ def test_whatever_ends_the_reading_thread_ends_the_stream(
 def test_one_that_does_not_take_the_streams_end_keeps_it_from_nobody(
     carrier: FakeCarrier, stream: SessionStream, caplog: pytest.LogCaptureFixture
 ) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    outcomes = Endings()
 
-    def raising(outcome: Outcome) -> None:
-        outcomes.put(outcome)
+    def raising(outcome: Outcome, data: OutputBytes) -> None:
+        outcomes.take(outcome, data)
         raise MemoryError("no room")
 
     for _ in range(2):
@@ -136,14 +137,14 @@ def test_one_that_does_not_take_the_streams_end_keeps_it_from_nobody(
 def test_an_answer_that_one_execution_cannot_take_leaves_the_others_of_its_message_theirs(
     carrier: FakeCarrier, stream: SessionStream
 ) -> None:
-    bad, good = SimpleQueue[Outcome](), SimpleQueue[Outcome]()
+    bad, good = Endings(), Endings()
 
-    def taking_errors_alone(outcome: Outcome) -> None:
+    def taking_errors_alone(outcome: Outcome, data: OutputBytes) -> None:
         if outcome.error is None:
             raise MemoryError("no room")
-        bad.put(outcome)
+        bad.take(outcome, data)
 
-    first, *others = [StreamExecution((), deliver) for deliver in (taking_errors_alone, good.put, good.put)]
+    first, *others = [StreamExecution((), deliver) for deliver in (taking_errors_alone, good.take, good.take)]
     for execution in (first, *others):
         stream.submit(execution, EncodedHeader(b""), 0)
     beside_it, behind_it = others
@@ -174,11 +175,11 @@ def test_what_may_travel_in_a_stack_holds_up_nobody_when_it_is_cancelled(stream:
 
 def test_who_takes_an_answer_does_not_wait_for_what_was_cancelled(carrier: FakeCarrier, stream: SessionStream) -> None:
     """The thread that reads would wait for what it alone can read."""
-    taken: SimpleQueue[Outcome] = SimpleQueue()
+    taken = Endings()
 
-    def take(outcome: Outcome) -> None:
+    def take(outcome: Outcome, data: OutputBytes) -> None:
         stream.await_cancelled()
-        taken.put(outcome)
+        taken.take(outcome, data)
 
     cancelled, execution = StreamExecution((), fail_if_called), StreamExecution((), take)
     for each in (cancelled, execution):
@@ -202,8 +203,8 @@ def test_whoever_is_interrupted_while_it_sends_ends_the_stream_and_takes_its_own
 
     carrier = FakeCarrier(send)
     stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    stream.submit(StreamExecution((), outcomes.put), EncodedHeader(b""), 0)
+    outcomes = Endings()
+    stream.submit(StreamExecution((), outcomes.take), EncodedHeader(b""), 0)
     is_interrupted = True
     with pytest.raises(KeyboardInterrupt):
         stream.submit(StreamExecution((), fail_if_called), EncodedHeader(b""), 0)
@@ -213,5 +214,5 @@ def test_whoever_is_interrupted_while_it_sends_ends_the_stream_and_takes_its_own
     stream.close(TIMEOUT_S)
 
 
-def fail_if_called(outcome: Outcome) -> None:
+def fail_if_called(outcome: Outcome, data: OutputBytes) -> None:
     raise AssertionError(f"nobody wants {outcome}")
