@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import Binding
-from inferwire_server.core.scheduling.job import Job, JobState, Work
+from inferwire_server.core.scheduling.job import FINISHED, Job, Work
 from inferwire_server.core.scheduling.lane import Terms
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import TallyOf
@@ -225,7 +225,7 @@ class Engine:
     def answered(self, job: Job, count: int = 1) -> None:
         """Record that answers of a finished job are written: what its call took besides the job is the wire's."""
         received_at = job.received_at
-        if received_at is not None and job.state is JobState.FINISHED:
+        if received_at is not None and job.state is FINISHED:
             model, wire_s = model_of(job), self._clock() - received_at - job.timings.total_s
             model.device.tally(model).answer(wire_s, count)
 

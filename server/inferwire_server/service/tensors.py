@@ -15,7 +15,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box, cut, paste
-from inferwire_server.core.scheduling.job import Job, JobState
+from inferwire_server.core.scheduling.job import FINISHED, Job
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.tensor_checks import check_content, check_shape
 from inferwire_server.core.tensors import LARGE, Tensor, describe, zero_tensor
@@ -113,7 +113,7 @@ class TensorService:
 
     def keep_outputs(self, job: Job, keeps: Mapping[int, StoredTensor]) -> None:
         """Keep outputs of an ended job, as far as their sessions may keep more; the job then has them no more."""
-        if job.state is JobState.FINISHED:
+        if job.state is FINISHED:
             outputs = zip(job.work.outputs, job.outputs, strict=True)
             job.outputs = tuple(self._shelved(tensor, keeps.get(position)) for position, tensor in outputs)
 

@@ -54,17 +54,20 @@ class Batching:
 
     def group(self, work: Work) -> Group | None:
         """Say what work has to have in common with other work to run with it; None for what runs alone."""
-        if not work.inputs or any(not tensor.shape for tensor in work.inputs):
+        inputs = work.inputs
+        if not inputs or not inputs[0].shape:
             return None
         rows = rows_of(work)
-        if not 1 <= rows <= self.max_size or any(tensor.shape[0] != rows for tensor in work.inputs):
+        if not 1 <= rows <= self.max_size:
             return None
-        if not all(_has_whole_rows(tensor.element_type, tensor.shape) for tensor in work.inputs):
-            return None
-        if any(is_left_to_slot(tensor) for tensor in work.inputs):
-            # Strings that nobody has looked at may begin and end anywhere: they could become another's.
-            return None
-        return tuple(tensor.shape[1:] for tensor in work.inputs), work.outputs
+        for tensor in inputs:
+            shape = tensor.shape
+            if not shape or shape[0] != rows or not _has_whole_rows(tensor.element_type, shape):
+                return None
+            if is_left_to_slot(tensor):
+                # Strings that nobody has looked at may begin and end anywhere: they could become another's.
+                return None
+        return tuple([tensor.shape[1:] for tensor in inputs]), work.outputs
 
     def most_stacked(self, work: Work) -> int:
         """How many executions of a stack run together at the most."""

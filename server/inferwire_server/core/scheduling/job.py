@@ -35,6 +35,11 @@ class JobState(StrEnum):
         self.is_terminal = name not in ("queued", "running")
 
 
+FINISHED = JobState.FINISHED
+"""What is asked for with every job: Python 3.11 takes long to find a member in its enumeration."""
+
+_QUEUED, _RUNNING = JobState.QUEUED, JobState.RUNNING
+
 _STATE_OF_CODE = {
     Code.CANCELLED: JobState.CANCELLED,
     Code.SHUTTING_DOWN: JobState.CANCELLED,
@@ -100,7 +105,7 @@ Outcome: TypeAlias = Result | Apart
 
 def state_of(result: Result) -> JobState:
     """Say how an execution ended that gave this."""
-    return _STATE_OF_CODE.get(result.code, JobState.FAILED) if isinstance(result, ServingError) else JobState.FINISHED
+    return _STATE_OF_CODE.get(result.code, JobState.FAILED) if isinstance(result, ServingError) else FINISHED
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -142,20 +147,20 @@ class Job:
 
     def start(self, now: float) -> None:
         """Record that a slot has taken it."""
-        if self.state is not JobState.QUEUED:
-            raise self._cannot_become(JobState.RUNNING)
-        self.state = JobState.RUNNING
+        if self.state is not _QUEUED:
+            raise self._cannot_become(_RUNNING)
+        self.state = _RUNNING
         self.started_at = now
 
     def finish(self, outputs: tuple[Tensor, ...] | Apart, now: float) -> None:
         """Record its outputs."""
-        if self.state is not JobState.RUNNING:
-            raise self._cannot_become(JobState.FINISHED)
+        if self.state is not _RUNNING:
+            raise self._cannot_become(FINISHED)
         if isinstance(outputs, Apart):
             self.apart = outputs.results
         else:
             self.outputs = outputs
-        self._close(JobState.FINISHED, now)
+        self._close(FINISHED, now)
 
     def drop(self, index: int) -> None:
         """Record that nobody waits for one of its executions any more."""
@@ -179,7 +184,7 @@ class Job:
         """
         if self.error is not None:
             raise self.error.copy()
-        if self.state is not JobState.FINISHED:
+        if self.state is not FINISHED:
             raise bug(f"the result of {self!r} was asked for before its end")
         return self.outputs
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from inferwire_server.core.scheduling.job import Job, JobState
+from inferwire_server.core.scheduling.job import FINISHED, Job, JobState
 from inferwire_server.core.scheduling.lane import ModelKey
 from inferwire_server.core.scheduling.stacks import ends
 
@@ -94,7 +94,7 @@ class Tally:
     def end(self, job: Job) -> None:
         """Count a job that has ended, in whatever way, as its executions."""
         timings, counts, executions = job.timings, ends(job), job.work.executions
-        finished = counts.get(JobState.FINISHED, 0)
+        finished = counts.get(FINISHED, 0)
         for state, count in counts.items():
             self.outcomes[state] += count
         if job.started_at is not None:

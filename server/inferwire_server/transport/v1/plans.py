@@ -69,10 +69,16 @@ class RawInput:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the head of an execution says: the inputs, each as far as the head has it, and all else."""
+    """What the head of an execution says: the inputs, each as far as the head has it, and all else.
+
+    Attributes:
+        is_one_at_a_time: Whether it names something that no two executions may run on together.
+    """
 
     inputs: tuple[tuple[PortKey, RawInput | StoredTensor | LentTensor], ...]
+    is_one_at_a_time: bool
     _wanted: Inference
+    _has_rows: bool
 
     @classmethod
     def of(cls, execution: pb.Execution, session: Session | None) -> Plan:
@@ -94,13 +100,9 @@ class Plan:
             is_profiled=execution.profile,
             keeps=decode_keeps(execution.keeps, session),
         )
-        return cls(inputs, wanted)
-
-    @property
-    def is_one_at_a_time(self) -> bool:
-        """Whether it names something that no two executions may run on together."""
-        all_are_sent = all(isinstance(given, RawInput) for _, given in self.inputs)
-        return not all_are_sent or self._wanted.sequence is not None or bool(self._wanted.keeps)
+        sent = [given for _, given in inputs if isinstance(given, RawInput)]
+        is_one_at_a_time = len(sent) < len(inputs) or wanted.sequence is not None or bool(wanted.keeps)
+        return cls(inputs, is_one_at_a_time, wanted, all(given.shape for given in sent))
 
     def inference(self, raw: Raw) -> Inference:
         """Say what is to run, on the bytes of an execution's inputs."""
@@ -108,7 +110,7 @@ class Plan:
 
     def stack(self, raw: Raw, count: int) -> Inference | None:
         """Say what is to run for so many executions at once; None where they cannot be one inference."""
-        if self.is_one_at_a_time or not all(isinstance(given, RawInput) and given.shape for _, given in self.inputs):
+        if self.is_one_at_a_time or not self._has_rows:
             return None
         return self._wanted._replace(inputs=self._filled(raw, count), executions=count)
 
