@@ -356,3 +356,26 @@ async def test_what_is_cancelled_before_it_could_be_sent_is_not_sent(
         with pytest.raises(ov.Cancelled):
             await task
     assert transport.executions == []
+
+
+def test_what_a_dropped_coroutine_began_gives_its_job_back_and_is_nobodys_failure(
+    transport: FakeTransport, compiled: ov.CompiledModel
+) -> None:
+    async def begin_and_drop() -> None:
+        coroutine = queue.infer_async(ONES)
+        coroutine.send(None)
+        coroutine.close()
+
+    queue = ov.AsyncInferQueue(compiled, 1)
+    asyncio.run(begin_and_drop())
+    assert not queue.is_ready()
+    transport.executions[0].fail(ov.InferenceFailed("no"))
+    assert queue.is_ready()
+    queue.wait_all()
+
+
+def test_what_cannot_begin_on_a_queues_request_leaves_it_idle(compiled: ov.CompiledModel) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    with pytest.raises(TypeError):
+        asyncio.run(queue[0].infer_async(object()))
+    assert queue.is_ready()

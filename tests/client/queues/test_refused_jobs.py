@@ -147,3 +147,12 @@ def test_what_cannot_begin_again_has_failed(transport: FakeTransport, queue: ov.
     with pytest.raises(ov.ServerUnavailable, match="nobody answers"):
         queue.wait_all()
     assert queue.get_idle_request_id() in (0, 1)
+
+
+def test_what_its_user_began_and_a_full_queue_refuses_has_failed(
+    transport: FakeTransport, queue: ov.AsyncInferQueue
+) -> None:
+    queue[0].start_async(ONES)
+    transport.executions[0].fail(ov.QueueFull("full", retry_after_s=3600.0))
+    with pytest.raises(ov.QueueFull, match="full"):
+        queue[0].wait_for(1000 * TIMEOUT_S)

@@ -68,6 +68,36 @@ def test_a_batch_that_is_set_takes_the_place_of_the_tensor(of_rows: InferRequest
     assert shapes_of(rows) == [(1, 3), (1, 3), (2, 3)]
 
 
+@pytest.mark.parametrize("key", [0, "data"])
+def test_inputs_go_to_the_tensor_that_was_set_last(of_rows: InferRequest, key: int | str) -> None:
+    of_rows.infer({key: ONES})
+    tensor = ov.Tensor(np.zeros((1, 3), np.float32))
+    of_rows.set_input_tensor(tensor)
+    of_rows.infer({key: ONES * 2})
+    assert tensor.data.tolist() == [[2, 2, 2]]
+
+
+def test_the_tensor_of_an_output_is_the_one_that_was_set_last(of_rows: InferRequest) -> None:
+    of_rows.infer({0: ONES})
+    before = of_rows.get_output_tensor(0)
+    of_rows.set_output_tensor(ov.Tensor(np.zeros((1, 3), np.float32)))
+    of_rows.infer({0: ONES * 2})
+    assert (of_rows.get_output_tensor(0).data[0, 0], before.data[0, 0]) == (4, 2)
+
+
+def test_a_number_that_equals_a_position_is_none(of_rows: InferRequest) -> None:
+    of_rows.infer({0: ONES})
+    with pytest.raises(TypeError, match=r"Incompatible key type for input: 0\.0"):
+        of_rows.infer({0.0: ONES})
+
+
+def test_an_array_of_no_dimensions_takes_the_shape_of_the_tensor() -> None:
+    transport = FakeTransport(describe({"data": [1]}, [1]), answer=double)
+    request = ov.Core(transport=transport).served_model("double").create_infer_request()
+    for _ in range(2):
+        assert request.infer({"data": np.array(5, np.float32)})[0].tolist() == [10]
+
+
 def keeping(execution: FakeExecution) -> None:
     data = None if execution.header.keeps else ONES.tobytes()
     execution.finish(FakeOutput(BY_NAME["f32"], (1, 3), data))

@@ -14,6 +14,7 @@ from tests.client.transport.endings import Endings
 
 from inferwire.errors import InferenceFailed, QueueFull, ServerUnavailable, ShuttingDown
 from inferwire.transport.executions import ExecutionHeader, Outcome, OutputBytes, SequenceMark, Target
+from inferwire.transport.fake_transport import FakeExecution
 from inferwire.transport.submission import Retries, Submission
 
 HEADER = ExecutionHeader(Target("double", is_served=True), ())
@@ -86,6 +87,14 @@ def test_one_that_was_given_up_is_not_sent(client: Client) -> None:
     client.submission.cancel()
     client.submission.send(client, LINK)
     assert (client.sent, client.taken_back) == ([], [])
+
+
+def test_one_that_was_a_call_of_its_own_is_taken_back_from_the_stream_that_it_was_sent_on_again(client: Client) -> None:
+    call = FakeExecution(HEADER, (), client.take)
+    client.submission.send(Doing(lambda: setattr(client.submission, "large", call), client), client.link)
+    client.submission.send(client, client.link)
+    client.submission.cancel()
+    assert (call.is_cancelled, client.taken_back) == (False, [client.submission])
 
 
 @pytest.mark.parametrize("outcome", [LOST, Outcome(error=InferenceFailed("no"))])

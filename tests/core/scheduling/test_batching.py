@@ -115,6 +115,12 @@ def test_work_whose_rows_share_a_byte_runs_alone(shape: tuple[int, ...], is_alon
     assert (Batching(8).group(packed) is None) == is_alone
 
 
+def test_what_ran_alone_has_its_outputs_as_they_are() -> None:
+    tensor = Tensor(U8, (3, 4), bytes(12))
+    ((output,),) = split([tensor], [3])
+    assert output is tensor
+
+
 def test_an_output_whose_rows_share_a_byte_is_not_split() -> None:
     with pytest.raises(ServingError, match=r"a run gave u4\[2,3\], expected rows of whole bytes"):
         split([Tensor(U4, (2, 3), bytes(3))], [1, 1])

@@ -117,6 +117,8 @@ def split(outputs: Sequence[Tensor], rows: Sequence[int]) -> list[tuple[Tensor, 
         if not _has_whole_rows(tensor.element_type, tensor.shape):
             what = describe(tensor.element_type, tensor.shape)
             raise ServingError(Code.INFERENCE_FAILED, f"a run gave {what}, expected rows of whole bytes")
+    if len(rows) == 1:
+        return [tuple(outputs)]
     columns = [parts(tensor, rows) for tensor in outputs]
     return [tuple(column[index] for column in columns) for index in range(len(rows))]
 
