@@ -29,7 +29,7 @@ _NOTHING_KEPT: KeptOutputs = {}
 
 
 class RequestTensors:
-    """A tensor for each input and output of a model: the memory behind it, and what users get over that.
+    """A tensor for each input and output of a model: the memory behind it, over which users get a new one each time.
 
     Attributes:
         ports: The inputs and outputs.
@@ -42,7 +42,6 @@ class RequestTensors:
         self.outputs: list[Memory] = [_zeros(each) for each in ports.outputs]
         self._inputs: list[Memory | Batch] = [Lendable(each.row, each.first_shape, lend) for each in ports.inputs]
         self.by_key: dict[int | str, Memory] = {}
-        self._output_tensors: dict[int | None, Tensor] = {}
         self._freight: Freight | None = None
         self._versions: list[tuple[Memory, int]] = []
         self._postpones = False
@@ -64,13 +63,6 @@ class RequestTensors:
     def input_at(self, index: int | None) -> Memory:
         """Give the memory of an input's tensor; without a position, of the only one's."""
         return self.get(_to_read("input", self.ports.inputs, index))
-
-    def output_tensor(self, index: int | None) -> Tensor:
-        """Give the tensor of an output, the same one until another is set; without a position, of the only one."""
-        tensor = self._output_tensors.get(index)
-        if tensor is None:
-            tensor = self._output_tensors[index] = Tensor.over(self.output_at(index))
-        return tensor
 
     def output_at(self, index: int | None) -> Memory:
         """Give the memory of an output's tensor; without a position, of the only one's."""
@@ -188,7 +180,6 @@ class RequestTensors:
         """Have it looked up anew which memory there is."""
         self.forget_freight()
         self.by_key.clear()
-        self._output_tensors.clear()
 
     def store(self, forms: Sequence[OutputForm], data: Sequence[WireBytes | None], freight: Freight | None) -> None:
         """Load the outputs of an execution into the tensors; those that the server kept stay there.

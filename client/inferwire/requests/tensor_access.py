@@ -111,7 +111,7 @@ class TensorAccess(Unpicklable):
         is_plain = len(args) == 1 and type(args[0]) is int and not kwargs
         index = args[0] if is_plain else self._index("get_output_tensor", args, kwargs)
         self._state.check_idle()
-        return self._tensors.output_tensor(index)
+        return Tensor.over(self._tensors.output_at(index))
 
     @overload
     def set_tensor(self, name: str, tensor: Tensor | RemoteTensor) -> None: ...
