@@ -65,8 +65,10 @@ def pieces(
     parts: list[bytes | memoryview] = [header]
     offset = len(header)
     for buffer in buffers:
-        content = buffer if isinstance(buffer, tuple) else (buffer,)
-        byte_size = sum([piece.nbytes if isinstance(piece, memoryview) else len(piece) for piece in content])
+        if isinstance(buffer, tuple):
+            content, byte_size = buffer, sum([_byte_size(piece) for piece in buffer])
+        else:
+            content, byte_size = (buffer,), _byte_size(buffer)
         lead = _lead(raw_field, byte_size)
         if padding_field is not None and (beyond := (offset + len(lead)) % ALIGNMENT):
             lead = _padding(padding_field, beyond) + lead
@@ -94,11 +96,20 @@ def split(message_type: type[M], data: bytes | memoryview, raw_field: int) -> tu
             if len(data) > MANY_SHORT_FIELDS:
                 raise MalformedMessage(f"the {len(data)} bytes received have more than {most} fields")
         message = message_type.FromString(bytes(data))
-        return message, getattr(message, message_type.DESCRIPTOR.fields_by_number[raw_field].name)[:]
+        return message, getattr(message, _name(message_type, raw_field))[:]
     except (DecodeError, IndexError) as error:
         raise MalformedMessage(
             f"the {len(data)} bytes received are not a message of type {message_type.DESCRIPTOR.full_name}"
         ) from error
+
+
+@lru_cache
+def _name(message_type: type[Message], field: int) -> str:
+    return message_type.DESCRIPTOR.fields_by_number[field].name
+
+
+def _byte_size(piece: memoryview | bytes) -> int:
+    return piece.nbytes if isinstance(piece, memoryview) else len(piece)
 
 
 def _cut(data: bytes | memoryview, raw_field: int, most: int) -> tuple[bytes, list[memoryview]] | None:

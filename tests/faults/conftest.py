@@ -24,7 +24,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import Composition, compose
-from inferwire_server.service.values import Inference, ServedModel
+from inferwire_server.service.values import Inference, ServedModel, Wanted
 from inferwire_server.settings import Settings
 from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.rest.app import create_app
@@ -34,7 +34,7 @@ LIMIT_S = 30.0
 """How long anything may take; reached by what hangs alone."""
 SLOTS = 2
 CAPACITY = 4
-WORK = Inference(ServedModel("echo"), (("x", Tensor(BY_NAME["f32"], (1, 4), bytes(16))),))
+WORK = Inference(Wanted(ServedModel("echo")), (("x", Tensor(BY_NAME["f32"], (1, 4), bytes(16))),))
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -53,7 +53,7 @@ async def test_a_device_that_never_answers_keeps_nobody_past_the_deadline(
 async def test_deadlines_that_have_passed_as_they_come_are_answered(server: Server, model: FakeModel) -> None:
     model.gate.close()
     jobs = server.composition.services.jobs
-    hurried = WORK._replace(timeout_s=0.0)
+    hurried = WORK._replace(wanted=WORK.wanted._replace(timeout_s=0.0))
     late = [jobs.start(work) for work in (hurried, hurried, hurried)]
     patient = jobs.start(WORK)
     assert {(await jobs.wait(job_id, LIMIT_S)).state for job_id in late} == {JobState.EXPIRED}

@@ -26,13 +26,13 @@ from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.catalogue import Served
 from inferwire_server.server import Composition
-from inferwire_server.service.values import Inference, ServedModel
+from inferwire_server.service.values import Inference, ServedModel, Wanted
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 Leap = Callable[[float], None]
 
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
-INFERENCE = Inference(ServedModel("m"), (("x", ROW),))
+INFERENCE = Inference(Wanted(ServedModel("m")), (("x", ROW),))
 IDLE_S = 600.0
 LIMIT_S = 30.0
 
@@ -150,7 +150,7 @@ async def test_it_is_not_unloaded_while_it_has_jobs_and_not_soon_after(rig: Rig)
 async def test_jobs_wait_for_it_within_their_deadlines(rig: Rig) -> None:
     await rig.falls_asleep()
     rig.model.opening.close()
-    patient, hurried = rig.submit(), rig.submit(INFERENCE._replace(timeout_s=0.01))
+    patient, hurried = rig.submit(), rig.submit(INFERENCE._replace(wanted=INFERENCE.wanted._replace(timeout_s=0.01)))
     assert (await hurried).state is JobState.EXPIRED
     assert (rig.device_occupancy.queued, rig.served.state) == (1, ModelState.UNLOADED)
     rig.model.opening.open()
@@ -307,7 +307,7 @@ async def test_one_that_takes_encoded_pictures_does_so_when_it_is_loaded_again(
     async with serving(model) as server:
         rig = Rig(server, model, leap)
         await rig.falls_asleep()
-        (pixels,) = (await rig.submit(Inference(ServedModel("m"), (("x", picture),)))).result()
+        (pixels,) = (await rig.submit(Inference(Wanted(ServedModel("m")), (("x", picture),)))).result()
     assert bytes(pixels.data) == bytes((1, 2, 3, 1, 2, 3))
 
 

@@ -18,13 +18,13 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, e
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition, compose
 from inferwire_server.service.load_options import LoadOptions
-from inferwire_server.service.values import Inference, ServedModel
+from inferwire_server.service.values import Inference, ServedModel, Wanted
 from inferwire_server.settings import Settings
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
-INFERENCE = Inference(ServedModel("m"), (("x", ROW),))
+INFERENCE = Inference(Wanted(ServedModel("m")), (("x", ROW),))
 
 
 async def test_callers_may_not_control_models_unless_they_are_allowed_to(serving: Serving) -> None:

@@ -18,7 +18,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
-from inferwire_server.service.values import Inference, ServedModel, UploadedModel
+from inferwire_server.service.values import Inference, ServedModel, UploadedModel, Wanted
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 
@@ -63,8 +63,9 @@ def choke(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def an_inference(changes: dict[str, Any]) -> Inference:
-    fields: dict[str, Any] = {"target": ServedModel("m"), "inputs": (("x", ROW),)}
-    return Inference(**(fields | changes))
+    wanted: dict[str, Any] = {"target": ServedModel("m"), **changes}
+    inputs = wanted.pop("inputs", (("x", ROW),))
+    return Inference(Wanted(**wanted), inputs)
 
 
 async def test_bad_inputs_between_good_ones_lose_nothing(serving: Serving) -> None:

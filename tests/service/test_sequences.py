@@ -18,7 +18,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, count_of, count_state, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
-from inferwire_server.service.values import Inference, SequenceCall, ServedModel
+from inferwire_server.service.values import Inference, SequenceCall, ServedModel, Wanted
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 Leap = Callable[[float], None]
@@ -37,7 +37,7 @@ class Rig:
         self.inference = server.services.inference
 
     def call(self, sequence_id: int | str, session: Session | None = None, **flags: bool) -> Inference:
-        return Inference(MODEL, (("x", ROW),), sequence=SequenceCall(sequence_id, session, **flags))
+        return Inference(Wanted(MODEL, sequence=SequenceCall(sequence_id, session, **flags)), (("x", ROW),))
 
     async def infer(self, sequence_id: int | str, session: Session | None = None, **flags: bool) -> None:
         (await self.inference.infer(self.call(sequence_id, session, **flags))).result()
@@ -131,7 +131,7 @@ async def test_a_sequence_may_begin_with_its_states(counting: Counting) -> None:
 
 async def test_an_inference_without_a_sequence_leaves_nothing_behind(counting: Counting) -> None:
     async with counting() as rig:
-        await rig.inference.infer(Inference(MODEL, (("x", ROW),)))
+        await rig.inference.infer(Inference(Wanted(MODEL), (("x", ROW),)))
         assert rig.bound == 0
 
 
@@ -184,7 +184,8 @@ async def test_where_callers_may_wait_the_next_one_runs_when_a_sequence_ends(cou
 async def test_a_caller_that_stops_waiting_makes_room_for_the_next(counting: Counting) -> None:
     async with counting(max_sequences=1, sequences_wait=True) as rig:
         await rig.infer(1, is_start=True)
-        hurried = rig.call(2, is_start=True)._replace(timeout_s=0.0)
+        waits = rig.call(2, is_start=True)
+        hurried = waits._replace(wanted=waits.wanted._replace(timeout_s=0.0))
         assert (await rig.inference.infer(hurried)).state is JobState.EXPIRED
         assert rig.bound == 1
         assert (await refused(rig.infer(2))).code is Code.SEQUENCE_NOT_FOUND
@@ -236,7 +237,7 @@ async def test_a_session_s_end_frees_its_states(counting: Counting) -> None:
 
 async def test_a_refused_first_inference_binds_nothing(counting: Counting) -> None:
     async with counting(is_open=False, queue_capacity=1) as rig:
-        busy = [asyncio.ensure_future(rig.inference.infer(Inference(MODEL, (("x", ROW),)))) for _ in range(3)]
+        busy = [asyncio.ensure_future(rig.inference.infer(Inference(Wanted(MODEL), (("x", ROW),)))) for _ in range(3)]
         await asyncio.to_thread(rig.model.gate.wait_held, 2)
         assert (await refused(rig.infer(1, is_start=True))).code is Code.QUEUE_FULL
         assert rig.bound == 0
@@ -256,7 +257,7 @@ async def test_a_reload_ends_the_sequences_of_the_old_model(counting: Counting) 
 async def test_a_model_without_states_runs_sequences_as_any_inference(serving: Serving) -> None:
     async with serving(FakeModel(echo_spec("m"))) as server:
         inference = server.services.inference
-        job = await inference.infer(Inference(MODEL, (("x", ROW),), sequence=SequenceCall(1)))
+        job = await inference.infer(Inference(Wanted(MODEL, sequence=SequenceCall(1)), (("x", ROW),)))
         assert job.result() == (ROW,)
         error = await refused(inference.access_states(MODEL, SequenceCall(1), ReadStates()))
         assert (error.code, error.message) == (Code.INVALID_INPUT, "model 'm' keeps no states")

@@ -17,14 +17,14 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
-from inferwire_server.service.values import Inference, ServedModel
+from inferwire_server.service.values import Inference, ServedModel, Wanted
 
 Leap = Callable[[float], None]
 
 
 def rows(count: int, *, poisoned: bool = False) -> Inference:
     data = (b"bad!" if poisoned else bytes(4)) * 4 * count
-    return Inference(ServedModel("m"), (("x", Tensor(BY_NAME["f32"], (count, 4), data)),))
+    return Inference(Wanted(ServedModel("m")), (("x", Tensor(BY_NAME["f32"], (count, 4), data)),))
 
 
 def choke(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:

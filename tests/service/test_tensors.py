@@ -20,7 +20,7 @@ from inferwire_server.errors import ServingError
 from inferwire_server.host.machine import memory_bytes
 from inferwire_server.server import Composition
 from inferwire_server.service.tensors import TensorLimits, TensorService
-from inferwire_server.service.values import Inference, ServedModel, StoredTensor
+from inferwire_server.service.values import Inference, ServedModel, StoredTensor, Wanted
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 
@@ -241,7 +241,7 @@ async def test_the_share_of_a_worker_is_as_small_as_they_are_many(serving: Servi
 async def test_an_output_that_there_is_no_room_for_on_the_server_is_given(serving: Serving, session: Session) -> None:
     async with serving(FakeModel(echo_spec("m")), max_tensors_mb=0) as server:
         keeps = {0: StoredTensor(session, 7)}
-        job = await server.services.inference.infer(Inference(ServedModel("m"), (("x", TENSOR),), keeps=keeps))
+        job = await server.services.inference.infer(Inference(Wanted(ServedModel("m"), keeps=keeps), (("x", TENSOR),)))
         assert job.result() == (TENSOR,)
 
 
@@ -267,15 +267,15 @@ async def test_an_output_that_is_kept_is_the_next_inference_s_input(serving: Ser
     async with serving(FakeModel(echo_spec("m"))) as server:
         services = server.services
         kept = StoredTensor(session, 7)
-        first = await services.inference.infer(Inference(ServedModel("m"), (("x", TENSOR),), keeps={0: kept}))
+        first = await services.inference.infer(Inference(Wanted(ServedModel("m"), keeps={0: kept}), (("x", TENSOR),)))
         (output,) = first.result()
         assert (output.stored_as, output.byte_size, output.shape) == (7, 0, (2, 4))
         box = StoredTensor(session, 7, Box((1, 0), (2, 4)))
-        second = await services.inference.infer(Inference(ServedModel("m"), (("x", box),)))
+        second = await services.inference.infer(Inference(Wanted(ServedModel("m")), (("x", box),)))
         assert bytes(second.result()[0].data) == ARRAY[1:].tobytes()
         services.tensors.release(session, [7])
         with pytest.raises(ServingError, match="tensor 7 is not kept in this session"):
-            await services.inference.infer(Inference(ServedModel("m"), (("x", kept),)))
+            await services.inference.infer(Inference(Wanted(ServedModel("m")), (("x", kept),)))
 
 
 def held_by(tensor: Tensor) -> int:
@@ -288,11 +288,12 @@ async def test_an_output_of_a_batch_is_kept_without_those_of_others(serving: Ser
     async with serving(model, properties=("INFERWIRE_MAX_BATCH=8",)) as server:
         model.gate.close()
         inference, tensors = server.services.inference, server.services.tensors
-        wanted = Inference(ServedModel("m"), (("x", TENSOR),))
-        first = asyncio.ensure_future(inference.infer(wanted))
+        alone, inputs = Wanted(ServedModel("m")), (("x", TENSOR),)
+        first = asyncio.ensure_future(inference.infer(Inference(alone, inputs)))
         await asyncio.to_thread(model.gate.wait_held, 1)
         kept = StoredTensor(session, 7)
-        batch = [asyncio.ensure_future(inference.infer(each)) for each in (wanted._replace(keeps={0: kept}), wanted)]
+        both = alone._replace(keeps={0: kept}), alone
+        batch = [asyncio.ensure_future(inference.infer(Inference(wanted, inputs))) for wanted in both]
         await asyncio.to_thread(int)
         model.gate.open()
         _, keeping, other = await asyncio.gather(first, *batch)
@@ -304,5 +305,5 @@ async def test_an_output_of_a_batch_is_kept_without_those_of_others(serving: Ser
 async def test_an_output_that_there_is_no_room_for_is_given(serving: Serving, session: Session) -> None:
     async with serving(FakeModel(echo_spec("m")), max_session_tensors_mb=0) as server:
         keeps = {0: StoredTensor(session, 7)}
-        job = await server.services.inference.infer(Inference(ServedModel("m"), (("x", TENSOR),), keeps=keeps))
+        job = await server.services.inference.infer(Inference(Wanted(ServedModel("m"), keeps=keeps), (("x", TENSOR),)))
         assert job.result() == (TENSOR,)

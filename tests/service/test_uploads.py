@@ -24,7 +24,7 @@ from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.service.uploads import Compilation, UploadedSource
-from inferwire_server.service.values import Inference, UploadedModel
+from inferwire_server.service.values import Inference, UploadedModel, Wanted
 from inferwire_server.settings import Settings
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
@@ -55,7 +55,7 @@ async def compile_uploaded(server: Composition, session: Session) -> UploadedMod
 
 
 def an_inference(target: UploadedModel) -> Inference:
-    return Inference(target, (("x", ROW),))
+    return Inference(Wanted(target), (("x", ROW),))
 
 
 async def refused(call: Any) -> ServingError:

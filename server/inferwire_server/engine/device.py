@@ -23,7 +23,7 @@ from inferwire_server.core.scheduling.tally import Tally, TallyOf
 from inferwire_server.engine.backend import Slot
 from inferwire_server.engine.model_slots import NO_SLOTS, BoundSlot, ModelSlots
 from inferwire_server.engine.placed_model import PlacedModel
-from inferwire_server.engine.quick_slot import Place
+from inferwire_server.engine.quick_slot import LOOP, Place
 from inferwire_server.engine.slot_runs import SlotRun
 from inferwire_server.engine.thread_pool import NoThread, ThreadPool
 from inferwire_server.errors import ServingError
@@ -223,12 +223,12 @@ class Device:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
+            case End(job):
+                self._end(job)
             case Start():
                 self._start(effect)
             case Stop(model, slot):
                 self._running[model, slot].slot.cancel()
-            case End(job):
-                self._end(job)
             case Unbound(binding, slot):
                 self._unbind(binding, slot)
             case Drained(model):
@@ -262,7 +262,7 @@ class Device:
         slot, place = placed.slots.choose(number, [job.work for job in jobs])
         running = _Running(model, number, slot, place, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running
-        if place is not Place.LOOP:
+        if place is not LOOP:
             self._hand_over(running)
         elif at_once:
             self._go_on(running, running.run.steps())

@@ -11,7 +11,7 @@ from inferwire_server.core.scheduling.stacks import inference_shapes
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import CompiledModel, Slot
-from inferwire_server.engine.quick_slot import Place, QuickSlot
+from inferwire_server.engine.quick_slot import THREAD, Place, QuickSlot
 from inferwire_server.errors import bug
 
 
@@ -61,12 +61,12 @@ class ModelSlots:
         """Say in which slot, and in which place, the work of the slot of this number is to run."""
         quick = self.quick
         if quick is None:
-            return self[number], Place.THREAD
+            return self[number], THREAD
         for work in works:
             if work.is_profiled:
-                return self[number], Place.THREAD
+                return self[number], THREAD
         place = quick.begin(inference_shapes(works))
-        return self[number] if place is Place.THREAD else quick, place
+        return self[number] if place is THREAD else quick, place
 
     def release(self, place: Place) -> None:
         """Take note that what was to run there has ended."""

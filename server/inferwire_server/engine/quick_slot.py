@@ -61,6 +61,10 @@ class Place(Enum):
     THREAD = auto()
 
 
+LOOP, TRIAL, THREAD = Place
+"""What is asked for with every job: Python 3.11 takes long to find a member in its enumeration."""
+
+
 @dataclass(slots=True)
 class _Pace:
     """How long inferences of one shape take.
@@ -112,26 +116,26 @@ class QuickSlot:
         """Say where an inference of these shapes is to run; `end` says of that place that it is free again."""
         pace = self._paces.get(shapes)
         if self._is_tried:
-            return Place.THREAD
+            return THREAD
         if pace is not None and pace.is_brief:
             self._on_loop += 1
-            return Place.LOOP
+            return LOOP
         if pace is not None and pace.is_known:
             pace.sent_away += 1
             if pace.sent_away < SENT_AWAY:
-                return Place.THREAD
+                return THREAD
             del self._paces[shapes]
         if self._on_loop:
-            return Place.THREAD
+            return THREAD
         self._is_tried = True
-        return Place.TRIAL
+        return TRIAL
 
     def end(self, place: Place) -> None:
         """Take note that what began there has ended."""
-        if place is Place.TRIAL:
-            self._is_tried = False
-        elif place is Place.LOOP:
+        if place is LOOP:
             self._on_loop -= 1
+        elif place is TRIAL:
+            self._is_tried = False
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
         """Run an inference and learn how long it takes."""

@@ -110,8 +110,9 @@ class OpenVinoSlot:
         # A completion callback would miss failures and cancels; wait() sees them all.
         self._request.start_async()
         self._request.wait()
-        finishing = finishes or [None] * len(outputs)
-        return tuple([self._finished(index, finish) for index, finish in zip(outputs, finishing, strict=True)])
+        if not finishes:
+            return tuple([self._finished(index, None) for index in outputs])
+        return tuple([self._finished(index, finish) for index, finish in zip(outputs, finishes, strict=True)])
 
     def _finished(self, index: int, finish: Finish | None) -> Tensor:
         tensor, element_type = self._request.get_output_tensor(index), self._spec.outputs[index].element_type

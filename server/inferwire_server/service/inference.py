@@ -74,20 +74,23 @@ class InferenceService:
         received_at: float | None = None,
         *,
         at_once: bool = False,
+        is_kept: bool = False,
     ) -> Job:
         """Queue an inference. `on_end` is called on the loop, once, after this call has returned.
 
-        With `at_once` a brief one may end before that. Whoever knows when the request was read, by the monotonic
-        clock, says so, and says later when it is `answered`.
+        With `at_once` a brief one may end before that. One that `is_kept` has its result for long, and not only until
+        it is answered. Whoever knows when the request was read, by the monotonic clock, says so, and says later when
+        it is `answered`.
 
         Raises:
             ServingError: If the model, the inputs or the queue do not allow it.
         """
         self._require_open()
-        model, submission = self._prepared(inference, received_at)
-        if inference.keeps:
-            on_end = self._keeping(inference.keeps, on_end)
-        return self._submit(model, submission, inference.sequence, on_end, at_once=at_once)
+        model, submission = self._prepared(inference, received_at, is_kept=is_kept)
+        wanted = inference.wanted
+        if wanted.keeps:
+            on_end = self._keeping(wanted.keeps, on_end)
+        return self._submit(model, submission, wanted.sequence, on_end, at_once=at_once)
 
     def prepare_stack(self, stack: Inference, received_at: float | None = None) -> list[Prepared]:
         """Check several executions at once, and divide them into single jobs.
@@ -181,34 +184,31 @@ class InferenceService:
             return sum(job.count for job in left)
         return 0
 
-    def _prepared(self, inference: Inference, received_at: float | None) -> tuple[Model, Submission]:
+    def _prepared(
+        self, inference: Inference, received_at: float | None, *, is_kept: bool = False
+    ) -> tuple[Model, Submission]:
         """Find the model and put the inputs into its order."""
-        timeout_s = inference.timeout_s
+        wanted, given, executions = inference
+        timeout_s = wanted.timeout_s
         if timeout_s is not None and not timeout_s >= 0:
             raise invalid_input(f"the time limit is {timeout_s} seconds, expected 0 or more")
-        model = self._models.resolve(inference.target)
+        model = self._models.resolve(wanted.target)
         spec = model.spec
-        if inference.signature not in (0, spec.signature):
+        if wanted.signature not in (0, spec.signature):
             raise invalid_input(
                 f"model '{spec.name}' was reloaded with other inputs or outputs: get it again (served_model, GetModel)"
             )
-        brought = [
-            (key, given if isinstance(given, Tensor) else self._bring_in(given)) for key, given in inference.inputs
-        ]
-        inputs = spec.bind(brought, inference.executions)
-        wanted = spec.select(inference.outputs)
-        forms = finishes(model, wanted, inference.forms, self._shared_memory) if inference.forms else ()
-        if inference.check_outputs is not None:
-            inference.check_outputs(spec, wanted)
-        work = Work(
-            inputs,
-            wanted,
-            is_profiled=inference.is_profiled,
-            finishes=forms,
-            executions=inference.executions,
-            kept=wanted if inference.is_kept else inference.keeps,
+        inputs = spec.bind(
+            [(key, tensor if isinstance(tensor, Tensor) else self._bring_in(tensor)) for key, tensor in given],
+            executions,
         )
-        return model, Submission(work, inference.priority or model.priority, timeout_s, received_at=received_at)
+        outputs = spec.select(wanted.outputs)
+        forms = finishes(model, outputs, wanted.forms, self._shared_memory) if wanted.forms else ()
+        if wanted.check_outputs is not None:
+            wanted.check_outputs(spec, outputs)
+        kept = outputs if is_kept else wanted.keeps
+        work = Work(inputs, outputs, None, wanted.is_profiled, forms, executions, kept=kept)
+        return model, Submission(work, wanted.priority or model.priority, timeout_s, None, received_at)
 
     def _bring_in(self, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
         """Look up an input that the call names and does not carry."""

@@ -55,7 +55,7 @@ class JobService:
             if not self._is_expiring:
                 self._expire_later()
 
-        job = self._inference.submit(inference._replace(is_kept=True), ended)
+        job = self._inference.submit(inference, ended, is_kept=True)
         job_id = self._ledger.add(NamedJob(job, end))
         return job_id
 

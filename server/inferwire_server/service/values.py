@@ -117,12 +117,11 @@ OutputCheck: TypeAlias = Callable[[ModelSpec, Sequence[int]], None]
 """Looks at wanted outputs of a model, by their positions."""
 
 
-class Inference(NamedTuple):
-    """An inference to run.
+class Wanted(NamedTuple):
+    """What a caller wants to run, whatever the inputs are: one serves any number of inferences.
 
     Attributes:
         target: Which model.
-        inputs: Every input of the model, in any order, each by a name or its position.
         outputs: The wanted outputs; all of them where empty.
         priority: Larger is more urgent; 0 is the model's normal one.
         timeout_s: The time it may take, queue included; None for no limit.
@@ -130,14 +129,11 @@ class Inference(NamedTuple):
         keeps: Where outputs are to be kept, by their positions; they are then not part of the result.
         sequence: Whose states it runs on. Without, on fresh ones; for a model without states it means nothing.
         is_profiled: Whether the time of each layer is wanted as well.
-        is_kept: Whether the result is to be there for long, and not only until it is answered.
         forms: How wanted outputs are given, by their place among `outputs`, where not as they are.
-        executions: How many of equal shapes it is: each input has their rows, those of one behind the other's.
         check_outputs: Refuses wanted outputs that the caller cannot be given; None where there are none such.
     """
 
     target: Target
-    inputs: Inputs
     outputs: tuple[PortKey, ...] = ()
     priority: int = 0
     timeout_s: float | None = None
@@ -145,7 +141,19 @@ class Inference(NamedTuple):
     sequence: SequenceCall | None = None
     keeps: Mapping[int, StoredTensor] = _NOTHING
     is_profiled: bool = False
-    is_kept: bool = False
     forms: Mapping[int, OutputForm] = _NOTHING
-    executions: int = 1
     check_outputs: OutputCheck | None = None
+
+
+class Inference(NamedTuple):
+    """An inference to run.
+
+    Attributes:
+        wanted: What is to run on the inputs.
+        inputs: Every input of the model, in any order, each by a name or its position.
+        executions: How many of equal shapes it is: each input has their rows, those of one behind the other's.
+    """
+
+    wanted: Wanted
+    inputs: Inputs
+    executions: int = 1

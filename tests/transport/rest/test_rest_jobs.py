@@ -13,7 +13,7 @@ from tests.transport.rest.conftest import Rest, X, sentence
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.service.values import Inference, ServedModel
+from inferwire_server.service.values import Inference, ServedModel, Wanted
 
 
 async def start(rest: Rest, model: str, **more: object) -> str:
@@ -60,7 +60,7 @@ async def test_a_job_that_asks_gets_the_time_of_each_layer(rest: Rest) -> None:
 
 async def test_a_job_with_what_rest_cannot_carry_is_refused_where_it_is_collected(rest: Rest) -> None:
     row = Tensor(BY_NAME["f8e4m3"], (1,), b"\0")
-    job_id = rest.services.jobs.start(Inference(ServedModel("f8e4m3"), ((0, row),)))
+    job_id = rest.services.jobs.start(Inference(Wanted(ServedModel("f8e4m3")), ((0, row),)))
     assert (await look(rest, job_id, 10))["state"] == "finished"
     assert sentence(await collect(rest, job_id)) == (
         "output 'x_out' of model 'f8e4m3' has element type f8e4m3, which the Open Inference Protocol cannot carry; "
@@ -115,7 +115,7 @@ async def test_the_request_decides_how_its_result_is_written(rest: Rest) -> None
 async def test_a_job_from_elsewhere_is_collected_in_plain_json(rest: Rest) -> None:
     spec = rest.models["echo"].spec
     data = Tensor(spec.inputs[0].element_type, (1, 4), np.ones(4, np.float32).tobytes())
-    job_id = rest.services.jobs.start(Inference(ServedModel("echo"), ((0, data),), (0,)))
+    job_id = rest.services.jobs.start(Inference(Wanted(ServedModel("echo"), (0,)), ((0, data),)))
     await look(rest, job_id, 10)
     assert (await collect(rest, job_id)).json()["outputs"][0]["data"] == [1.0] * 4
 

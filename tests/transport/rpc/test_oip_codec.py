@@ -45,7 +45,7 @@ def test_a_head_that_comes_again_is_not_read_again() -> None:
 def test_each_inference_of_a_plan_has_its_own_bytes() -> None:
     plan = plan_of(head_of(request(bytes(8))), 1)
     one, other = plan.inference([b"\0" * 8]), plan.inference([b"\1" * 8])
-    assert one.target == other.target == ServedModel("m", "1")
+    assert one.wanted.target == other.wanted.target == ServedModel("m", "1")
     assert one.inputs == (("x", Tensor(F32, (2,), b"\0" * 8)),)
     assert other.inputs == (("x", Tensor(F32, (2,), b"\1" * 8)),)
 

@@ -78,10 +78,10 @@ def test_what_surrounds_the_inputs_is_read(
         outputs=outputs,
         scheduling=pb.Scheduling(priority=priority, timeout_us=timeout_us),
     )
-    inference = decode_execution(execution, [], None)
-    assert inference.target == ServedModel(name, version)
-    assert (inference.outputs, inference.priority, inference.signature) == (tuple(outputs), priority, signature)
-    assert inference.timeout_s == (timeout_us / 1e6 if timeout_us else None)
+    wanted = decode_execution(execution, [], None).wanted
+    assert wanted.target == ServedModel(name, version)
+    assert (wanted.outputs, wanted.priority, wanted.signature) == (tuple(outputs), priority, signature)
+    assert wanted.timeout_s == (timeout_us / 1e6 if timeout_us else None)
 
 
 @given(st.lists(element_types.flatmap(lambda kind: shapes.flatmap(lambda shape: tensors(kind, shape))), max_size=3))

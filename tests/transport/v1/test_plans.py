@@ -41,8 +41,8 @@ def test_each_execution_of_a_plan_has_its_own_bytes() -> None:
 def test_plans_are_a_sessions_own() -> None:
     wanted = pb.Execution(target=pb.Target(compiled="m"))
     other = Session("other", "test")
-    assert Plans(SESSION).of(wanted).inference([]).target == UploadedModel("m", SESSION)
-    assert Plans(other).of(wanted).inference([]).target == UploadedModel("m", other)
+    assert Plans(SESSION).of(wanted).inference([]).wanted.target == UploadedModel("m", SESSION)
+    assert Plans(other).of(wanted).inference([]).wanted.target == UploadedModel("m", other)
 
 
 def test_a_long_head_is_read_anew() -> None:

@@ -12,15 +12,18 @@ class Deadlines:
     """Jobs that have a deadline. Those that have ended meanwhile are passed over, and soon let go.
 
     They have their outputs, and may have ended long before the deadline of one that runs on.
+
+    Attributes:
+        open: How many jobs have a deadline and have not ended.
     """
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Job]] = []
-        self._open = 0
+        self.open = 0
         self._arrivals = count()
 
     def __repr__(self) -> str:
-        return f"<Deadlines: {self._open} jobs>"
+        return f"<Deadlines: {self.open} jobs>"
 
     def __len__(self) -> int:
         """How many it keeps, those among them that have ended."""
@@ -28,13 +31,13 @@ class Deadlines:
 
     def add(self, job: Job, deadline: float) -> None:
         """Have a job expire. `ended` has to be told of its end, whatever that is."""
-        self._open += 1
+        self.open += 1
         heappush(self._heap, (deadline, next(self._arrivals), job))
 
     def ended(self) -> None:
         """Record that one of the jobs has ended."""
-        self._open -= 1
-        if len(self._heap) > 2 * self._open + 8:
+        self.open -= 1
+        if len(self._heap) > 2 * self.open + 8:
             self._heap = [entry for entry in self._heap if not entry[2].state.is_terminal]
             heapify(self._heap)
 

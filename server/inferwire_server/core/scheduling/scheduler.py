@@ -48,7 +48,7 @@ class Scheduler:
         self._arrivals: Iterator[int] = count()
         self._deadlines = Deadlines()
         self._may_hold = False
-        self._may_bind = False
+        self._bound = 0
         self._queued = 0
         self._running = 0
         self._limit = 0 if limit is None else limit
@@ -84,10 +84,10 @@ class Scheduler:
     @property
     def next_wake(self) -> float | None:
         """When `wake` has something to do: a job or a binding expires, or has waited long enough for company."""
-        if not (self._deadlines or self._may_bind or self._may_hold):
+        if not (self._deadlines.open or self._bound or self._may_hold):
             return None
         ends = [self.next_deadline]
-        if self._may_bind:
+        if self._bound:
             ends += [lane.bindings.next_end for lane in self._lanes.values() if lane.bindings is not None]
         if self._may_hold and self._running < self._limit:
             lanes = [lane for lane in self._lanes.values() if lane.idle]
@@ -106,7 +106,6 @@ class Scheduler:
         if not terms.weight > 0:
             raise bug(f"model {model} has weight {terms.weight}, expected more than 0")
         self._may_hold |= terms.batching is not None and terms.batching.max_delay_s > 0
-        self._may_bind |= terms.binding is not None
         self._lanes[model] = Lane.of(model, slots, terms)
         self._set_limit()
 
@@ -116,7 +115,7 @@ class Scheduler:
         lane.is_draining = True
         effects = [] if error is None else self._end_waiting(lane, error, now)
         if lane.bindings is not None:
-            effects += _unbound(lane.bindings.release_all())
+            effects += self._unbound(lane.bindings.release_all())
         return effects + self._drop_if_drained(lane) + self._dispatch(now)
 
     def end_waiting(self, model: ModelKey, error: ServingError, now: float) -> list[Effect]:
@@ -139,6 +138,7 @@ class Scheduler:
             raise bug(f"model {model} has no slots to bind")
         binding = lane.bindings.bind(now, behind)
         binding.on_end = on_end
+        self._bound += 1
         return binding
 
     def release(self, binding: Binding, now: float) -> list[Effect]:
@@ -146,7 +146,7 @@ class Scheduler:
         lane = self._lanes.get(binding.model)
         if lane is None or lane.bindings is None:
             return []
-        return [*_unbound(lane.bindings.release(binding)), *self._dispatch(now)]
+        return [*self._unbound(lane.bindings.release(binding)), *self._dispatch(now)]
 
     def suspend(self, model: ModelKey) -> bool:
         """Take the slots of a model away, and say so, unless it has jobs or keeps a caller's states.
@@ -222,10 +222,10 @@ class Scheduler:
 
     def wake(self, now: float) -> list[Effect]:
         """End the jobs and bindings that have expired, and start what has waited long enough for company."""
-        effects = self.expire(now) if self._deadlines else []
-        if self._may_bind:
+        effects = self.expire(now) if self._deadlines.open else []
+        if self._bound:
             keeping = [lane.bindings for lane in self._lanes.values() if lane.bindings is not None]
-            effects += _unbound([ended for bindings in keeping for ended in bindings.expire(now)])
+            effects += self._unbound([ended for bindings in keeping for ended in bindings.expire(now)])
         return effects + self._dispatch(now) if self._queued else effects
 
     def report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], now: float) -> list[Effect]:
@@ -243,7 +243,7 @@ class Scheduler:
             if not job.state.is_terminal:
                 effects.append(self._end(job, outcome, now))
             if lane.bindings is not None:
-                effects += _end_bound(lane.bindings, job, now)
+                effects += self._end_bound(lane.bindings, job, now)
         if lane.is_draining:
             effects += self._drop_if_drained(lane)
         effects += self.wake(now)
@@ -317,7 +317,7 @@ class Scheduler:
         lane.remove(job)
         self._queued -= job.count
         end = self._end(job, error, now)
-        return [end] if lane.bindings is None else [end, *_end_bound(lane.bindings, job, now)]
+        return [end] if lane.bindings is None else [end, *self._end_bound(lane.bindings, job, now)]
 
     def _end(self, job: Job, outcome: Outcome, now: float) -> End:
         """Record how a job has ended: the one place where any does."""
@@ -328,6 +328,17 @@ class Scheduler:
         if job.deadline is not None:
             self._deadlines.ended()
         return End(job)
+
+    def _end_bound(self, bindings: Bindings, job: Job, now: float) -> list[Effect]:
+        """Tell a job's binding that it waits and runs no more."""
+        if job.binding is None:
+            return []
+        return self._unbound(bindings.end_job(job.binding, now, has_run=job.started_at is not None))
+
+    def _unbound(self, ended: Sequence[Binding]) -> list[Effect]:
+        """Take note that bindings have ended: the one place where any does."""
+        self._bound -= len(ended)
+        return [Unbound(binding, binding.slot) for binding in ended]
 
     def _drop_if_drained(self, lane: Lane) -> list[Effect]:
         if not lane.is_draining or lane.running or lane.queues:
@@ -355,14 +366,3 @@ class Scheduler:
         if lane is None:
             raise bug(f"model {model} is not known to the scheduler")
         return lane
-
-
-def _end_bound(bindings: Bindings, job: Job, now: float) -> list[Effect]:
-    """Tell a job's binding that it waits and runs no more."""
-    if job.binding is None:
-        return []
-    return _unbound(bindings.end_job(job.binding, now, has_run=job.started_at is not None))
-
-
-def _unbound(bindings: Sequence[Binding]) -> list[Effect]:
-    return [Unbound(binding, binding.slot) for binding in bindings]

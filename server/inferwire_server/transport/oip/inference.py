@@ -15,12 +15,12 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import (
-    Inference,
     OutputForm,
     ServedModel,
     SharedPlace,
     SharedTensor,
     TopClasses,
+    Wanted,
 )
 from inferwire_server.transport.oip.parameters import (
     NO_PARAMETERS,
@@ -41,47 +41,6 @@ FINAL_RESPONSE = "triton_final_response"
 _NO_FORMS: Mapping[int, OutputForm] = MappingProxyType({})
 
 
-class OipCall(NamedTuple):
-    """One inference as a face of the protocol has decoded it, but for its inputs. One call serves any number of them.
-
-    Attributes:
-        wanted: What is to run, without the inputs.
-    """
-
-    model: ServedModel
-    wanted: Inference
-
-    @classmethod
-    def of(
-        cls,
-        model: ServedModel,
-        outputs: tuple[str, ...] = (),
-        parameters: Parameters = NO_PARAMETERS,
-        forms: Mapping[int, OutputForm] = _NO_FORMS,
-    ) -> OipCall:
-        """Say what a request asks for with these parameters.
-
-        Raises:
-            ServingError: INVALID_INPUT for a parameter.
-        """
-        refuse_reserved(parameters)
-        wanted = Inference(
-            target=model,
-            inputs=(),
-            outputs=outputs,
-            priority=priority_of(parameters),
-            timeout_s=timeout_s_of(parameters),
-            sequence=sequence_of(parameters, model.name),
-            forms=forms,
-            check_outputs=check_outputs,
-        )
-        return cls(model, wanted)
-
-    def inference(self, inputs: OipInputs) -> Inference:
-        """Say what is to run on these inputs."""
-        return self.wanted._replace(inputs=inputs)
-
-
 class OipOutput(NamedTuple):
     """One output of an answer. One that has a place was written there, and is no part of the answer itself."""
 
@@ -99,7 +58,30 @@ class OipAnswer(NamedTuple):
     outputs: tuple[OipOutput, ...]
 
 
-def answer_of(services: Services, call: OipCall, job: Job) -> OipAnswer:
+def wanted_of(
+    model: ServedModel,
+    outputs: tuple[str, ...] = (),
+    parameters: Parameters = NO_PARAMETERS,
+    forms: Mapping[int, OutputForm] = _NO_FORMS,
+) -> Wanted:
+    """Say what a request wants with these parameters.
+
+    Raises:
+        ServingError: INVALID_INPUT for a parameter.
+    """
+    refuse_reserved(parameters)
+    return Wanted(
+        target=model,
+        outputs=outputs,
+        priority=priority_of(parameters),
+        timeout_s=timeout_s_of(parameters),
+        sequence=sequence_of(parameters, model.name),
+        forms=forms,
+        check_outputs=check_outputs,
+    )
+
+
+def answer_of(services: Services, wanted: Wanted, job: Job) -> OipAnswer:
     """Name the outputs of an ended job.
 
     Raises:
@@ -107,12 +89,12 @@ def answer_of(services: Services, call: OipCall, job: Job) -> OipAnswer:
     """
     tensors = job.result()
     model = services.models.of(job)
-    spec, forms = model.spec, call.wanted.forms
+    spec, ports, forms = model.spec, job.work.outputs, wanted.forms
     outputs = [
-        _output(spec, spec.outputs[index], tensor, forms.get(position))
-        for position, (index, tensor) in enumerate(zip(job.work.outputs, tensors, strict=True))
+        _output(spec, spec.outputs[ports[position]], tensor, forms.get(position))
+        for position, tensor in enumerate(tensors)
     ]
-    return OipAnswer(call.model.name, model.version, tuple(outputs))
+    return OipAnswer(model.name, model.version, tuple(outputs))
 
 
 def check_outputs(spec: ModelSpec, wanted: Sequence[int]) -> None:

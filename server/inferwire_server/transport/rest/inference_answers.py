@@ -23,7 +23,7 @@ from inferwire_server.transport.http.bodies import read_body
 from inferwire_server.transport.http.exchange import Headers
 from inferwire_server.transport.http.request_headers import header
 from inferwire_server.transport.http.responses import JSON, BytesResponse
-from inferwire_server.transport.oip.inference import OipCall, answer_of
+from inferwire_server.transport.oip.inference import answer_of, wanted_of
 from inferwire_server.transport.rest import oip_answer
 from inferwire_server.transport.rest.binary_extension import HEADER_LENGTH, RAW, Tail, header_length, raw_input
 from inferwire_server.transport.rest.oip_answer import Written
@@ -69,7 +69,7 @@ async def read_request(services: Services, request: Request, max_body_bytes: int
     stated = header(request.scope, HEADER_LENGTH)
     length = header_length(stated, len(body))
     if length == RAW and stated is not None:
-        return OipRequest(OipCall.of(model), (raw_input(spec, body),), AnswerForm(is_binary=True), received_at)
+        return OipRequest(wanted_of(model), (raw_input(spec, body),), AnswerForm(is_binary=True), received_at)
     document = await _parsed(body, length, model)
     return document.request(Tail(memoryview(body)[length:]), received_at)
 
@@ -89,7 +89,7 @@ async def answer(request: Request, services: Services, parsed: OipRequest, job: 
     Raises:
         ServingError: Why it has none, or that its outputs cannot be written so.
     """
-    outputs = answer_of(services, parsed.call, job)
+    outputs = answer_of(services, parsed.wanted, job)
     if oip_answer.json_byte_size(outputs, parsed.form) > LONG_JSON:
         written = await asyncio.to_thread(oip_answer.write, outputs, parsed.form)
     else:

@@ -16,7 +16,7 @@ from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.responses import json_response
-from inferwire_server.transport.oip.inference import OipCall
+from inferwire_server.transport.oip.inference import wanted_of
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.inference_answers import answer, read_request
 from inferwire_server.transport.rest.oip_request import AnswerForm, OipRequest
@@ -65,7 +65,8 @@ class JobRoutes:
         """
         is_profiled = _is_true("profile", request.query_params.get("profile", "false"))
         parsed = await read_request(self._services, request, self._max_body_bytes)
-        job_id = self._services.jobs.start(parsed.inference()._replace(is_profiled=is_profiled))
+        parsed = parsed._replace(wanted=parsed.wanted._replace(is_profiled=is_profiled))
+        job_id = self._services.jobs.start(parsed.inference())
         job = await self._services.jobs.wait(job_id, 0)
         self._requests[job] = parsed._replace(inputs=())
         return json_response(self._status(job_id, job), 202, {"location": f"/inferwire/v1/jobs/{job_id}"})
@@ -105,7 +106,7 @@ class JobRoutes:
         if known is not None:
             return known
         model = self._services.models.of(job)
-        return OipRequest(OipCall.of(ServedModel(model.name, model.version)), (), AnswerForm())
+        return OipRequest(wanted_of(ServedModel(model.name, model.version)), (), AnswerForm())
 
     def _status(self, job_id: str, job: Job) -> dict[str, object]:
         model = self._services.models.of(job)

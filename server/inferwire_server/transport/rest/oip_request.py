@@ -15,10 +15,10 @@ import orjson
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
-from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedTensor
+from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedTensor, Wanted
 from inferwire_server.transport.http.bodies import present
 from inferwire_server.transport.oip.datatypes import check_count, input_type
-from inferwire_server.transport.oip.inference import OipCall, OipInputs, output_form
+from inferwire_server.transport.oip.inference import OipInputs, output_form, wanted_of
 from inferwire_server.transport.oip.parameters import Parameters
 from inferwire_server.transport.oip.shared_memory import beside_region, place_of
 from inferwire_server.transport.rest.binary_extension import Tail
@@ -50,14 +50,14 @@ class AnswerForm:
 class OipRequest(NamedTuple):
     """An inference, how its answer is written, and when it had been read."""
 
-    call: OipCall
+    wanted: Wanted
     inputs: OipInputs
     form: AnswerForm
     received_at: float | None = None
 
     def inference(self) -> Inference:
         """Say what is to run."""
-        return self.call.inference(self.inputs)
+        return Inference(self.wanted, self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class BinaryInput:
 class OipDocument:
     """A request without the bytes that follow its document. One document serves any number of requests."""
 
-    call: OipCall
+    wanted: Wanted
     inputs: tuple[tuple[str, Tensor | SharedTensor | BinaryInput], ...]
     answer: AnswerForm
 
@@ -86,7 +86,7 @@ class OipDocument:
         """
         inputs = tuple([(name, _filled(given, tail)) for name, given in self.inputs])
         tail.finish()
-        return OipRequest(self.call, inputs, self.answer, received_at)
+        return OipRequest(self.wanted, inputs, self.answer, received_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ def parse(document: bytes | memoryview, model: ServedModel) -> OipDocument:
     outputs = [_output(entry, default=is_binary) for entry in _entries(request, "outputs")]
     forms = {place: output.form for place, output in enumerate(outputs) if output.form is not None}
     form = AnswerForm(request_id, is_binary, tuple(output.is_binary for output in outputs))
-    call = OipCall.of(model, tuple(output.name for output in outputs), parameters, forms)
-    return OipDocument(call, inputs, form)
+    wanted = wanted_of(model, tuple(output.name for output in outputs), parameters, forms)
+    return OipDocument(wanted, inputs, form)
 
 
 parse_known = lru_cache(_MOST_KNOWN)(parse)

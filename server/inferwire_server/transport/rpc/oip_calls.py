@@ -150,7 +150,7 @@ class OipCalls:
         is_long = len(data) > LONG_CONTENTS and not raw
         plan = await long_plan(self._services, head) if is_long else plan_of(head, len(raw))
         job = await self._services.inference.infer(plan.inference(raw), received_at)
-        answer = encode_answer(answer_of(self._services, plan.call, job), request_id)
+        answer = encode_answer(answer_of(self._services, plan.wanted, job), request_id)
         message = checked(answer, self._max_message_bytes)
         self._services.inference.answered(job)
         return message

@@ -42,7 +42,7 @@ def encode_answer(answer: OipAnswer, request_id: str, *, is_final: bool = False)
     described = tuple([_described(output) for output in answer.outputs])
     head = _answer_head(answer.model_name, answer.model_version, described, is_final)
     if request_id:
-        head = raw_fields.join(head, (request_id.encode(),), _ANSWER_ID_FIELD, None)
+        head += raw_fields.field(_ANSWER_ID_FIELD, request_id.encode())
     # Clients find an output's bytes by its position: one that is elsewhere leaves its place empty.
     buffers = [output.tensor.data if output.place is None else b"" for output in answer.outputs]
     return raw_fields.join(head, buffers, RAW_OUTPUT_FIELD, None)

@@ -17,9 +17,9 @@ from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
-from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedPlace, SharedTensor
+from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedPlace, SharedTensor, Wanted
 from inferwire_server.transport.oip.datatypes import input_type
-from inferwire_server.transport.oip.inference import OipCall, contents_beside_raw, output_form
+from inferwire_server.transport.oip.inference import contents_beside_raw, output_form, wanted_of
 from inferwire_server.transport.oip.shared_memory import beside_region, place_of
 from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.oip_contents import typed_tensor
@@ -54,11 +54,11 @@ class Plan:
     """What the head of a request says.
 
     Attributes:
-        call: All but the inputs.
+        wanted: All but the inputs.
         inputs: The inputs, each as far as the head has it.
     """
 
-    call: OipCall
+    wanted: Wanted
     inputs: tuple[tuple[str, _Planned], ...]
 
     @classmethod
@@ -71,12 +71,12 @@ class Plan:
         inputs = _inputs(request, raw_count)
         model = ServedModel(request.model_name, request.model_version)
         outputs = tuple([output.name for output in request.outputs])
-        return cls(OipCall.of(model, outputs, decode_parameters(request.parameters), _forms(request)), inputs)
+        return cls(wanted_of(model, outputs, decode_parameters(request.parameters), _forms(request)), inputs)
 
     def inference(self, raw: Sequence[bytes | memoryview]) -> Inference:
         """Say what is to run, on the raw tensors of a request."""
         data = iter(raw)
-        return self.call.inference(tuple([(name, _filled(given, data)) for name, given in self.inputs]))
+        return Inference(self.wanted, tuple([(name, _filled(given, data)) for name, given in self.inputs]))
 
 
 def plan_of(head: pb.ModelInferRequest, raw_count: int) -> Plan:

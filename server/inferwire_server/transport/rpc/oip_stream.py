@@ -13,8 +13,9 @@ from inferwire_server.core.scheduling.job import Job
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
+from inferwire_server.service.values import Wanted
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.oip.inference import OipCall, answer_of
+from inferwire_server.transport.oip.inference import answer_of
 from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.refusing import as_serving_error, checked
 from inferwire_server.transport.rpc.duplex import Duplex
@@ -31,7 +32,7 @@ _MOST_WAITING = 256
 """How many requests may be on their way before the stream reads no more."""
 
 
-_Outcome: TypeAlias = tuple[OipCall, Job] | ServingError
+_Outcome: TypeAlias = tuple[Wanted, Job] | ServingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ class OipStream:
         self._put(_Pending(request_id, outcome))
 
     def _submit(self, plan: Plan, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
-        return plan.call, self._services.inference.submit(plan.inference(raw), self._wake_if_ready, received_at)
+        return plan.wanted, self._services.inference.submit(plan.inference(raw), self._wake_if_ready, received_at)
 
     def _put(self, pending: _Pending) -> None:
         self._pending.append(pending)

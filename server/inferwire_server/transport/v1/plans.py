@@ -21,7 +21,7 @@ from inferwire_server.core.specs import PortKey
 from inferwire_server.core.tensor_checks import check_shape
 from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.errors import invalid_input
-from inferwire_server.service.values import Inference, LentTensor, StoredTensor
+from inferwire_server.service.values import Inference, LentTensor, StoredTensor, Wanted
 from inferwire_server.transport.v1.codec import (
     decode_element_type,
     decode_keeps,
@@ -77,7 +77,7 @@ class Plan:
 
     inputs: tuple[tuple[PortKey, RawInput | StoredTensor | LentTensor], ...]
     is_one_at_a_time: bool
-    _wanted: Inference
+    _wanted: Wanted
     _has_rows: bool
 
     @classmethod
@@ -89,9 +89,8 @@ class Plan:
         """
         target, scheduling = decode_target(execution.target, session), execution.scheduling
         inputs = tuple([(header.name or header.index, _input(header, session)) for header in execution.inputs])
-        wanted = Inference(
+        wanted = Wanted(
             target,
-            (),
             tuple(execution.outputs),
             scheduling.priority,
             scheduling.timeout_us / 1e6 if scheduling.timeout_us else None,
@@ -106,13 +105,13 @@ class Plan:
 
     def inference(self, raw: Raw) -> Inference:
         """Say what is to run, on the bytes of an execution's inputs."""
-        return self._wanted._replace(inputs=self._filled(raw, 1))
+        return Inference(self._wanted, self._filled(raw, 1))
 
     def stack(self, raw: Raw, count: int) -> Inference | None:
         """Say what is to run for so many executions at once; None where they cannot be one inference."""
         if self.is_one_at_a_time or not self._has_rows:
             return None
-        return self._wanted._replace(inputs=self._filled(raw, count), executions=count)
+        return Inference(self._wanted, self._filled(raw, count), count)
 
     def each(self, raw: Raw, count: int) -> list[Inference]:
         """Say what is to run for each of a stack, on its share of the inputs' bytes.
