@@ -1,4 +1,4 @@
-# The server as an image: no root, no writes outside /tmp, models mounted at /models.
+# An image of the server. It does not run as root, writes only to /tmp, and expects the models at /models.
 #
 #   docker build --tag inferwire .
 #   docker run --read-only --tmpfs /tmp --volume "$PWD/deploy/models:/models:ro" --publish 8000:8000 --publish 8001:8001 inferwire
@@ -8,14 +8,16 @@ ARG PYTHON_IMAGE=python:3.13-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS build
 
-# For a private package index: --build-arg PIP_INDEX_URL=... It stays out of the final image.
+# To install from a private package index, build with --build-arg PIP_INDEX_URL=... The final image does not contain it.
 ARG PIP_INDEX_URL
 
-# The final image has no pip: the one outside installs into this environment.
+# The final image has no pip. The pip of the build image installs into this environment.
 RUN python3 -m venv --without-pip /opt/inferwire
 
-# Dependencies before sources, so that a changed line does not download OpenVINO again. OpenVINO runs without its
-# usage reporting, which would write files and call out from wherever the image is deployed.
+# Dependencies are installed before the sources are copied, so that a change in the sources does not download OpenVINO
+# again.
+# OpenVINO's usage reporting (openvino-telemetry) is removed: it would write files, and send data out from wherever the
+# image is deployed. OpenVINO runs without it.
 WORKDIR /src
 COPY pyproject.toml ./
 RUN python3 -c "import pathlib, tomllib; \
@@ -29,7 +31,8 @@ COPY proto/inferwire_proto proto/inferwire_proto
 COPY server/inferwire_server server/inferwire_server
 COPY client/inferwire client/inferwire
 COPY client/inferwire_cli client/inferwire_cli
-# Bytecode that is never checked against its source starts fastest, and the source cannot change here.
+# Python does not check this bytecode against its source, so the server starts faster. The source in an image does not
+# change.
 RUN python3 -m pip --python /opt/inferwire/bin/python install --no-cache-dir --no-compile --no-deps . \
     && /opt/inferwire/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/inferwire/lib
 
@@ -38,7 +41,7 @@ FROM ${PYTHON_IMAGE}
 
 COPY --from=build /opt/inferwire /opt/inferwire
 
-# HOME is where libraries look for a place to write; nothing else is writeable on a read-only root.
+# Libraries that write files do so in HOME. With a read-only root file system, /tmp is the only place they can write to.
 ENV PATH=/opt/inferwire/bin:$PATH \
     HOME=/tmp \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -50,7 +53,8 @@ WORKDIR /tmp
 EXPOSE 8000 8001
 USER 10001:10001
 STOPSIGNAL SIGTERM
-# It asks where INFERWIRE_HOST and INFERWIRE_HTTP_PORT say: of flags, which say the same to the server, it knows nothing.
+# The health check takes the address from INFERWIRE_HOST and INFERWIRE_HTTP_PORT. It does not see the server's flags, so
+# set these two as variables and not as --host and --http-port.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python3", "-m", "inferwire_cli.health"]
 ENTRYPOINT ["inferwire", "serve"]

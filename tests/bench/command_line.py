@@ -24,27 +24,46 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.bench", description="Measure ways of running models. Without a command: ways."
+        prog="python -m tests.bench",
+        description="Measure how fast this server runs models, beside openvino in process and beside other servers. "
+        "Without a command it runs `ways`.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    ways = commands.add_parser("ways", help="every way into this server, against openvino in process")
-    ways.add_argument("--all", action="store_true", help="every model with 1, 4, 16 and 64 in flight (an hour)")
+    ways = commands.add_parser("ways", help="measure every way into this server beside openvino in process")
+    ways.add_argument("--all", action="store_true", help="every model with 1, 4, 16 and 64 in flight (takes an hour)")
     ways.add_argument("--way", action="append", default=[], help="only ways whose names contain this; may be repeated")
     _add_load(ways)
-    peer = commands.add_parser("peer", help="a peer beside this server; installs it first")
-    peer.add_argument("name", choices=list(PEERS), nargs="+", help="which peer")
+    peer = commands.add_parser("peer", help="install another server, and measure it beside this one")
+    peer.add_argument("name", choices=list(PEERS), nargs="+", help="the server to measure")
     _add_load(peer)
-    page = commands.add_parser("page", help="all of it, written as a page with charts")
-    page.add_argument("path", type=Path, help="the page; its charts go beside it")
-    page.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS), help="all unless given")
-    page.add_argument("--only", action="append", choices=PARTS, help="measure this part again; may be repeated")
-    page.add_argument("--stored", action="store_true", help="write what was measured last, and measure nothing")
+    page = commands.add_parser("page", help="measure everything, and write a page with charts")
+    page.add_argument("path", type=Path, help="the page to write; its charts are written beside it")
+    page.add_argument(
+        "--peers",
+        nargs="*",
+        default=list(PEERS),
+        choices=list(PEERS),
+        help="the other servers on the page (all, if not given)",
+    )
+    page.add_argument(
+        "--only",
+        action="append",
+        choices=PARTS,
+        help="measure only this part again, and take the rest from the last measurement; may be repeated",
+    )
+    page.add_argument(
+        "--stored", action="store_true", help="measure nothing, and write the page from the last measurement"
+    )
     _add_load(page)
     return parser
 
 
 def _add_load(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", action="append", choices=list(NETWORKS), help="only this one; may be repeated")
-    parser.add_argument("--concurrency", action="append", type=int, help="so many in flight; may be repeated")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which each figure's median counts")
-    parser.add_argument("--seconds", type=float, default=2.0, help="seconds per way and round")
+    parser.add_argument("--model", action="append", choices=list(NETWORKS), help="only this model; may be repeated")
+    parser.add_argument("--concurrency", action="append", type=int, help="how many in flight; may be repeated")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="how many rounds; figures are their medians (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="how long to measure each way in each round (default: %(default)s)"
+    )

@@ -13,32 +13,55 @@ from tests.bench.report import table
 from tests.bench.rounds import Ratio, ratios_to_first
 from tests.bench.store import Cases, Machines
 
-HOW = """Written by `make bench ARGS='page docs/benchmarks.md'`, which measures all of it again where it runs.
+HOW = """`make bench ARGS='page docs/benchmarks.md'` writes this page. It measures everything
+again, on the machine that it runs on.
 
-A closed loop keeps so many requests in flight; the load generator runs on the same machine and takes its share of it.
-Ways are measured in turn, round after round, so that a slow moment hits them all. Figures are medians of the rounds;
-in brackets are the least and the most of a ratio, each taken within one round: the noise. CPU time is per request and
-holds the inference, wherever it ran. Every answer is checked, those to the generators written in C (`h2load` for gRPC,
-`wrk` for HTTP) by number and size. Over REST, and from `h2load`, each call in flight has a connection of its own;
-gRPC's calls from Python share one.
+How it is measured:
 
-*In process* is openvino's own API in the process that measures. The *floor* is a bare gRPC server in Python that
-takes the same bytes, and answers with as many, without any model. Models: a network for digits (256 bytes of input;
-`digits_mlp_batched` is the same, served with `INFERWIRE_MAX_BATCH=64`), EfficientNet-Lite0 and ResNet-50 with random
-weights, both for pictures of 224 x 224 (602 KB as f32, 151 KB as u8). This server is measured as it is by default, one
-process; what says *2 workers* has been served with `--workers 2`, by two processes that share the port's connections.
+- The load generator keeps a fixed number of requests in flight: whenever one is answered, it sends the next. It runs on
+  the same machine as the server and takes its share of the CPU time.
+- The ways are measured in turn, round after round, so that a slow moment of the machine affects all of them.
+- Each figure is the median of the rounds. A ratio compares two figures of the same round. The brackets behind a ratio
+  hold the smallest and the largest ratio of the rounds: they show how much noise there is.
+- A goal counts as met if every round met it. *Noise hides it* means that some rounds met it and others did not.
+- The CPU time is per request. It includes the inference, whether the client's process or the server's ran it.
+- Every answer is checked. Answers to the two generators written in C (`h2load` for gRPC, `wrk` for HTTP) are checked by
+  their number and their size.
+- Over REST, and with `h2load`, each request in flight has a connection of its own. gRPC calls from Python share one
+  connection.
+
+What the names mean:
+
+- *In process* is openvino's own API, in the process that measures.
+- The *floor* is a bare gRPC server in Python, without a model. It takes the same bytes, and answers with as many bytes
+  as the model's answer has.
+- `digits_mlp` is a network for handwritten digits, with 256 bytes of input. `digits_mlp_batched` is the same network,
+  served with `INFERWIRE_MAX_BATCH=64`.
+- `efficientnet_lite0` is EfficientNet-Lite0, and `resnet50` is ResNet-50 with random weights. Both take pictures of
+  224 x 224: 602 KB as f32, or 151 KB as u8 (the models whose names end in `_u8`).
+- This server runs with its defaults, as one process. *2 workers* means that it ran with `--workers 2`, as two processes
+  that share the port's connections.
 """
 
-PEERS_HOW = """The same model by the same openvino, under the same generator, in alternating rounds. Each peer is set up
-as well as it allows: a quick model runs where the call is, a slow one in as many threads or processes as there are
-cores. Where rows may be gathered (`digits_mlp_batched`), {batching} gather them, as this
-server does. The adapters are in [tests/bench/peers](../tests/bench/peers); `make bench-peer PEER=mosec` runs one alone.
+PEERS_HOW = """Each server runs the same model with the same openvino, under the same load generator. The servers
+of a table are measured in turn, round after round.
 
-Peers run in as many processes as they like. For the digits, MLServer and KServe take one; BentoML one for each core;
-mosec, LitServe and Triton one for each core to run the model, and others in front of these; PyTriton one behind
-Triton's. Where several calls for the digits are in flight, this server is held against them as it is by default, in one
-process, and with `--workers 2`.
+- Each peer is set up as well as it allows. A quick model runs where the call arrives. A slow model runs in as many
+  threads or processes as there are cores.
+- Where rows of several requests may be batched (`digits_mlp_batched`), {batching} batch them, as
+  this server does.
+- Peers run in as many processes as they like. For the digits, MLServer and KServe run in one process. BentoML runs in
+  one for each core. mosec, LitServe and Triton run the model in one process for each core, and have other processes in
+  front of these. PyTriton runs the model in one process, behind Triton's.
+- Where several requests for the digits are in flight, this server is measured twice: with its defaults, in one process,
+  and with `--workers 2`.
+- mosec takes a tensor as bare bytes over HTTP. LitServe and BentoML take it as base64 within JSON. In these cases,
+  this server is called over REST with binary tensors.
+
+The adapters are in [tests/bench/peers](../tests/bench/peers). `make bench-peer PEER=mosec` measures one peer alone.
 """
+
+LOSSES = "A peer is faster in these cases. The figure is this server's rate as a ratio to the peer's:\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +80,17 @@ def write(path: Path, results: Results) -> None:
     path.write_text("\n".join(_page(path, results)))
 
 
+def peers_how() -> str:
+    """Say how peers are measured."""
+    names = [peer.title for peer in PEERS.values() if peer.batches]
+    return PEERS_HOW.format(batching=f"{', '.join(names[:-1])} and {names[-1]}")
+
+
 def _page(path: Path, results: Results) -> Iterator[str]:
     ways, peers, rest = results.ways, results.peers, results.rest
     yield f"# Benchmarks\n\n{HOW}"
     yield from _machines(results.machines)
-    yield "## What was aimed at\n\n| what | goal | found | met |\n|---|---|---:|---|"
+    yield "## Goals\n\n| what | goal | found | met |\n|---|---|---:|---|"
     yield from goals.lines(ways, peers, rest)
     if ways:
         chart = path.with_name(f"{path.stem}-ways.png")
@@ -82,8 +111,8 @@ def _beside_peers(path: Path, peers: Mapping[str, Cases]) -> Iterator[str]:
     }
     chart = path.with_name(f"{path.stem}-peers.png")
     charts.of_peers(ratios, chart)
-    yield "## Beside other servers\n"
-    yield PEERS_HOW.format(batching=_those_that_batch())
+    yield "## Compared with other servers\n"
+    yield peers_how()
     yield f"![This server's rate as a ratio to each peer's]({chart.name})\n"
     yield from _losses(ratios)
     for peer, cases in peers.items():
@@ -91,14 +120,14 @@ def _beside_peers(path: Path, peers: Mapping[str, Cases]) -> Iterator[str]:
 
 
 def _machines(machines: Machines) -> Iterator[str]:
-    yield f"Measured on {machines.described}; the load is the system's average of a minute, before it began.\n"
+    yield f"Measured on {machines.described}. The load is the system's average over the minute before the start.\n"
     for described in dict.fromkeys(machines.again.values()):
         parts = ", ".join(part for part, where in machines.again.items() if where == described)
-        yield f"Measured again since then: {parts}, on {described}.\n"
+        yield f"These parts were measured again later: {parts}, on {described}.\n"
 
 
 def _losses(ratios: Mapping[str, Ratio]) -> Iterator[str]:
-    yield "Where a peer is faster, and how much of its rate this server has:\n"
+    yield LOSSES
     yield from (f"- {what}: {ratio}" for what, ratio in ratios.items() if ratio.middle < 1)
     yield ""
 
@@ -113,8 +142,3 @@ def _at_rest(rest: AtRest) -> Iterator[str]:
     yield f"| p50 of another's OIP calls, one at a time, without idle sessions | {rest.alone_ms:.2f} ms |"
     yield f"| the same with 1,000 of them | {rest.among_ms:.2f} ms |"
     yield ""
-
-
-def _those_that_batch() -> str:
-    names = [peer.title for peer in PEERS.values() if peer.batches]
-    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -27,6 +27,7 @@ from tests.bench.report import table
 from tests.bench.rounds import Row, ratios_to_first
 from tests.bench.store import Machines, Store
 
+ROOT = Path(__file__).resolve().parents[2]
 H2LOAD = """
 finished in 850.20ms, 4704.79 req/s, 712.31KB/s
 requests: 4000 total, 4000 started, 4000 done, 3998 succeeded, 2 failed, 0 errored, 0 timeout
@@ -161,8 +162,8 @@ def test_a_page_with_and_without_two_workers(two_workers: dict[str, Row], tmp_pa
     path = tmp_path / "page.md"
     page.write(path, page.Results(Machines("a machine", {"mosec": "another"}), ways, peers, None))
     written = path.read_text()
-    assert "Measured on a machine;" in written
-    assert "Measured again since then: mosec, on another." in written
+    assert "Measured on a machine. The load is" in written
+    assert "These parts were measured again later: mosec, on another." in written
     assert f"- {case}: inferwire / mosec: 0.90 (0.90-0.90)\n" in written
     assert ("with 2 workers / mosec | at least 1.5 | 1.60 (1.60-1.60) | yes |" in written) == bool(two_workers)
 
@@ -170,7 +171,14 @@ def test_a_page_with_and_without_two_workers(two_workers: dict[str, Row], tmp_pa
 def test_a_page_of_nothing(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     page.write(path, page.Results(Machines("a machine", {}), {}, {}, None))
-    assert "Beside other servers" not in path.read_text()
+    assert "Compared with other servers" not in path.read_text()
+
+
+def test_the_page_of_the_docs_says_what_would_be_written_now() -> None:
+    written = (ROOT / "docs/benchmarks.md").read_text()
+    assert page.HOW in written
+    assert page.peers_how() in written
+    assert page.LOSSES in written
 
 
 BUSY = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"

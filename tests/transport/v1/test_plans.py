@@ -13,11 +13,12 @@ from inferwire_server.service.values import StoredTensor, UploadedModel
 from inferwire_server.transport.v1.plans import Plan, Plans, decode_execution
 
 SESSION = Session("s", "test")
+U8 = types_pb2.ELEMENT_TYPE_U8
 
 
 def execution(rows: int = 1) -> pb.Execution:
     """Make an execution with one u8 input of so many rows."""
-    header = types_pb2.TensorHeader(element_type=types_pb2.ELEMENT_TYPE_U8, shape=[rows, 2])
+    header = types_pb2.TensorHeader(element_type=U8, shape=[rows, 2])
     return pb.Execution(target=pb.Target(served="m"), inputs=[header])
 
 
@@ -65,6 +66,17 @@ def test_a_stack_is_one_inference_with_the_rows_of_all() -> None:
     ((_, tensor),) = stack.inputs
     assert isinstance(tensor, Tensor)
     assert (stack.executions, tensor.shape, tensor.data) == (2, (2, 2), b"abcd")
+
+
+@pytest.mark.parametrize("others", [[], [(1, 2)]], ids=["alone", "beside one that has rows"])
+def test_inputs_without_dimensions_have_no_rows_to_stack(others: list[tuple[int, ...]]) -> None:
+    shapes = [*others, ()]
+    headers = [types_pb2.TensorHeader(index=at, element_type=U8, shape=shape) for at, shape in enumerate(shapes)]
+    plan = Plan.of(pb.Execution(target=pb.Target(served="m"), inputs=headers), None)
+    raw = [*(b"abcd" for _ in others), b"xy"]
+    assert plan.stack(raw, 2) is None
+    first, second = plan.each(raw, 2)
+    assert [data_of(inference.inputs[-1][1]) for inference in (first, second)] == [b"x", b"y"]
 
 
 def test_an_execution_of_a_sequence_is_no_stack() -> None:
