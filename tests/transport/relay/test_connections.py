@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,14 +21,14 @@ from inferwire_proto.errors import Code
 from inferwire_proto.frames import HELLO_BYTES, OPENING_BYTES, SCRATCH_BYTES, Kind
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay import connections
-from inferwire_server.transport.relay.connections import _place, _Taker, give_to, taking_connections
+from inferwire_server.transport.relay.connections import _Taker, give_to, taking_connections
 from inferwire_server.transport.relay.crew import Crew
 
 
 @pytest.fixture
-def crew() -> Crew:
+def crew(tmp_path: Path) -> Crew:
     """The worker that has connections for another, which is number 1."""
-    return Crew.of(2)
+    return Crew(0, 2, tmp_path, "token")
 
 
 class Answering(asyncio.Protocol):
@@ -75,7 +76,7 @@ async def port(crew: Crew) -> AsyncIterator[int]:
 @pytest_asyncio.fixture
 async def other(crew: Crew) -> AsyncIterator[Crew]:
     """The other worker, there."""
-    other = Crew(1, crew.count, crew.name, crew.token)
+    other = replace(crew, index=1)
     async with taking_connections(other, answer):
         yield other
 
@@ -163,7 +164,7 @@ async def test_nobody_else_can_hand_over_anything(other: Crew, port: int, token:
     with mine, capture_logs() as logs:
         mine.settimeout(LIMIT_S)
         with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
-            way.connect(_place(other, 1))
+            way.connect(other.connections_of(1))
             socket.send_fds(way, [token, b"hello"], [theirs.fileno()])
         assert await asyncio.to_thread(mine.recv, 1) == b""
         await until(lambda: bool(logs))
@@ -191,7 +192,7 @@ async def test_files_that_are_no_connections_are_closed(
     said = other.token.encode() if is_worker else b"nobody"
     with capture_logs() as logs:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
-            way.connect(_place(other, 1))
+            way.connect(other.connections_of(1))
             socket.send_fds(way, [said], [pipe[0]])
         await until(lambda: bool(logs))
     await until(lambda: open_files() <= before)
@@ -203,7 +204,7 @@ async def test_who_comes_with_nothing_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(connections, "_LIMIT_S", 0.05)
     with capture_logs() as logs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
-        way.connect(_place(other, 1))
+        way.connect(other.connections_of(1))
         assert await said_by(port, b"hello") == [b"hello"]
         await until(lambda: bool(logs))
         way.settimeout(LIMIT_S)
@@ -213,7 +214,7 @@ async def test_who_comes_with_nothing_is_not_waited_for(
 
 async def test_a_worker_with_a_token_and_no_connection_is_logged(other: Crew, port: int) -> None:
     with capture_logs() as logs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
-        way.connect(_place(other, 1))
+        way.connect(other.connections_of(1))
         way.send(other.token.encode() + b"hello")
         await until(lambda: bool(logs))
     assert logs[0]["reason"] == "too many files are open"
@@ -236,7 +237,7 @@ async def test_a_worker_that_is_out_of_files_takes_connections_again_later(crew:
     taker = _Taker(crew.token.encode(), answer)
     with OutOfFiles(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, capture_logs() as logs:
         listener.setblocking(False)
-        listener.bind(_place(crew, 1))
+        listener.bind(crew.connections_of(1))
         listener.listen()
         taker.begin(taker.let_in(listener))
         assert await said_by(port, b"hello") == [b"hello"]
@@ -246,11 +247,11 @@ async def test_a_worker_that_is_out_of_files_takes_connections_again_later(crew:
 
 async def test_the_end_waits_for_nobody(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_LIMIT_S", 3600)
-    other = Crew(1, crew.count, crew.name, crew.token)
+    other = replace(crew, index=1)
     before = open_files()
     async with asyncio.timeout(LIMIT_S), taking_connections(other, answer):
         way = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        way.connect(_place(other, 1))
+        way.connect(other.connections_of(1))
         await asyncio.sleep(0.05)
     with way:
         way.settimeout(LIMIT_S)

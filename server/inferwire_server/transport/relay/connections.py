@@ -43,7 +43,7 @@ async def taking_connections(crew: Crew, take_over: TakeOver) -> AsyncGenerator[
     taker = _Taker(crew.token.encode(), take_over)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.setblocking(False)
-        listener.bind(_place(crew, crew.index))
+        listener.bind(crew.connections_of(crew.index))
         listener.listen(_BACKLOG)
         taker.begin(taker.let_in(listener))
         try:
@@ -148,7 +148,7 @@ def _give(crew: Crew, worker: int, transport: asyncio.Transport, came: bytes) ->
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
             way.setblocking(False)
-            way.connect(_place(crew, worker))
+            way.connect(crew.connections_of(worker))
             socket.send_fds(way, [crew.token.encode(), came], [connection.fileno()])
     except OSError as error:
         sentence = f"the worker that has the session does not take the connection: {error}"
@@ -164,8 +164,3 @@ async def _readable(visitor: socket.socket) -> None:
         await has_come.wait()
     finally:
         loop.remove_reader(visitor)
-
-
-def _place(crew: Crew, worker: int) -> str:
-    """Give where a worker takes connections: at a name that is no file, and goes with its process."""
-    return f"\0inferwire-{crew.name}-{worker}-connections"
