@@ -20,7 +20,7 @@ from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.errors import invalid_input
 from inferwire_server.host.api_key_file import read_api_keys
 from inferwire_server.host.blobs import BlobStore
-from inferwire_server.host.own_folder import remove_left_behind
+from inferwire_server.host.own_folder import temporary_files_for
 from inferwire_server.host.shared_segments import SharedSegments
 from inferwire_server.metrics import Metrics
 from inferwire_server.repository.catalogue import Catalogue
@@ -164,15 +164,9 @@ def _services(settings: Settings, parts: _Parts, clock: Callable[[], float], new
 
 
 def _blob_store(settings: Settings) -> BlobStore:
-    """Make the store of clients' uploads, once what killed servers have left behind is removed."""
-    try:
-        remove_left_behind()
+    """Make the store of clients' uploads."""
+    with temporary_files_for("--allow-uploads"):
         return BlobStore(blob_limits(settings))
-    except OSError as error:
-        raise invalid_input(
-            "--allow-uploads needs a folder for temporary files, which TMPDIR names, and there is none to write to: "
-            f"{error}"
-        ) from error
 
 
 def _make_cache(folder: Path) -> None:

@@ -24,6 +24,7 @@ from inferwire_server.transport.listening import authority
 from inferwire_server.transport.tls import Tls
 from inferwire_server.workers.cores import Workers
 from inferwire_server.workers.followers import Followers, WorkerEnded
+from inferwire_server.workers.meeting import meeting
 
 log = structlog.stdlib.get_logger()
 
@@ -46,6 +47,7 @@ async def serve(
         WorkerEnded: If another of its processes has.
     """
     async with (
+        meeting(workers) as workers,
         Followers(workers, settings.drain_delay_s + settings.grace_s) as followers,
         AsyncExitStack() as composing,
     ):

@@ -67,10 +67,10 @@ def settings(settings: Settings, tmp_path: Path) -> Settings:
 
 @pytest_asyncio.fixture(params=[1, 2], ids=["alone", "worker"])
 async def servers(
-    composition: Composition, settings: Settings, request: pytest.FixtureRequest
+    composition: Composition, settings: Settings, tmp_path: Path, request: pytest.FixtureRequest
 ) -> AsyncIterator[Sockets]:
     """Its ports, open; those of the first of several workers, too."""
-    async with listening(settings, composition, Crew.of(request.param), None) as opened:
+    async with listening(settings, composition, Crew(0, request.param, tmp_path, "token"), None) as opened:
         yield opened
 
 

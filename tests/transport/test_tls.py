@@ -42,7 +42,7 @@ from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
 from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.listening import CannotListen
-from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.relay.crew import ALONE, Crew
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.tls import Tls
 
@@ -69,7 +69,7 @@ def tls(issued: Issued) -> Tls:
 async def servers(composition: Composition, settings: Settings, tls: Tls) -> AsyncIterator[Sockets]:
     """The ports, open."""
     settings = replace(settings, http_port=0, grpc_port=0)
-    async with listening(settings, composition, Crew.of(1), tls) as opened:
+    async with listening(settings, composition, ALONE, tls) as opened:
         yield opened
 
 
@@ -161,9 +161,10 @@ async def test_a_session_is_not_taken_without_tls(servers: Sockets, authority: A
 
 
 async def test_with_several_workers_a_session_stays_on_grpc(
-    composition: Composition, settings: Settings, tls: Tls, authority: Authority
+    composition: Composition, settings: Settings, tls: Tls, authority: Authority, tmp_path: Path
 ) -> None:
-    async with listening(replace(settings, http_port=0, grpc_port=0), composition, Crew.of(2), tls) as servers:
+    crew = Crew(0, 2, tmp_path, "token")
+    async with listening(replace(settings, http_port=0, grpc_port=0), composition, crew, tls) as servers:
         assert (await welcome_over_grpc(servers, authority)).socket_port == 0
         reader, writer = await asyncio.open_connection("127.0.0.1", servers.http.port, ssl=authority.trusting)
         writer.write(frames.PREFACE)

@@ -38,7 +38,4 @@ def test_one_process_is_a_crew_of_nobody_else() -> None:
 def test_crews_know_each_other_from_others() -> None:
     one, another = (workers_of(Settings(workers=3)) for _ in range(2))
     assert (one.crew.index, one.crew.count, one.cores) == (0, 3, frozenset(os.sched_getaffinity(0)))
-    addresses = {crew.address_of(index) for crew in (one.crew, another.crew) for index in range(3)}
-    assert len(addresses) == 6
     assert one.crew.token != another.crew.token
-    assert not any(one.crew.token in address for address in addresses)

@@ -36,7 +36,7 @@ async def test_a_follower_that_is_told_to_stop_does_not_load_to_the_end(tmp_path
     (tmp_path / "m.onnx").touch()
     backend, stop = LoadsForLong(), asyncio.Event()
     settings = Settings(model_repository=tmp_path, http_port=0, grpc_port=0)
-    follower = Workers(Crew(1, 2, "starting", "token"), frozenset({0}))
+    follower = Workers(Crew(1, 2, tmp_path, "token"), frozenset({0}))
     try:
         async with asyncio.timeout(END_S):
             serving = asyncio.ensure_future(serve(settings, backend, stop, follower, never))

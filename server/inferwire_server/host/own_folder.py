@@ -7,7 +7,8 @@ process is killed. What a dead one has left behind is found by that, and by noth
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from shutil import rmtree
@@ -15,6 +16,8 @@ from stat import S_ISDIR
 from tempfile import gettempdir, mkdtemp
 
 import structlog
+
+from inferwire_server.errors import invalid_input
 
 log = structlog.get_logger()
 
@@ -41,6 +44,22 @@ class OwnFolder:
         """Remove it."""
         rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+
+
+@contextmanager
+def temporary_files_for(flag: str) -> Generator[None]:
+    """Make temporary files that a setting needs, once what killed servers have left is removed. Blocks.
+
+    Raises:
+        ServingError: INVALID_INPUT if they have no place.
+    """
+    try:
+        remove_left_behind()
+        yield
+    except OSError as error:
+        raise invalid_input(
+            f"{flag} needs a folder for temporary files, which TMPDIR names, and there is none to write to: {error}"
+        ) from error
 
 
 def remove_left_behind() -> None:

@@ -7,7 +7,8 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable, Generator
+import stat
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPResponse
@@ -25,6 +26,8 @@ from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2
 MODELS = Path(__file__).resolve().parents[3] / "deploy/models"
 DIGITS = ("--model-repository", str(MODELS / "digits_mlp"))
 END_S = 60
+LISTENS = 1 << 16
+"""A socket's flag in what the system says of it."""
 
 
 @pytest.fixture
@@ -47,6 +50,15 @@ def is_follower(pid: str) -> bool:
     return b"inferwire_server.workers" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
+def unix_sockets(*pids: int) -> Iterator[str]:
+    """Give where processes listen beside their ports. Names that are no files begin with an @."""
+    files = {str(file.readlink()) for pid in pids for file in Path(f"/proc/{pid}/fd").iterdir()}
+    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
+        fields = line.split(maxsplit=7)
+        if f"socket:[{fields[6]}]" in files and int(fields[3], 16) & LISTENS:
+            yield fields[7]
+
+
 @contextmanager
 def watched(pid: int) -> Generator[Callable[[], bool]]:
     """Give what waits for the end of a process that is not this one's child, and says whether it has come."""
@@ -64,6 +76,10 @@ def assert_no_process_is_left(server: ServerProcess) -> None:
 
 def assert_nothing_is_left(server: ServerProcess, temporary: Path) -> None:
     assert not list(temporary.iterdir())
+    assert_ports_are_free(server)
+
+
+def assert_ports_are_free(server: ServerProcess) -> None:
     for port in (server.grpc_port, server.http_port):
         socket.create_server((server.host, port)).close()
 
@@ -176,7 +192,7 @@ def test_a_second_signal_ends_both_at_once(temporary: Path) -> None:
             server.process.terminate()
             assert server.process.wait(END_S) == 128 + signal.SIGTERM
             assert has_ended()
-        assert_nothing_is_left(server, temporary)
+        assert_ports_are_free(server)
 
 
 def test_a_worker_that_dies_takes_the_server_with_it(temporary: Path) -> None:
@@ -197,6 +213,25 @@ def test_a_first_worker_that_dies_takes_the_others_with_it(temporary: Path) -> N
             server.process.wait(END_S)
             assert has_ended()
         assert errors(log) == ["the first worker has gone, and the server with it"]
+    (left,) = temporary.iterdir()
+    with started("--workers", "2", *DIGITS, temporary=temporary) as (server, log):
+        wait_until_ready(server, log)
+        (found,) = temporary.iterdir()
+        assert found != left, "the next server removes what a killed one has left"
+        server.process.terminate()
+        assert server.process.wait(END_S) == 0
+        assert_nothing_is_left(server, temporary)
+
+
+def test_workers_meet_where_nobody_but_their_user_may_go(temporary: Path) -> None:
+    with started("--workers", "2", *DIGITS, temporary=temporary) as (server, log):
+        wait_until_ready(server, log)
+        (folder,) = temporary.iterdir()
+        assert (stat.S_IMODE(folder.stat().st_mode), folder.stat().st_uid) == (0o700, os.geteuid())
+        sockets = {f"{folder}/{way}-{worker}" for way in ("calls", "connections") for worker in (0, 1)}
+        assert set(unix_sockets(server.process.pid, *followers_of(server))) == sockets
+        server.process.terminate()
+        assert server.process.wait(END_S) == 0
         assert_nothing_is_left(server, temporary)
 
 

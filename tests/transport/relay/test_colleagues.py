@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from tests.transport.session.carriers import LIMIT_S
@@ -31,15 +32,18 @@ async def leave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
 
 
 @pytest.fixture
-def crew() -> Crew:
-    return Crew.of(2)
+def crew(tmp_path: Path) -> Crew:
+    """Two workers, in a folder whose name is none in an address before it is written as one."""
+    folder = tmp_path / "a%20b #?ü"
+    folder.mkdir()
+    return Crew(0, 2, folder, "token")
 
 
 @pytest.fixture
 async def listener(crew: Crew) -> AsyncIterator[socket.socket]:
     """Where the other worker listens."""
     with socket.socket(socket.AF_UNIX) as opened:
-        opened.bind("\0" + crew.address_of(1).removeprefix("unix-abstract:"))
+        opened.bind(str(crew.folder / "calls-1"))
         yield opened
 
 

@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,14 +21,14 @@ from inferwire_proto.errors import Code
 from inferwire_proto.frames import HELLO_BYTES, OPENING_BYTES, SCRATCH_BYTES, Kind
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay import connections
-from inferwire_server.transport.relay.connections import _place, _Taker, give_to, taking_connections
+from inferwire_server.transport.relay.connections import _Taker, give_to, taking_connections
 from inferwire_server.transport.relay.crew import Crew
 
 
 @pytest.fixture
-def crew() -> Crew:
+def crew(tmp_path: Path) -> Crew:
     """The worker that has connections for another, which is number 1."""
-    return Crew.of(2)
+    return Crew(0, 2, tmp_path, "token")
 
 
 class Answering(asyncio.Protocol):
@@ -75,7 +76,7 @@ async def port(crew: Crew) -> AsyncIterator[int]:
 @pytest_asyncio.fixture
 async def other(crew: Crew) -> AsyncIterator[Crew]:
     """The other worker, there."""
-    other = Crew(1, crew.count, crew.name, crew.token)
+    other = replace(crew, index=1)
     async with taking_connections(other, answer):
         yield other
 
@@ -156,23 +157,6 @@ async def test_as_much_as_may_come_with_the_hello_comes_along(crew: Crew, came: 
         assert await asyncio.to_thread(mine.recv, len(came), socket.MSG_WAITALL) == came
 
 
-@pytest.mark.parametrize("token", [b"", b"x", b"x" * 32])
-async def test_nobody_else_can_hand_over_anything(other: Crew, port: int, token: bytes) -> None:
-    await said_by(port, b"hello")
-    mine, theirs = socket.socketpair()
-    with mine, capture_logs() as logs:
-        mine.settimeout(LIMIT_S)
-        with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
-            way.connect(_place(other, 1))
-            socket.send_fds(way, [token, b"hello"], [theirs.fileno()])
-        assert await asyncio.to_thread(mine.recv, 1) == b""
-        await until(lambda: bool(logs))
-    assert [each["event"] for each in logs] == [
-        "somebody who is no worker of this server wanted to hand over a connection"
-    ]
-    assert await said_by(port, b"hello") == [b"hello"]
-
-
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
     """Two files that are no sockets."""
@@ -182,17 +166,13 @@ def pipe() -> Iterator[tuple[int, int]]:
         os.close(end)
 
 
-@pytest.mark.parametrize("is_worker", [False, True], ids=["somebody", "a worker"])
-async def test_files_that_are_no_connections_are_closed(
-    other: Crew, port: int, pipe: tuple[int, int], is_worker: bool
-) -> None:
+async def test_files_that_are_no_connections_are_closed(other: Crew, port: int, pipe: tuple[int, int]) -> None:
     await said_by(port, b"hello")
     before = open_files()
-    said = other.token.encode() if is_worker else b"nobody"
     with capture_logs() as logs:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
-            way.connect(_place(other, 1))
-            socket.send_fds(way, [said], [pipe[0]])
+            way.connect(other.connections_of(1))
+            socket.send_fds(way, [b"hello"], [pipe[0]])
         await until(lambda: bool(logs))
     await until(lambda: open_files() <= before)
     assert await said_by(port, b"hello") == [b"hello"]
@@ -203,7 +183,7 @@ async def test_who_comes_with_nothing_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(connections, "_LIMIT_S", 0.05)
     with capture_logs() as logs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
-        way.connect(_place(other, 1))
+        way.connect(other.connections_of(1))
         assert await said_by(port, b"hello") == [b"hello"]
         await until(lambda: bool(logs))
         way.settimeout(LIMIT_S)
@@ -211,12 +191,19 @@ async def test_who_comes_with_nothing_is_not_waited_for(
     assert logs[0]["event"] == "a connection from another worker did not come"
 
 
-async def test_a_worker_with_a_token_and_no_connection_is_logged(other: Crew, port: int) -> None:
-    with capture_logs() as logs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
-        way.connect(_place(other, 1))
-        way.send(other.token.encode() + b"hello")
+@pytest.mark.parametrize(
+    ("said", "reason"), [([b"hello"], "too many files are open"), ([], "the other worker has gone")]
+)
+async def test_a_worker_that_brings_no_connection_is_logged(
+    other: Crew, port: int, said: list[bytes], reason: str
+) -> None:
+    with capture_logs() as logs:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
+            way.connect(other.connections_of(1))
+            for word in said:
+                way.send(word)
         await until(lambda: bool(logs))
-    assert logs[0]["reason"] == "too many files are open"
+    assert [each["reason"] for each in logs] == [reason]
     assert await said_by(port, b"hello") == [b"hello"]
 
 
@@ -233,10 +220,10 @@ class OutOfFiles(socket.socket):
 
 
 async def test_a_worker_that_is_out_of_files_takes_connections_again_later(crew: Crew, port: int) -> None:
-    taker = _Taker(crew.token.encode(), answer)
+    taker = _Taker(answer)
     with OutOfFiles(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, capture_logs() as logs:
         listener.setblocking(False)
-        listener.bind(_place(crew, 1))
+        listener.bind(crew.connections_of(1))
         listener.listen()
         taker.begin(taker.let_in(listener))
         assert await said_by(port, b"hello") == [b"hello"]
@@ -246,11 +233,11 @@ async def test_a_worker_that_is_out_of_files_takes_connections_again_later(crew:
 
 async def test_the_end_waits_for_nobody(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_LIMIT_S", 3600)
-    other = Crew(1, crew.count, crew.name, crew.token)
+    other = replace(crew, index=1)
     before = open_files()
     async with asyncio.timeout(LIMIT_S), taking_connections(other, answer):
         way = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        way.connect(_place(other, 1))
+        way.connect(other.connections_of(1))
         await asyncio.sleep(0.05)
     with way:
         way.settimeout(LIMIT_S)

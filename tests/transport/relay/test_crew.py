@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from inferwire_server.transport.relay.crew import ALONE, Crew
 
-CREW = [Crew(index, 3, "crew", "token") for index in range(3)]
+CREW = [Crew(index, 3, Path("/crew"), "token") for index in range(3)]
 
 
 @pytest.mark.parametrize("crew", CREW)
@@ -39,6 +41,11 @@ def test_each_has_an_address_and_the_first_is_the_lead() -> None:
     assert [crew.others for crew in CREW] == [(1, 2), (0, 2), (0, 1)]
     assert [crew.address for crew in CREW] == [CREW[0].address_of(index) for index in range(3)]
     assert len({crew.address for crew in CREW}) == 3
+    assert len({CREW[0].connections_of(index) for index in range(3)}) == 3
+
+
+def test_an_address_is_written_as_grpc_reads_one() -> None:
+    assert Crew(1, 3, Path("/a b/%20#?/\udcff"), "token").address == "unix:/a%20b/%2520%23%3F/%FF/calls-1"
 
 
 def test_a_server_of_one_process_needs_no_others() -> None:

@@ -54,7 +54,7 @@ class Asked:
 
 
 def crew(index: int) -> Crew:
-    return Crew(index, COUNT, "crew", "token")
+    return Crew(index, COUNT, token="token")
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ class FromOutside:
 
 def relayed(index: int) -> RawCall:
     """Give what answers the call at a worker that none of the others is there for."""
-    crew = Crew(index, 2, "crew", "token")
+    crew = Crew(index, 2, token="token")
     colleagues = Colleagues(crew)
 
     async def call(data: bytes, _: Context) -> bytes:

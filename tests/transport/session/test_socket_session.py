@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -150,10 +151,12 @@ async def test_a_server_without_sessions_on_sockets_refuses_them_as_http() -> No
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-async def test_the_welcome_on_grpc_says_where(composition: Composition, settings: Settings, workers: int) -> None:
+async def test_the_welcome_on_grpc_says_where(
+    composition: Composition, settings: Settings, tmp_path: Path, workers: int
+) -> None:
     settings = replace(settings, http_port=0, grpc_port=0)
     async with (
-        listening(settings, composition, Crew.of(workers), None) as servers,
+        listening(settings, composition, Crew(0, workers, tmp_path, "token"), None) as servers,
         grpc.aio.insecure_channel(f"127.0.0.1:{servers.grpc.port}") as channel,
     ):
         by_call = GrpcStream(channel)

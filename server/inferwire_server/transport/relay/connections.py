@@ -11,7 +11,6 @@ import socket
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
-from hmac import compare_digest
 from typing import cast
 
 import structlog
@@ -40,10 +39,10 @@ def give_to(crew: Crew, epoch: str) -> Give | None:
 @asynccontextmanager
 async def taking_connections(crew: Crew, take_over: TakeOver) -> AsyncGenerator[None, None]:
     """Take the connections that other workers hand over, until the block is left."""
-    taker = _Taker(crew.token.encode(), take_over)
+    taker = _Taker(take_over)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.setblocking(False)
-        listener.bind(_place(crew, crew.index))
+        listener.bind(crew.connections_of(crew.index))
         listener.listen(_BACKLOG)
         taker.begin(taker.let_in(listener))
         try:
@@ -53,10 +52,9 @@ async def taking_connections(crew: Crew, take_over: TakeOver) -> AsyncGenerator[
 
 
 class _Taker:
-    """Takes connections from whoever shows the crew's token."""
+    """Takes connections from whoever may enter the folder of the listener's socket: this server's user."""
 
-    def __init__(self, token: bytes, take_over: TakeOver) -> None:
-        self._token = token
+    def __init__(self, take_over: TakeOver) -> None:
         self._take_over = take_over
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -91,20 +89,15 @@ class _Taker:
             try:
                 async with asyncio.timeout(_LIMIT_S):
                     await _readable(visitor)
-                said, files, _, _ = socket.recv_fds(visitor, len(self._token) + OPENING_BYTES, 1)
+                came, files, _, _ = socket.recv_fds(visitor, OPENING_BYTES, 1)
             except (OSError, TimeoutError) as error:
                 log.warning("a connection from another worker did not come", reason=repr(error))
                 return
-        is_worker = compare_digest(said[: len(self._token)], self._token)
-        if is_worker and files:
-            await self._take(files[0], said[len(self._token) :])
-            return
-        for file in files:
-            os.close(file)
-        if is_worker:
-            log.warning("a connection from another worker did not come", reason="too many files are open")
+        if files:
+            await self._take(files[0], came)
         else:
-            log.warning("somebody who is no worker of this server wanted to hand over a connection")
+            reason = "too many files are open" if came else "the other worker has gone"
+            log.warning("a connection from another worker did not come", reason=reason)
 
     async def _take(self, file: int, came: bytes) -> None:
         """Take the connection that a file is, and what has come of it."""
@@ -148,8 +141,8 @@ def _give(crew: Crew, worker: int, transport: asyncio.Transport, came: bytes) ->
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
             way.setblocking(False)
-            way.connect(_place(crew, worker))
-            socket.send_fds(way, [crew.token.encode(), came], [connection.fileno()])
+            way.connect(crew.connections_of(worker))
+            socket.send_fds(way, [came], [connection.fileno()])
     except OSError as error:
         sentence = f"the worker that has the session does not take the connection: {error}"
         raise ServingError(Code.SHUTTING_DOWN, sentence) from error
@@ -164,8 +157,3 @@ async def _readable(visitor: socket.socket) -> None:
         await has_come.wait()
     finally:
         loop.remove_reader(visitor)
-
-
-def _place(crew: Crew, worker: int) -> str:
-    """Give where a worker takes connections: at a name that is no file, and goes with its process."""
-    return f"\0inferwire-{crew.name}-{worker}-connections"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from secrets import token_hex
+from urllib.parse import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,19 +16,19 @@ class Crew:
     Attributes:
         index: Which one this is. The first, 0, is the lead: it starts the others, and they end with it.
         count: How many there are.
-        name: What tells it from other servers on this machine.
+        folder: Where they listen for each other, which is open to nobody but the user whose processes they are.
         token: What a worker shows when it asks another for what it answers nobody else.
     """
 
     index: int = 0
     count: int = 1
-    name: str = ""
+    folder: Path = Path()
     token: str = ""
 
     @staticmethod
     def of(count: int) -> Crew:
         """Make a crew of so many, as its lead knows it."""
-        return Crew(0, count, token_hex(8), token_hex(16))
+        return Crew(0, count, token=token_hex(16))
 
     @property
     def is_lead(self) -> bool:
@@ -43,8 +46,12 @@ class Crew:
         return self.address_of(self.index) if self.count > 1 else None
 
     def address_of(self, index: int) -> str:
-        """Give where a worker listens for the others: at a name that is no file, and goes with its process."""
-        return f"unix-abstract:inferwire-{self.name}-{index}"
+        """Give where a worker listens for the others' calls, as gRPC reads it."""
+        return f"unix:{quote(os.fsencode(self.folder / f'calls-{index}'))}"
+
+    def connections_of(self, index: int) -> str:
+        """Give where a worker takes connections that others hand over: the longest of its paths."""
+        return os.fspath(self.folder / f"connections-{index}")
 
     def new_id(self) -> str:
         """Make a name for a job of this worker, which nobody can guess."""
