@@ -26,7 +26,10 @@ class PlacedModel:
         if not given:
             return
         if self.batching is None:
-            self.tally.end_runs(1, seconds, sum([work.executions for work in given]))
+            executions = 0
+            for work in given:
+                executions += work.executions
+            self.tally.end_runs(1, seconds, executions)
         elif run.fell_apart:
             self._count_apart(given, seconds)
         else:

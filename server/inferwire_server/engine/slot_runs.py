@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
-from typing import ParamSpec, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, TypeVarTuple
 
 from inferwire_proto.errors import Code
 from inferwire_server.bugs import logged_failure
@@ -19,8 +19,8 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
 
-P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _Held: TypeAlias = tuple[Job, Work]
 """A job, and its work as it came: a job lets go of its own when it is cancelled."""
@@ -106,7 +106,7 @@ class SlotRun:
         """Run the execution at a position in a job, which this work is."""
         if job.error is not None or position in job.dropped:
             return job.error or DROPPED
-        return self._outcome(self._run, work, [(job, work)], _finishes(job, work))
+        return self._outcome(self._run, work, ((job, work),), _finishes(job, work))
 
     def _run_together(self, wanted: Sequence[_Held]) -> Sequence[Result] | None:
         """Run several; None if that failed and each is to run alone, so that one bad input fails alone."""
@@ -138,9 +138,9 @@ class SlotRun:
             if work.is_profiled:
                 job.profile = profile
 
-    def _outcome(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | ServingError:
+    def _outcome(self, call: Callable[[*Ts], T], *args: *Ts) -> T | ServingError:
         try:
-            return call(*args, **kwargs)
+            return call(*args)
         except ServingError as error:
             # Its frames hold the inputs, and one of them what is returned here: only the collector would free those.
             error.__cause__ = error.__context__ = None

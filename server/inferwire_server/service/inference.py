@@ -207,7 +207,7 @@ class InferenceService:
         if wanted.check_outputs is not None:
             wanted.check_outputs(spec, outputs)
         kept = outputs if is_kept else wanted.keeps
-        work = Work(inputs, outputs, None, wanted.is_profiled, forms, executions, kept=kept)
+        work = Work(inputs, outputs, None, wanted.is_profiled, forms, executions, False, kept)
         return model, Submission(work, wanted.priority or model.priority, timeout_s, None, received_at)
 
     def _bring_in(self, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from inferwire_proto.errors import Code
@@ -86,6 +87,12 @@ class Work(NamedTuple):
     executions: int = 1
     one_by_one: bool = False
     kept: Collection[int] = ()
+
+
+@lru_cache
+def _without_inputs(outputs: tuple[int, ...], executions: int, one_by_one: bool) -> Work:
+    """Give what stays of work that is done: jobs alike have the same."""
+    return Work((), outputs, executions=executions, one_by_one=one_by_one)
 
 
 Result: TypeAlias = tuple[Tensor, ...] | ServingError
@@ -202,7 +209,7 @@ class Job:
         self.state = state
         self.ended_at = now
         self.timings = Timings(total_s - inference_s, inference_s, total_s)
-        self.work = Work((), work.outputs, executions=work.executions, one_by_one=work.one_by_one)
+        self.work = _without_inputs(work.outputs, work.executions, work.one_by_one)
 
     def _cannot_become(self, state: JobState) -> AssertionError:
         return bug(f"{self!r} cannot become {state}")

@@ -85,9 +85,8 @@ def plan_of(head: pb.ModelInferRequest, raw_count: int) -> Plan:
     Raises:
         ServingError: INVALID_INPUT.
     """
-    if head.ByteSize() > _LONGEST_KEPT:
-        return Plan.of(head, raw_count)
-    return _kept_plan(head.SerializeToString(), raw_count)
+    data = head.SerializeToString()
+    return _kept_plan(data, raw_count) if len(data) <= _LONGEST_KEPT else Plan.of(head, raw_count)
 
 
 async def long_plan(services: Services, head: pb.ModelInferRequest) -> Plan:
