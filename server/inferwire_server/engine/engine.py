@@ -196,7 +196,8 @@ class Engine:
 
     def divide(self, model: Model, submission: Submission) -> list[Submission]:
         """Divide a stack into submissions of one job each."""
-        return [submission._replace(work=work) for work in model.device.divide(model, submission.work)]
+        works = model.device.divide(model, submission.work)
+        return [submission if work is submission.work else submission._replace(work=work) for work in works]
 
     def cancel(self, job: Job, reason: str, code: Code = Code.CANCELLED) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""

@@ -68,7 +68,8 @@ class SlotRun:
     def given(self) -> list[Work]:
         """The work that its outcomes have the outputs of; looking at states is none."""
         given: list[Work] = []
-        for (_, work), outcome in zip(self._held, self.outcomes, strict=True):
+        for position, (_, work) in enumerate(self._held):
+            outcome = self.outcomes[position]
             if isinstance(outcome, tuple):
                 if work.states is None:
                     given.append(work)
@@ -79,14 +80,13 @@ class SlotRun:
 
     def _run_several(self) -> Iterator[None]:
         """Run together what may be. Jobs that were cancelled on the way here have nothing left to run."""
-        wanted = [(job, work) for job, work in self._held if job.error is None]
+        wanted = [held for held in self._held if held[0].error is None]
         _, first = self._held[0]
-        if sum([work.executions for _, work in wanted]) > 1 and not first.one_by_one:
+        if not first.one_by_one and sum([work.executions for _, work in wanted]) > 1:
             found = self._run_together(wanted)
             yield
             if found is not None:
-                results = {job: result for (job, _), result in zip(wanted, found, strict=True)}
-                self.outcomes = [results.get(job, job.error or ()) for job, _ in self._held]
+                self.outcomes = found if len(found) == len(self._held) else self._with_those_that_left(wanted, found)
                 return
             self.fell_apart = True
         outcomes: list[Outcome] = []
@@ -113,8 +113,13 @@ class SlotRun:
         works = [work for _, work in wanted]
         outcome = self._outcome(lambda: split(self._run(join(works), wanted), [rows_of(work) for work in works]))
         if not isinstance(outcome, ServingError):
-            return [self._finished(job, work, outputs) for (job, work), outputs in zip(wanted, outcome, strict=True)]
+            return [self._finished(job, work, outcome[position]) for position, (job, work) in enumerate(wanted)]
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None
+
+    def _with_those_that_left(self, wanted: Sequence[_Held], found: Sequence[Result]) -> list[Outcome]:
+        """Put what was found for those who still wanted it beside the reasons of those who did not."""
+        results = {job: result for (job, _), result in zip(wanted, found, strict=True)}
+        return [results.get(job, job.error or ()) for job, _ in self._held]
 
     def _run(self, work: Work, wanted: Sequence[_Held], finishes: Finishes = ()) -> tuple[Tensor, ...]:
         """Run the work of those who want it as one inference, or look at the slot's states."""

@@ -214,7 +214,7 @@ class SessionStream:
             raise invalid_input(
                 f"an execution on the stream is a stack of {len(execution.ids)}, expected at most {_MOST_STACKED}"
             )
-        ids = tuple(execution.ids)
+        ids = execution.ids[:]
         if not ids:
             raise invalid_input("an execution on the stream has no id, by which its result could be known")
         if (used := self.outbox.in_use(ids)) is not None:
@@ -223,7 +223,7 @@ class SessionStream:
         if len(ids) == 1 or not self._start_stack(ids, execution, raw, arrival):
             self._start_each(ids, execution, raw, arrival)
 
-    def _start_stack(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> bool:
+    def _start_stack(self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> bool:
         """Start a stack as few jobs, and say so; false where it can only be read as single executions."""
         try:
             stack = self._plans.of(execution).stack(raw, len(ids))
@@ -239,7 +239,7 @@ class SessionStream:
             start += part.count
         return bool(parts)
 
-    def _start_each(self, ids: tuple[int, ...], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
+    def _start_each(self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
         """Start executions by themselves; those that are refused alike are told so together."""
         try:
             plan = self._plans.of(execution)
@@ -265,7 +265,7 @@ class SessionStream:
         if why is not None:
             self._refuse(refused, why)
 
-    def _submit(self, ids: tuple[int, ...], submit: Callable[[Callable[[Job], None]], Job]) -> ServingError | None:
+    def _submit(self, ids: Sequence[int], submit: Callable[[Callable[[Job], None]], Job]) -> ServingError | None:
         """Submit what is one job, of executions with these ids; say why where there is none."""
         try:
             job = submit(partial(self.outbox.put, ids))

@@ -115,27 +115,28 @@ def decode_element_type(header: types_pb2.TensorHeader) -> ElementType:
 
 def encode_result(job: Job, result: Result, ids: Sequence[int] = ()) -> tuple[bytes, list[bytes | memoryview]]:
     """Write what an execution of an ended job gave, or a stack of those with these ids, and the outputs' bytes."""
-    written = pb.ExecutionResult(
-        ids=ids,
-        timings=encode_timings(job.timings),
-        profile=encode_layers(job.profile) if job.profile else (),
-        error=encode_error(result) if isinstance(result, ServingError) else None,
-    ).SerializeToString()
+    written = pb.ExecutionResult(ids=ids)
+    _write_timings(job.timings, written.timings)
+    if job.profile:
+        written.profile.extend(encode_layers(job.profile))
     if isinstance(result, ServingError):
-        return written, []
-    outputs = zip(job.work.outputs, result, strict=True)
-    described = tuple([(at, each.element_type.wire, each.shape, each.stored_as) for at, each in outputs])
+        written.error.CopyFrom(encode_error(result))
+        return written.SerializeToString(), []
+    described: list[_Described] = []
+    buffers: list[bytes | memoryview] = []
+    for position, tensor in zip(job.work.outputs, result, strict=True):
+        described.append((position, tensor.element_type.wire, tensor.shape, tensor.stored_as))
+        if not tensor.stored_as:
+            buffers.append(tensor.data)
     # Fields may stand in any order, and those that were written apart are one message behind each other.
-    return _outputs_head(described, len(ids) or 1) + written, [each.data for each in result if not each.stored_as]
+    return _outputs_head(tuple(described), len(ids) or 1) + written.SerializeToString(), buffers
 
 
-def encode_timings(timings: Timings) -> types_pb2.Timings:
-    """Write where a job's time went."""
-    return types_pb2.Timings(
-        queue_us=round(timings.queue_s * 1e6),
-        inference_us=round(timings.inference_s * 1e6),
-        total_us=round(timings.total_s * 1e6),
-    )
+def _write_timings(timings: Timings, into: types_pb2.Timings) -> None:
+    """Write where a job's time went. To set fields takes protobuf half as long as to make a message with them."""
+    into.queue_us = round(timings.queue_s * 1e6)
+    into.inference_us = round(timings.inference_s * 1e6)
+    into.total_us = round(timings.total_s * 1e6)
 
 
 def encode_layers(layers: Sequence[LayerTime]) -> list[types_pb2.LayerTime]:

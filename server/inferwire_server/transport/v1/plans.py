@@ -6,7 +6,7 @@ stream, and kept for the next that has the same head.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
@@ -172,9 +172,13 @@ def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None)
     return Plan.of(execution, session).inference(raw)
 
 
-def count_sent(headers: Collection[types_pb2.TensorHeader]) -> int:
+def count_sent(headers: Iterable[types_pb2.TensorHeader]) -> int:
     """Say how many tensors have their bytes in the message."""
-    return len(headers) - sum([header.HasField("stored") or header.lent != 0 for header in headers])
+    count = 0
+    for header in headers:
+        if not (header.HasField("stored") or header.lent):
+            count += 1
+    return count
 
 
 def _plan_of(session: Session | None, head: bytes) -> Plan:
