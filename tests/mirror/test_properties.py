@@ -229,6 +229,12 @@ def test_ov_any_is_written_as_text(ov: Any) -> None:
     assert ov.OVAny(ov.properties.hint.PerformanceMode.LATENCY).astype(str) == "LATENCY"
 
 
+def test_ov_any_of_maps_in_maps_is_dicts_to_the_last(ov: Any) -> None:
+    read = ov.OVAny({"a": {"b": {"c": 1}, "d": [1, 2]}, "e": "x"}).astype(dict)
+    assert read == {"a": {"b": {"c": ov.OVAny(1)}, "d": ov.OVAny([1, 2])}, "e": ov.OVAny("x")}
+    assert (read["a"]["b"]["c"].value, read["a"]["d"].value, type(read["a"]["b"])) == (1, [1, 2], dict)
+
+
 def test_ov_any_of_what_is_true_is_no_number(ov: Any) -> None:
     for value, dtype in ((True, int), (False, float), (1, bool), (0.0, bool), ([1], bool), ([], int), ({}, float)):
         with pytest.raises(RuntimeError, match="Bad"):

@@ -65,13 +65,13 @@ class OVAny(Unpicklable):
         self._value = _opened(value)
 
     def astype(self, dtype: type) -> Any:
-        """Convert to bool, int, float, str or dict.
+        """Convert to bool, int, float, str or dict: of an `OVAny` each, or a dict of what is below.
 
         Raises:
             RuntimeError: Where the value has no such form.
         """
         if dtype is dict:
-            return self._items()
+            return _items(self._value)
         if dtype not in _SIMPLE:
             raise RuntimeError(f"Unsupported data type : '{dtype}' is passed as an argument.")
         if isinstance(self._value, str):
@@ -92,12 +92,6 @@ class OVAny(Unpicklable):
             raise RuntimeError(f"Bad cast of {self._value!r} to a list")
         return list(self._value)
 
-    def _items(self) -> dict[str, OVAny]:
-        if not isinstance(self._value, Mapping):
-            raise RuntimeError("Only ov::AnyMap or ov::Meta are expected here.")
-        items = cast("Mapping[str, object]", self._value)  # pyright: ignore[reportUnknownMemberType]
-        return {key: OVAny(item) for key, item in items.items()}
-
     def _number(self, dtype: type) -> Any:
         """Convert to another type of numbers; what is true or false is none."""
         if isinstance(self._value, bool) is not (dtype is bool):
@@ -106,6 +100,16 @@ class OVAny(Unpicklable):
             return dtype(self._value)
         except (TypeError, ValueError, OverflowError) as error:
             raise RuntimeError(f"Bad cast of {self._value!r} to {dtype.__name__}") from error
+
+
+def _items(value: object) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise RuntimeError("Only ov::AnyMap or ov::Meta are expected here.")
+    return {name: _below(item) for name, item in cast("Mapping[str, object]", value).items()}
+
+
+def _below(item: object) -> object:
+    return _items(cast("object", item)) if isinstance(item, Mapping) else OVAny(item)
 
 
 def _opened(value: object) -> Any:
