@@ -134,6 +134,17 @@ def test_properties_to_compile_with(runtime: Any, models: dict[str, Path]) -> No
     assert runtime.core.compile_model(models["relu"], "CPU", pairs).get_property("INFERENCE_NUM_THREADS") == 1
 
 
+def test_properties_of_the_device_that_batch_runs_on(runtime: Any, models: dict[str, Path]) -> None:
+    hint = runtime.ov.properties.hint
+    config = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32", "PERF_COUNT": True}
+    compiled = runtime.core.compile_model(models["relu"], "BATCH:CPU(4)", config)
+    assert compiled.get_property(hint.performance_mode) == "LATENCY"
+    assert compiled.get_property(hint.inference_precision) == runtime.ov.Type.f32
+    assert compiled.get_property(hint.execution_mode) == hint.ExecutionMode.PERFORMANCE
+    assert (compiled.get_property("NUM_STREAMS"), compiled.get_property("PERF_COUNT")) == (1, True)
+    assert "NUM_STREAMS" not in compiled.get_property("SUPPORTED_PROPERTIES")
+
+
 @pytest.mark.parametrize("device", [None, "CPU", "AUTO", "AUTO:CPU", "HETERO:CPU", "MULTI:CPU", "BATCH:CPU(4)"])
 def test_devices(runtime: Any, models: dict[str, Path], device: str | None) -> None:
     compiled = runtime.core.compile_model(models["relu"], device)

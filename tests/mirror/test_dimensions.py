@@ -350,6 +350,8 @@ def test_layout(ov: Any) -> None:
     assert [ov.Layout("N...C").get_index_by_name(name) for name in "NC"] == [0, -1]
     with pytest.raises(RuntimeError, match="X dimension index is not defined"):
         layout.get_index_by_name("X")
+    with pytest.raises(RuntimeError, match="batch dimension index is not defined"):
+        ov.Layout("CHW").get_index_by_name("batch")
     with pytest.raises(TypeError, match="incompatible"):
         layout.get_index_by_name(3)
     with pytest.raises(TypeError, match="unhashable"):

@@ -289,6 +289,14 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], object], type[Exception], str]] = 
             r"and the current tensor \(shape=\(2.3\)\) are incompatible"
         ),
     ),
+    "output without elements": (
+        lambda r, t: r.set_output_tensor(t(np.ones((0, 3), np.float32))),
+        RuntimeError,
+        (
+            "Can't set the output tensor with index: 0, because the model output size = 3 "
+            "and the currernt tensor size = 0 are different"
+        ),
+    ),
     "output of another type": (
         lambda r, t: r.set_output_tensor(t(np.ones((1, 3)))),
         RuntimeError,

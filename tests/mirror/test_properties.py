@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from importlib import import_module
+from math import inf
 from types import ModuleType
 from typing import Any
 
@@ -185,6 +186,64 @@ def test_ov_any(ov: Any) -> None:
         any_of("maybe").astype(bool)
     with pytest.raises(RuntimeError):
         any_of("x").astype(int)
+
+
+READ_FROM_TEXT: dict[type, dict[str, object]] = {
+    bool: {"1": True, "0": False, "YES": True, "no": False, "On": True, "oFF": False, " true so": True, "": False},
+    int: {"12": 12, "1.5": 1, " -3 4": -3, "+7a": 7, "1e3": 1, "1_0": 1, "": 0},
+    float: {"1.5": 1.5, "2,5": 2.0, " .5e1x": 5.0, "-INF": -inf, "0x1p3": 8.0, "1_0": 1.0, "": 0.0},
+}
+NOT_READ_FROM_TEXT = {
+    bool: ("2", "00", "t", " "),
+    int: ("x", "--4", ".5", "9223372036854775808", " "),
+    float: ("x", "e5", "-", "1e400", " "),
+}
+WRITTEN: dict[str, object] = {
+    "YES": True,
+    "NO": False,
+    "0.333333": 1 / 3,
+    "1e+06": 1e6,
+    "2": 2.0,
+    "a b c": ["a", "b c"],
+    "1.5 2": [1.5, 2.0],
+    "1 0": [True, False],
+    "": [],
+    "{a:1 2,b:{c:YES}}": {"b": {"c": True}, "a": [1, 2]},
+}
+
+
+def test_ov_any_is_read_from_text_as_numbers_and_words(ov: Any) -> None:
+    for dtype, texts in READ_FROM_TEXT.items():
+        assert {text: ov.OVAny(text).astype(dtype) for text in texts} == texts
+    for dtype, refused in NOT_READ_FROM_TEXT.items():
+        for text in refused:
+            with pytest.raises(RuntimeError, match="Could not convert to"):
+                ov.OVAny(text).astype(dtype)
+    assert (ov.OVAny("no 1 ON").aslist(bool), ov.OVAny("1.5 2").aslist(int)) == ([False, True, True], [1, 2])
+    assert (ov.OVAny(["1"]).aslist(int), ov.OVAny([1.5]).aslist(int)) == (["1"], [1.5])
+
+
+def test_ov_any_is_written_as_text(ov: Any) -> None:
+    assert {text: ov.OVAny(value).astype(str) for text, value in WRITTEN.items()} == {text: text for text in WRITTEN}
+    assert ov.OVAny(ov.Type.f32).astype(str) == "f32"
+    assert ov.OVAny(ov.properties.hint.PerformanceMode.LATENCY).astype(str) == "LATENCY"
+
+
+def test_ov_any_of_maps_in_maps_is_dicts_to_the_last(ov: Any) -> None:
+    read = ov.OVAny({"a": {"b": {"c": 1}, "d": [1, 2]}, "e": "x"}).astype(dict)
+    assert read == {"a": {"b": {"c": ov.OVAny(1)}, "d": ov.OVAny([1, 2])}, "e": ov.OVAny("x")}
+    assert (read["a"]["b"]["c"].value, read["a"]["d"].value, type(read["a"]["b"])) == (1, [1, 2], dict)
+
+
+def test_ov_any_of_what_is_true_is_no_number(ov: Any) -> None:
+    for value, dtype in ((True, int), (False, float), (1, bool), (0.0, bool), ([1], bool), ([], int), ({}, float)):
+        with pytest.raises(RuntimeError, match="Bad"):
+            ov.OVAny(value).astype(dtype)
+    for value in (3, {"a": 1}, True):
+        with pytest.raises(RuntimeError, match="Bad"):
+            ov.OVAny(value).aslist(str)
+    with pytest.raises(RuntimeError, match="Unsupported data type : '<class 'list'>'"):
+        ov.OVAny([1]).astype(list)
 
 
 def test_top_level_names() -> None:

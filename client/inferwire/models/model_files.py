@@ -74,13 +74,13 @@ class ModelFiles:
 
 
 def read_files(model: Any, weights: Weights = None) -> ModelFiles:
-    """Read a model from a path, from bytes, or from XML text with weights.
+    """Read a model from a path, from bytes, or from XML text with weights; those at the path "" are none.
 
     Raises:
         TypeError: For anything else.
         RuntimeError: For a file that is not there.
     """
-    weights = as_tensor(weights) or weights
+    weights = None if isinstance(weights, str) and not weights else as_tensor(weights) or weights
     if isinstance(model, io.BytesIO):
         model = model.getvalue()
     if isinstance(model, str) and weights is not None and model.lstrip().startswith("<"):

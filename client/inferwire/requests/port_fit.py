@@ -41,10 +41,16 @@ def check_output(port: ModelPort, tensor: Tensor) -> None:
             f"ParameterMismatch: Failed to set tensor for output with precision: {memory.row.name}, "
             f"if model output tensor precision is: {port.row.name}"
         )
-    if not port.fits(memory.shape) and prod(memory.shape):
+    size = prod(memory.shape)
+    if not port.fits(memory.shape) and size:
         raise RuntimeError(
             f"Can't set the output tensor with index: {port.index}, because the model output tensor "
             f"(shape={port.shape}) and the current tensor (shape={_dotted(memory.shape)}) are incompatible"
+        )
+    if port.is_static and size != (expected := prod(port.first_shape)):
+        raise RuntimeError(  # "currernt" is how openvino spells it
+            f"Can't set the output tensor with index: {port.index}, because the model output size = {expected} "
+            f"and the currernt tensor size = {size} are different."
         )
 
 

@@ -66,7 +66,7 @@ class Layout(Unpicklable):
         """
         name = _canonical(_text("get_index_by_name", self, dimension_name))
         if name not in self._dimensions():
-            raise RuntimeError(f"{name} dimension index is not defined")
+            raise RuntimeError(f"{dimension_name} dimension index is not defined")
         index = self._names.index(name)
         return index - len(self._names) if _GAP in self._names[:index] else index
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from inferwire.arguments import Unpicklable, is_list, openvino_class
+from inferwire.arguments import Unpicklable, is_list, is_list_or_tuple, openvino_class
+from inferwire.values.any_texts import as_text, read
 
-_WORDS = {"YES": True, "TRUE": True, "NO": False, "FALSE": False}
+_SIMPLE = (bool, int, float, str)
 
 
 class OVAny(Unpicklable):
@@ -64,48 +65,51 @@ class OVAny(Unpicklable):
         self._value = _opened(value)
 
     def astype(self, dtype: type) -> Any:
-        """Convert to bool, int, float, str or dict.
+        """Convert to bool, int, float, str or dict: of an `OVAny` each, or a dict of what is below.
 
         Raises:
             RuntimeError: Where the value has no such form.
         """
         if dtype is dict:
-            return self._items()
-        if dtype is bool and isinstance(self._value, str):
-            return self._word(self._value)
-        return self._convert(dtype, self._value)
+            return _items(self._value)
+        if dtype not in _SIMPLE:
+            raise RuntimeError(f"Unsupported data type : '{dtype}' is passed as an argument.")
+        if isinstance(self._value, str):
+            return read(dtype, self._value)
+        return as_text(self._value) if dtype is str else self._number(dtype)
 
     def aslist(self, dtype: type | None = None) -> list[Any]:
-        """Convert to a list of bool, int, float or str; text is split at its spaces.
+        """Convert to a list of bool, int, float or str: text by its words; a list stays as it is.
 
         Raises:
-            RuntimeError: Where an item has no such form.
+            RuntimeError: Where a word has no such form, and for what is neither a text nor a list.
         """
         if dtype is None:
             return []
+        if isinstance(self._value, str):
+            return [read(dtype, word) for word in self._value.split()]
+        if not is_list_or_tuple(self._value):
+            raise RuntimeError(f"Bad cast of {self._value!r} to a list")
+        return list(self._value)
+
+    def _number(self, dtype: type) -> Any:
+        """Convert to another type of numbers; what is true or false is none."""
+        if isinstance(self._value, bool) is not (dtype is bool):
+            raise RuntimeError(f"Bad cast of {self._value!r} to {dtype.__name__}")
         try:
-            items: list[Any] = self._value.split() if isinstance(self._value, str) else list(self._value)
-        except TypeError as error:
-            raise RuntimeError(f"Bad cast of {self._value!r} to a list") from error
-        return [OVAny(item).astype(dtype) for item in items]
+            return dtype(self._value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise RuntimeError(f"Bad cast of {self._value!r} to {dtype.__name__}") from error
 
-    def _items(self) -> dict[str, OVAny]:
-        if not isinstance(self._value, Mapping):
-            raise RuntimeError("Only ov::AnyMap or ov::Meta are expected here.")
-        items = cast("Mapping[str, object]", self._value)  # pyright: ignore[reportUnknownMemberType]
-        return {key: OVAny(item) for key, item in items.items()}
 
-    def _word(self, text: str) -> bool:
-        known = _WORDS.get(text.upper())
-        if known is None:
-            raise RuntimeError(f"Could not convert to bool from string {text}")
-        return known
+def _items(value: object) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise RuntimeError("Only ov::AnyMap or ov::Meta are expected here.")
+    return {name: _below(item) for name, item in cast("Mapping[str, object]", value).items()}
 
-    def _convert(self, dtype: type, item: object) -> Any:
-        try:
-            return dtype(item)
-        except (TypeError, ValueError) as error:
-            raise RuntimeError(f"Bad cast of {item!r} to {dtype.__name__}") from error
+
+def _below(item: object) -> object:
+    return _items(cast("object", item)) if isinstance(item, Mapping) else OVAny(item)
 
 
 def _opened(value: object) -> Any:

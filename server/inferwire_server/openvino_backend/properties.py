@@ -13,11 +13,25 @@ from inferwire_proto.properties import DYNAMIC, EnumValue, Properties, PropertyV
 _NOT_LISTED = ("LOADED_FROM_CACHE", "DEVICE_ID")
 """Properties that every model has and does not list."""
 
+_OF_BATCHED_DEVICE = (
+    "EXECUTION_MODE_HINT",
+    "INFERENCE_NUM_THREADS",
+    "INFERENCE_PRECISION_HINT",
+    "MODEL_PRIORITY",
+    "NUM_STREAMS",
+    "PERFORMANCE_HINT",
+    "PERFORMANCE_HINT_NUM_REQUESTS",
+    "PERF_COUNT",
+)
+"""What BATCH asks the device below for, and does not list. OpenVINO puts it before a GPU itself, for throughput."""
+
 
 def readable_properties(compiled: ov.CompiledModel) -> Properties:
     """Read a model's properties; those that cannot be read are left out."""
     values: dict[str, PropertyValue] = {}
-    for name in (*compiled.get_property("SUPPORTED_PROPERTIES"), *_NOT_LISTED):
+    listed = compiled.get_property("SUPPORTED_PROPERTIES")
+    below = _OF_BATCHED_DEVICE if "AUTO_BATCH_TIMEOUT" in listed else ()
+    for name in (*listed, *_NOT_LISTED, *below):
         try:
             values[name] = property_value(compiled.get_property(name))
         except RuntimeError:

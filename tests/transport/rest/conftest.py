@@ -25,6 +25,7 @@ from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.rest.app import Api, create_app
 
 BODY_LIMIT = 1024 * 1024
+_ALIASES = frozenset({"y", "scores"})
 
 
 def port(name: str, type_name: str, *lengths: int | None) -> PortSpec:
@@ -56,6 +57,7 @@ def models() -> dict[str, FakeModel]:
         FakeModel(echo_spec("echo")),
         FakeModel(echo_spec("gated"), gate=Gate(is_open=False), optimal_slots=1),
         FakeModel(same("two", port("a", "f32", 2), port("b", "i32", 2))),
+        FakeModel(ModelSpec("alias", (port("x", "f32", 2),), (replace(port("scores", "f32", 2), names=_ALIASES),))),
         FakeModel(same("fail", port("code", "u8", 1)), compute=fail),
         FakeModel(same("bug", port("x", "f32", 1)), compute=raise_bug),
         FakeModel(same("open", port("x", "f32", None, 2, None))),

@@ -66,6 +66,15 @@ async def test_outputs_come_in_the_order_asked_for(rest: Rest) -> None:
     assert [output["name"] for output in asked] == ["b_out", "a_out"]
 
 
+async def test_an_output_has_the_name_that_it_was_asked_for_by(rest: Rest) -> None:
+    x = tensor("x", "FP32", [2], [1, 2])
+    for name in ("y", "scores"):
+        (output,) = (await rest.infer("alias", x, outputs=[{"name": name}])).json()["outputs"]
+        assert output == {"name": name, "datatype": "FP32", "shape": [2], "data": [1.0, 2.0]}
+    (output,) = (await rest.infer("alias", x)).json()["outputs"]
+    assert output["name"] == "scores"
+
+
 @pytest.mark.parametrize(
     ("model", "datatype", "data"),
     [

@@ -43,8 +43,10 @@ def models() -> Models:
     pair = ModelSpec("pair", (port("a", "f32"), port("b", "i64")), (port("c", "f32"), port("d", "i64")), ())
     slow = FakeModel(echo_spec("slow"), gate=Gate(is_open=False), optimal_slots=1)
     mixed = ModelSpec("mixed", (port("x", "f32"),), (port("y", "u4", "Result"), port("z", "f32", "Result")))
+    result = PortSpec(frozenset({"y", "scores"}), "scores", BY_NAME["f32"], (Dimension(2, 2),), "y", "Result")
+    alias = FakeModel(ModelSpec("alias", (port("x", "f32"),), (result,)))
     served = {"echo": FakeModel(echo_spec("echo")), "slow": slow, "pair": FakeModel(pair), "mixed": FakeModel(mixed)}
-    return {**served, **{row.name: two_of(row.name) for row in BY_OIP.values()}, "u4": two_of("u4")}
+    return {**served, "alias": alias, **{row.name: two_of(row.name) for row in BY_OIP.values()}, "u4": two_of("u4")}
 
 
 @pytest_asyncio.fixture
@@ -126,6 +128,15 @@ async def test_outputs_are_given_as_asked_for(client: Any) -> None:
     result = await client.infer("pair", given, outputs=[InferRequestedOutput("d")])
     np.testing.assert_array_equal(result.as_numpy("d"), numbers)
     assert [output.name for output in result.get_response().outputs] == ["d"]
+
+
+async def test_an_output_has_the_name_that_it_was_asked_for_by(client: Any) -> None:
+    given = [triton_input("x", ROW[:2], "FP32")]
+    for name in ("y", "scores"):
+        asked = await client.infer("alias", given, outputs=[InferRequestedOutput(name)])
+        np.testing.assert_array_equal(asked.as_numpy(name), ROW[:2])
+    unasked = await client.infer("alias", given)
+    assert [output.name for output in unasked.get_response().outputs] == ["scores"]
 
 
 async def test_strings_travel_as_bytes(client: Any) -> None:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from inferwire_server.core.scheduling.job import Job
-from inferwire_server.core.specs import ModelSpec, PortSpec
+from inferwire_server.core.specs import ModelSpec, PortKey, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
@@ -82,16 +82,16 @@ def wanted_of(
 
 
 def answer_of(services: Services, wanted: Wanted, job: Job) -> OipAnswer:
-    """Name the outputs of an ended job.
+    """Name the outputs of an ended job: by what each was asked for, since callers look for that name in the answer.
 
     Raises:
         ServingError: Why the job has none, or that the protocol cannot carry one.
     """
     tensors = job.result()
     model = services.models.of(job)
-    spec, ports, forms = model.spec, job.work.outputs, wanted.forms
+    spec, ports, asked, forms = model.spec, job.work.outputs, wanted.outputs, wanted.forms
     outputs = [
-        _output(spec, spec.outputs[ports[position]], tensor, forms.get(position))
+        _output(spec, spec.outputs[ports[position]], tensor, forms.get(position), asked[position] if asked else None)
         for position, tensor in enumerate(tensors)
     ]
     return OipAnswer(model.name, model.version, tuple(outputs))
@@ -136,13 +136,15 @@ def _classes(parameters: Parameters, what: str) -> TopClasses | None:
     return TopClasses(count) if count else None
 
 
-def _output(spec: ModelSpec, port: PortSpec, tensor: Tensor, form: OutputForm | None) -> OipOutput:
+def _output(
+    spec: ModelSpec, port: PortSpec, tensor: Tensor, form: OutputForm | None, asked: PortKey | None
+) -> OipOutput:
     datatype = tensor.element_type.oip
     if datatype is None:
         # The job was started over inferwire.v1, which carries it.
         raise _without_datatype(spec, port)
     place = form if isinstance(form, SharedPlace) else None
-    return OipOutput(port.oip_name, datatype, tensor, place)
+    return OipOutput(asked if isinstance(asked, str) else port.oip_name, datatype, tensor, place)
 
 
 def _without_datatype(spec: ModelSpec, port: PortSpec) -> ServingError:

@@ -1,0 +1,84 @@
+"""What an `OVAny` holds as text, and read from text, as openvino writes and reads it: with C++'s streams.
+
+Of a text only its first word is read, and of a number only as much as is one: "1.5" is the integer 1. An empty text is
+nothing, 0 or False.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from math import isinf
+from typing import Any, cast
+
+from inferwire.arguments import is_list_or_tuple
+from inferwire.values.enumerations import Choice
+from inferwire.values.types import Type
+
+_WORDS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_HEXADECIMAL = re.compile(r"[+-]?0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(p[+-]?[0-9]+)?", re.IGNORECASE)
+_FLOAT = re.compile(r"[+-]?(inf(inity)?|nan|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)", re.IGNORECASE)
+_INT64 = range(-(2**63), 2**63)
+
+
+def as_text(value: object) -> str:
+    """Write a value."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "YES" if value else "NO"
+        case float():
+            return f"{value:g}"
+        case Type():
+            return value.type_name
+        case Choice():
+            return value.name
+        case Mapping():
+            items = cast("Mapping[str, object]", value)
+            return "{" + ",".join(f"{name}:{as_text(items[name])}" for name in sorted(items)) + "}"
+        case _ if is_list_or_tuple(value):
+            return " ".join(str(int(item)) if isinstance(item, bool) else as_text(item) for item in value)
+        case _:
+            return str(value)
+
+
+def read(dtype: type, text: str) -> Any:
+    """Read a bool, an int, a float or, which is all of the text, a str.
+
+    Raises:
+        RuntimeError: Where the text does not begin with one.
+    """
+    if dtype is str:
+        return text
+    if not text:
+        return dtype()
+    word = (text.split(maxsplit=1) or [""])[0]
+    if dtype is bool:
+        return _read_bool(word)
+    return _read_int(word) if dtype is int else _read_float(word)
+
+
+def _read_bool(word: str) -> bool:
+    known = _WORDS.get(word.lower())
+    if known is None:
+        raise RuntimeError(f"Could not convert to bool from string {word.lower()}")
+    return known
+
+
+def _read_int(word: str) -> int:
+    number = _INTEGER.match(word)
+    if number is None or int(number[0]) not in _INT64:
+        raise RuntimeError(f'Could not convert to: l from string "{word}": stol')
+    return int(number[0])
+
+
+def _read_float(word: str) -> float:
+    hexadecimal, decimal = _HEXADECIMAL.match(word), _FLOAT.match(word)
+    if hexadecimal is not None:
+        return float.fromhex(hexadecimal[0])
+    value = None if decimal is None else float(decimal[0])
+    if decimal is None or value is None or (isinf(value) and "inf" not in decimal[0].lower()):
+        raise RuntimeError(f'Could not convert to: d from string "{word}": stod')
+    return value
