@@ -187,4 +187,4 @@ def _row_starts(tensor: Tensor) -> Sequence[int]:
 
 def _has_whole_rows(element_type: ElementType, shape: Sequence[int]) -> bool:
     """Whether no byte has elements of two rows in it."""
-    return prod(shape[1:]) % element_type.unit_elements == 0
+    return element_type.unit_elements == 1 or prod(shape[1:]) % element_type.unit_elements == 0
