@@ -26,10 +26,7 @@ class PlacedModel:
         if not given:
             return
         if self.batching is None:
-            executions = 0
-            for work in given:
-                executions += work.executions
-            self.tally.end_runs(1, seconds, executions)
+            self.tally.end_runs(1, seconds, sum([work.executions for work in given]))
         elif run.fell_apart:
             self._count_apart(given, seconds)
         else:

@@ -206,9 +206,15 @@ class InferenceService:
         forms = finishes(model, outputs, wanted.forms, self._shared_memory) if wanted.forms else ()
         if wanted.check_outputs is not None:
             wanted.check_outputs(spec, outputs)
-        kept = outputs if is_kept else wanted.keeps
-        work = Work(inputs, outputs, None, wanted.is_profiled, forms, executions, False, kept)
-        return model, Submission(work, wanted.priority or model.priority, timeout_s, None, received_at)
+        work = Work(
+            inputs,
+            outputs,
+            is_profiled=wanted.is_profiled,
+            finishes=forms,
+            executions=executions,
+            kept=outputs if is_kept else wanted.keeps,
+        )
+        return model, Submission(work, wanted.priority or model.priority, timeout_s, received_at=received_at)
 
     def _bring_in(self, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
         """Look up an input that the call names and does not carry."""

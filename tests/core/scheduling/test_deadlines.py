@@ -38,6 +38,16 @@ def test_jobs_that_have_ended_are_not_kept_for_one_that_expires_before_them() ->
     assert deadlines.pop_due(60.0) == (slow, 60.0)
 
 
+def test_once_all_have_ended_none_is_kept() -> None:
+    deadlines, jobs = Deadlines(), [a_job(60.0), a_job(300.0)]
+    for job in jobs:
+        deadlines.add(job, 60.0)
+    for job in jobs:
+        end(job)
+        deadlines.ended()
+    assert (len(deadlines), deadlines.open) == (0, 0)
+
+
 class DeadlinesMachine(RuleBasedStateMachine):
     """Jobs that come, end and expire in any order, compared with sorting a list."""
 

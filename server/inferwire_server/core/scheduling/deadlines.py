@@ -37,7 +37,9 @@ class Deadlines:
     def ended(self) -> None:
         """Record that one of the jobs has ended."""
         self.open -= 1
-        if len(self._heap) > 2 * self.open + 8:
+        if not self.open:
+            self._heap.clear()
+        elif len(self._heap) > 2 * self.open + 8:
             self._heap = [entry for entry in self._heap if not entry[2].state.is_terminal]
             heapify(self._heap)
 
