@@ -195,8 +195,8 @@ READ_FROM_TEXT: dict[type, dict[str, object]] = {
 }
 NOT_READ_FROM_TEXT = {
     bool: ("2", "00", "t", " "),
-    int: ("x", "--4", ".5", "9223372036854775808", " "),
-    float: ("x", "e5", "-", "1e400", " "),
+    int: ("x", "--4", ".5", "9223372036854775808", "9" * 5000, " "),
+    float: ("x", "e5", "-", "1e400", "0x1p99999", " "),
 }
 WRITTEN: dict[str, object] = {
     "YES": True,

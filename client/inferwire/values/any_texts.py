@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from math import isinf
 from typing import Any, cast
 
@@ -20,6 +21,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _HEXADECIMAL = re.compile(r"[+-]?0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(p[+-]?[0-9]+)?", re.IGNORECASE)
 _FLOAT = re.compile(r"[+-]?(inf(inity)?|nan|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)", re.IGNORECASE)
 _INT64 = range(-(2**63), 2**63)
+_MOST_DIGITS = 1000
+"""How long a whole number is looked at: Python refuses to read thousands of digits."""
 
 
 def as_text(value: object) -> str:
@@ -69,16 +72,17 @@ def _read_bool(word: str) -> bool:
 
 def _read_int(word: str) -> int:
     number = _INTEGER.match(word)
-    if number is None or int(number[0]) not in _INT64:
+    if number is None or len(number[0]) > _MOST_DIGITS or int(number[0]) not in _INT64:
         raise RuntimeError(f'Could not convert to: l from string "{word}": stol')
     return int(number[0])
 
 
 def _read_float(word: str) -> float:
     hexadecimal, decimal = _HEXADECIMAL.match(word), _FLOAT.match(word)
-    if hexadecimal is not None:
-        return float.fromhex(hexadecimal[0])
-    value = None if decimal is None else float(decimal[0])
-    if decimal is None or value is None or (isinf(value) and "inf" not in decimal[0].lower()):
-        raise RuntimeError(f'Could not convert to: d from string "{word}": stod')
-    return value
+    found = hexadecimal or decimal
+    if found is not None:
+        with suppress(OverflowError):
+            value = float.fromhex(found[0]) if hexadecimal is not None else float(found[0])
+            if not isinf(value) or "inf" in found[0].lower():
+                return value
+    raise RuntimeError(f'Could not convert to: d from string "{word}": stod')
