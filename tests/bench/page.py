@@ -13,8 +13,8 @@ from tests.bench.report import table
 from tests.bench.rounds import Ratio, ratios_to_first
 from tests.bench.store import Cases, Machines
 
-HOW = """`make bench ARGS='page docs/benchmarks.md'` writes this page. It measures everything
-again, on the machine that it runs on.
+HOW = """`make bench ARGS='page docs/benchmarks.md'` writes this page. It measures everything again, on the machine that
+it runs on.
 
 How it is measured:
 
