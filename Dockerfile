@@ -1,7 +1,11 @@
 # An image of the server. It does not run as root, writes only to /tmp, and expects the models at /models.
 #
 #   docker build --tag inferwire .
-#   docker run --read-only --tmpfs /tmp --volume "$PWD/deploy/models:/models:ro" --publish 8000:8000 --publish 8001:8001 inferwire
+#   docker run --read-only --tmpfs /tmp --volume "$PWD/deploy/models:/models:ro" \
+#       --publish 127.0.0.1:8000:8000 --publish 127.0.0.1:8001:8001 inferwire
+#
+# Published like this, the ports can be reached from this machine only. Before you publish them to others, give the server
+# a certificate and API keys: docs/operating.md says how.
 
 ARG PYTHON_IMAGE=python:3.13-slim-bookworm
 
@@ -18,11 +22,16 @@ RUN python3 -m venv --without-pip /opt/inferwire
 # again.
 # OpenVINO's usage reporting (openvino-telemetry) is removed: it would write files, and send data out from wherever the
 # image is deployed. OpenVINO runs without it.
+#
+# What the image can do depends on the extras of pyproject.toml: for models that take text, build with
+# --build-arg EXTRAS=server,tokenizers.
+ARG EXTRAS=server
 WORKDIR /src
 COPY pyproject.toml ./
-RUN python3 -c "import pathlib, tomllib; \
+RUN python3 -c "import os, pathlib, tomllib; \
 p = tomllib.loads(pathlib.Path('pyproject.toml').read_text())['project']; \
-print(*p['dependencies'], *p['optional-dependencies']['server'], sep='\n')" > requirements.txt \
+extras = [p['optional-dependencies'][name] for name in os.environ['EXTRAS'].split(',')]; \
+print(*p['dependencies'], *sum(extras, []), sep='\n')" > requirements.txt \
     && python3 -m pip --python /opt/inferwire/bin/python install --no-cache-dir --no-compile --requirement requirements.txt \
     && python3 -m pip --python /opt/inferwire/bin/python uninstall --yes openvino-telemetry
 

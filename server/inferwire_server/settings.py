@@ -111,7 +111,9 @@ class Settings:
     strict_readiness: Annotated[
         bool,
         Parameter(
-            group=_MODELS, show_default=False, help="Not ready while any model of the repository has failed to load."
+            group=_MODELS,
+            show_default=False,
+            help="Not ready while a model of the repository has failed to load and has no version that serves.",
         ),
     ] = False
     host: Annotated[

@@ -1,7 +1,8 @@
 """Detect once, recognise many crops: reads a page of text on a server, and counts what travels for it.
 
-It needs a server that takes uploads (`inferwire serve --allow-uploads ...`), Pillow, and the models of PP-OCR,
-which the package rapidocr brings. `make programs` installs all that and runs it.
+It needs a server that takes uploads (`inferwire serve --allow-uploads`), Pillow, and the models of PP-OCR, which the
+package rapidocr brings. `make programs` installs all that and runs it. To run it alone, install those beside the client
+(`pip install pillow; pip install --no-deps rapidocr`) and call `python client/examples/read_text --address HOST:8001`.
 """
 
 from __future__ import annotations

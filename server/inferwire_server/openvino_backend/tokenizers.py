@@ -9,7 +9,7 @@ _PACKAGE = "openvino_tokenizers"
 _UNKNOWN = "from unsupported opset: extension"
 _REMEDY = (
     "the model may be one of OpenVINO's tokenizers, whose operations this server has not: "
-    "install the extra inferwire[tokenizers]"
+    "install the extra inferwire[tokenizers], or build the image with --build-arg EXTRAS=server,tokenizers"
 )
 
 

@@ -1,7 +1,8 @@
 """What the server does, one method per call, whatever socket the call came through.
 
-The classes follow the contract's services, but the named jobs of its InferenceService have a class of their own.
-They know neither transports nor OpenVINO.
+There is one class for each thing that a server has: inferences, jobs, models, uploads, sessions, tensors and so on. The
+contract's services are how clients see them, and the transports map one to the other. The classes know neither
+transports nor OpenVINO.
 """
 
 from __future__ import annotations

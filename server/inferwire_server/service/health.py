@@ -36,8 +36,8 @@ class HealthService:
     def is_ready(self) -> bool:
         """Whether the server takes inferences.
 
-        Strict readiness asks that every model of the repository has loaded; otherwise one that
-        failed is not ready itself and leaves the server so.
+        Strict readiness asks that no model of the repository has failed to load and is without a version that serves;
+        otherwise such a model is not ready itself and leaves the server so.
         """
         return self._is_serving and not (self._is_strict and self._catalogue.has_failed)
 
