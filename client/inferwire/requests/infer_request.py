@@ -133,8 +133,8 @@ class InferRequest(TensorAccess):
             RuntimeError: If inputs do not fit, the request is busy or cancelled, or the inference or
                 the connection fails; `inferwire.InferwireError` where the server or network says so.
         """
-        self._runs.infer(Run(is_awaited=True), inputs, shares_inputs(share_inputs, shared_memory))
-        return results_of(self._tensors, share=share_outputs, decode_strings=decode_strings)
+        results = partial(results_of, self._tensors, share=share_outputs, decode_strings=decode_strings)
+        return self._runs.infer(Run(is_awaited=True), inputs, shares_inputs(share_inputs, shared_memory), results)
 
     async def infer_async(
         self,
@@ -166,7 +166,9 @@ class InferRequest(TensorAccess):
         *,
         shared_memory: bool | None = None,
     ) -> None:
-        """Start an inference and return at once. Mirrors `openvino.InferRequest.start_async`.
+        """Start an inference and return when it is sent. Mirrors `openvino.InferRequest.start_async`.
+
+        That is at once, unless there is no connection yet, or a server that has restarted compiles the model again.
 
         Args:
             inputs: As in `infer`. Without `share_inputs` arrays may change as soon as this returns.

@@ -26,7 +26,7 @@ def results_of(tensors: RequestTensors, *, share: bool, decode_strings: bool) ->
     for port, memory in zip(tensors.ports.output_ports, tensors.outputs, strict=True):
         if memory.row.is_string:
             if share:
-                warnings.warn("Result of a string type will be copied to OVDict!", RuntimeWarning, stacklevel=3)
+                warnings.warn("Result of a string type will be copied to OVDict!", RuntimeWarning, stacklevel=4)
             tensor = Tensor.over(memory)
             results[port] = tensor.str_data if decode_strings else tensor.bytes_data
         elif (fetch := memory.fetcher(share=share)) is not None:

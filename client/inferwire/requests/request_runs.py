@@ -96,17 +96,24 @@ class RequestRuns:
             self.give_up(run, error)
             raise
 
-    def infer(self, run: Run, inputs: Any, share_inputs: bool) -> None:
-        """Take an execution through all its steps; the calling thread waits for its end."""
+    def infer(self, run: Run, inputs: Any, share_inputs: bool, results: Callable[[], T]) -> T:
+        """Take an execution through all its steps and give its results; the calling thread waits for its end.
+
+        They are read before a queue may give the request to others.
+        """
         try:
             if self.hold is not None:
+                run.on_end = _leave_held
                 self.hold(run)
             self.submit(self.prepare(run, inputs, share_inputs), run)
             self._receive(run)
+            run.raise_error()
+            found = results()
+            run.give_back()
         except BaseException as error:
             self.give_up(run, error)
             raise
-        run.raise_error()
+        return found
 
     async def infer_async(self, run: Run, inputs: Any, share_inputs: bool, results: Callable[[], T]) -> T:
         """Take an execution through all its steps and give its results; no thread waits for its end.
@@ -232,8 +239,9 @@ class RequestRuns:
         try:
             self.submit(self._model.header(freight, scheduling=self.scheduling), run)
         except BaseException as error:  # noqa: BLE001 - raised by whoever waits
-            self._state.give_up(run, _reason(error))
-            run.conclude()
+            # What was cancelled meanwhile is concluded already.
+            if self._state.give_up(run, _reason(error)):
+                run.conclude()
 
     def _store(self, run: Run, outcome: Outcome, data: OutputBytes) -> RuntimeError | None:
         forms, timings, came_at, error, profile = outcome
@@ -270,6 +278,10 @@ def _conclude(run: Run) -> None:
         CALLBACK_THREADS.run(run.call_back)
     else:
         run.conclude()
+
+
+def _leave_held(_run: Run) -> None:
+    """Give the request back later: whoever waits for the end reads the results first."""
 
 
 def _tell(ended: Handover[None], run: Run) -> None:

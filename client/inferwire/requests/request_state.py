@@ -139,17 +139,18 @@ class RequestState:
         run.stop()
         return run
 
-    def give_up(self, run: Run, error: RuntimeError) -> None:
-        """Make the request idle again, whatever its execution was doing; nothing where that has ended or never began.
+    def give_up(self, run: Run, error: RuntimeError) -> bool:
+        """Make the request idle again, whatever its execution was doing; false where that has ended or never began.
 
         Before it began, the last execution stays the last.
         """
         with self._lock:
             if self._busy_with is not run:
-                return
+                return False
             # Nobody waits for what never began.
             self._drop(run, error if self._run is run else None)
         run.stop()
+        return True
 
     def _drop(self, run: Run, error: RuntimeError | None) -> None:
         run.phase = _CANCELLED

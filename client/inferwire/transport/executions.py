@@ -99,8 +99,9 @@ class ExecutionHeader:
 
     @property
     def is_retryable(self) -> bool:
-        """Whether it may run again where a connection was lost: running it twice is as running it once."""
-        return self.sequence is None
+        """Whether it may run again where a connection was lost: it changes nothing that it reads."""
+        kept = {tensor_id for _, tensor_id in self.keeps}
+        return self.sequence is None and not any(each.stored and each.stored.id in kept for each in self.inputs)
 
     @property
     def begins_sequence(self) -> bool:

@@ -113,7 +113,7 @@ class GrpcTransport:
     def is_ready(self, header: ExecutionHeader) -> bool:
         """Whether a link is open and its session has the model."""
         link = self._connection.current
-        return link is not None and (header.target.is_served or self._compiled.is_on(header.target.name, link))
+        return link is not None and self._sender.is_ready(link, header)
 
     def served_model(self, name: str, version: str) -> ModelDescription:
         """Describe a model of the server's repository."""

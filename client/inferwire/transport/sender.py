@@ -57,6 +57,10 @@ class Sender:
             submission.large = large = LargeExecution(link.channel, self._address, link.metadata, submission.take)
             large.start(encoded.data, encoded.sent_of(inputs))
 
+    def is_ready(self, link: Link, header: ExecutionHeader) -> bool:
+        """Whether the link's session has the model of an execution, so that none is compiled before it is sent."""
+        return header.target.is_served or self._compiled.is_on(header.target.name, link)
+
     def _encoded(self, link: Link, header: ExecutionHeader) -> EncodedHeader:
         target = self._compiled.target_on(link, header.target, header.sequence)
         known = self._headers.get(header)

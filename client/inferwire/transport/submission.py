@@ -57,6 +57,8 @@ class Submission(StreamExecution):
         """Send it on a connection, unless it was cancelled."""
         if self.is_given_up:
             return
+        # The id that it had on the connection before is another's on this one: it has none until it is sent.
+        self.id = 0
         self.link, self.large = link, None
         sender.send(link, self)
         self.was_sent = True
@@ -117,6 +119,10 @@ class Sender(Protocol):
         """Send an execution on a link."""
         ...
 
+    def is_ready(self, link: Link, header: ExecutionHeader) -> bool:
+        """Whether an execution can be sent on a link at once: its session has the model."""
+        ...
+
 
 class Retries:
     """Executions that are sent once more: on a new connection, or once there is room for them.
@@ -159,11 +165,18 @@ class Retries:
     def _run(self) -> None:
         while batch := self._gather():
             links: dict[tuple[Link | None, bool], Link | InferwireError] = {}
+            ready: list[tuple[Submission, Link | InferwireError]] = []
+            others: list[tuple[Submission, Link | InferwireError]] = []
             for submission in batch:
                 why = submission.link, submission.needs_room
                 if why not in links:
                     links[why] = self._link_for(*why)
-                self._send_again(submission, links[why])
+                link = links[why]
+                is_ready = isinstance(link, InferwireError) or self._sender.is_ready(link, submission.header)
+                (ready if is_ready else others).append((submission, link))
+            # To compile a model again takes long: what needs none goes before.
+            for submission, link in (*ready, *others):
+                self._send_again(submission, link)
 
     def _gather(self) -> list[Submission]:
         with self._lock:

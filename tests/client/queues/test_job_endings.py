@@ -11,6 +11,9 @@ import pytest
 from tests.client.queues.conftest import ONES, TIMEOUT_S, Finish
 
 import inferwire as ov
+from inferwire.requests import infer_request
+from inferwire.requests.request_results import results_of
+from inferwire.requests.request_tensors import RequestTensors
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
 
 
@@ -177,6 +180,22 @@ def test_a_request_that_is_started_directly_calls_its_own_callback_if_it_has_one
     queue.wait_all()
     queue[0].infer(ONES)
     assert seen == ["own"]
+
+
+def test_the_results_of_a_request_are_read_before_its_queue_gives_it_to_others(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    was_idle: list[bool] = []
+
+    def read(tensors: RequestTensors, *, share: bool, decode_strings: bool) -> ov.OVDict:
+        was_idle.append(queue.is_ready())
+        return results_of(tensors, share=share, decode_strings=decode_strings)
+
+    monkeypatch.setattr(infer_request, "results_of", read)
+    transport.answer = finish
+    assert queue[0].infer(ONES)["out"].tolist() == [[2, 2, 2]]
+    assert (was_idle, queue.is_ready()) == ([False], True)
 
 
 def test_what_was_started_directly_and_fails_is_told_by_the_queue(

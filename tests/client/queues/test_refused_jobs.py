@@ -6,12 +6,14 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.client.queues.conftest import ONES, TIMEOUT_S, Finish
 
 import inferwire as ov
+from inferwire.queues import refused_jobs
 from inferwire.requests.callbacks import CALLBACK_THREADS
 from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
@@ -102,6 +104,32 @@ def test_a_job_that_waits_for_room_can_be_cancelled(
     for _ in queue:
         queue.start_async(ONES)
     assert not queue.is_ready()
+
+
+def test_a_job_that_is_cancelled_while_it_begins_again_in_vain_has_failed_once(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refused_jobs, "CALLBACK_THREADS", SimpleNamespace(run=lambda again: again()))
+    failed: list[Any] = []
+    is_over = threading.Event()
+
+    def note(_: ov.InferRequest, userdata: Any, error: RuntimeError) -> None:
+        failed.append((userdata, type(error)))
+        assert is_over.wait(TIMEOUT_S)
+
+    def lose(_: FakeExecution) -> None:
+        queue[1].cancel()
+        raise ov.ServerUnavailable("gone")
+
+    queue.set_error_callback(note)
+    queue.start_async(ONES, "running")
+    queue.start_async(ONES, "refused")
+    transport.executions[1].fail(ov.QueueFull("full", retry_after_s=3600.0))
+    transport.answer = lose
+    finish(transport.executions[0])
+    is_over.set()
+    queue.wait_all()
+    assert failed == [("refused", ov.Cancelled)]
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")

@@ -13,9 +13,18 @@ import pytest
 from tests.client.transport.endings import Endings
 
 from inferwire.errors import InferenceFailed, QueueFull, ServerUnavailable, ShuttingDown
-from inferwire.transport.executions import ExecutionHeader, Outcome, OutputBytes, SequenceMark, Target
+from inferwire.transport.executions import (
+    ExecutionHeader,
+    Outcome,
+    OutputBytes,
+    SequenceMark,
+    StoredBox,
+    Target,
+    TensorSpec,
+)
 from inferwire.transport.fake_transport import FakeExecution
 from inferwire.transport.submission import Retries, Submission
+from inferwire_proto.element_types import BY_NAME
 
 HEADER = ExecutionHeader(Target("double", is_served=True), ())
 LINK: Any = object()
@@ -51,6 +60,10 @@ class Client:
         """A connection whose stream notes what is taken back."""
         return SimpleNamespace(stream=SimpleNamespace(cancel=self.taken_back.append))
 
+    def is_ready(self, link: Any, header: ExecutionHeader) -> bool:
+        del link
+        return header.target.is_served
+
     def make_room(self) -> None:
         raise MemoryError("no room")
 
@@ -69,6 +82,9 @@ class Doing:
     def send(self, link: Any, submission: Submission) -> None:
         self.first()
         self.client.send(link, submission)
+
+    def is_ready(self, link: Any, header: ExecutionHeader) -> bool:
+        return self.client.is_ready(link, header)
 
 
 @pytest.fixture
@@ -95,6 +111,36 @@ def test_one_that_was_a_call_of_its_own_is_taken_back_from_the_stream_that_it_wa
     client.submission.send(client, client.link)
     client.submission.cancel()
     assert (call.is_cancelled, client.taken_back) == (False, [client.submission])
+
+
+def test_one_that_is_given_up_while_it_is_sent_again_takes_back_nothing_of_anothers(client: Client) -> None:
+    taken_back: list[int] = []
+    link: Any = SimpleNamespace(stream=SimpleNamespace(cancel=lambda given: taken_back.append(given.id)))
+    client.submission.send(Doing(lambda: setattr(client.submission, "id", 7), client), link)
+    client.submission.send(Doing(client.submission.cancel, client), link)
+    assert taken_back == [0, 0], "7 was its id on the stream before"
+
+
+def test_what_needs_no_model_to_be_compiled_again_is_sent_again_first(client: Client) -> None:
+    are_lost = threading.Event()
+
+    def replaced(lost: Any) -> Any:
+        assert are_lost.wait(TIMEOUT_S)
+        return lost
+
+    retries = Retries(client, replaced, client.make_room)
+    compiled = replace(HEADER, target=Target("compiled", is_served=False))
+    first, second, third, fourth = (
+        Submission(header, (), client.take, retries) for header in (HEADER, compiled, HEADER, compiled)
+    )
+    for submission in (first, second, third, fourth):
+        submission.send(client, LINK)
+    # While a connection is looked for, for the first, the others are lost as well.
+    for submission in (first, second, third, fourth):
+        submission.take(LOST, ())
+    are_lost.set()
+    resent = [client.resent.get(timeout=TIMEOUT_S) for _ in range(4)]
+    assert resent == [first, third, second, fourth]
 
 
 @pytest.mark.parametrize("outcome", [LOST, Outcome(error=InferenceFailed("no"))])
@@ -128,6 +174,15 @@ def test_one_that_may_be_sent_once_says_so_as_well(client: Client) -> None:
     client.submission.send(client, LINK)
     client.submission.fail(LOST)
     assert client.error() == UNDER_WAY + "gone"
+
+
+def test_one_that_changes_what_it_reads_may_be_sent_once() -> None:
+    def leaving(output_in: int) -> ExecutionHeader:
+        given = TensorSpec(0, BY_NAME["f32"], (1,), stored=StoredBox(5))
+        return replace(HEADER, inputs=(given,), keeps=((0, output_in),))
+
+    assert leaving(6).is_retryable
+    assert not leaving(5).is_retryable
 
 
 def test_one_that_was_never_sent_does_not(client: Client) -> None:

@@ -102,17 +102,18 @@ class SessionStream:
 
         Takes no lock: a destructor may call it at any point of any thread.
         """
+        id_ = execution.id
         if execution.encoded.most_stacked == 1:
             # Before its answer is nobody's any more: whoever takes that looks for this afterwards. What may travel in
             # a stack uses nothing that the server keeps.
             answered = Latch()
-            if self._cancelled.setdefault(execution.id, answered) is not answered:
+            if self._cancelled.setdefault(id_, answered) is not answered:
                 # Whoever has cancelled it before does the rest. That nobody wants its answer does not say that it came.
                 return
-        if self._pending.pop(execution.id, None):
+        if self._pending.pop(id_, None):
             self._outgoing.withdraw(execution)
         else:
-            _let_go(self._cancelled, execution.id)
+            _let_go(self._cancelled, id_)
 
     def await_cancelled(self) -> None:
         """Wait until the server has answered what was cancelled until now.
