@@ -25,7 +25,7 @@ class HeldBack:
 
     Attributes:
         waiting: The executions, of each header in the order they came.
-        byte_size: How many bytes of inputs they had in all when some were last taken.
+        byte_size: How many bytes of inputs they have in all.
     """
 
     def __init__(self, wanted: Container[int], clock: Callable[[], float], longest_hold_s: float) -> None:
@@ -46,6 +46,7 @@ class HeldBack:
         if not self.waiting:
             self._until = self._clock() + self._longest_hold_s
         self.waiting.setdefault(execution.encoded, []).append(execution)
+        self.byte_size += execution.byte_size
 
     def take_due(self, *, is_all: bool, is_patient: bool) -> list[Stack]:
         """Take what is worth a message, or all, as also where something has waited for long.
@@ -62,7 +63,6 @@ class HeldBack:
                 stacks += self._release(header, len(waiting))
             elif len(waiting) >= worthwhile:
                 stacks += self._release(header, max(worthwhile, self.flow_of(header).share_of(len(waiting))))
-        self.byte_size = sum([len(waiting) * waiting[0].byte_size for waiting in self.waiting.values()])
         return stacks
 
     def is_any_due(self) -> bool:
@@ -99,7 +99,10 @@ class HeldBack:
         if count < len(waiting):
             self.waiting[header] = waiting[count:]
             self._until = self._clock() + self._longest_hold_s
-        wanted = [execution for execution in waiting[:count] if execution.id in self._wanted]
+        taken = waiting[:count]
+        # Not all have the same size: strings may be of any length.
+        self.byte_size -= sum([execution.byte_size for execution in taken])
+        wanted = [execution for execution in taken if execution.id in self._wanted]
         self.count(self.flow_of(header), *wanted)
         most = header.most_stacked
         return [wanted[start : start + most] for start in range(0, len(wanted), most)]

@@ -43,7 +43,7 @@ class EncodedHeader:
 class Flow:
     """The executions of one header that are under way, where they may be stacked.
 
-    Whoever has the turn to send changes `sent`, and the reading thread all else: neither needs a lock of its own.
+    Whoever has the turn to send changes `sent` and `latest`, the reading thread all else: neither needs its own lock.
 
     Attributes:
         sent: How many were sent, but for those that were withdrawn later.

@@ -354,6 +354,17 @@ def test_what_waits_goes_when_it_makes_a_message_of_a_good_size(rig: Rig, pool: 
     assert ids(batch.result(TIMEOUT_S)) == [[12, 13, 14]]
 
 
+def test_each_that_waits_counts_with_its_own_size(rig: Rig, pool: ThreadPoolExecutor) -> None:
+    header = stackable()
+    rig.outgoing.most_bytes = 1000
+    rig.under_way(header, 10)
+    rig.put(header, 1)
+    rig.put(header, 600)
+    batch = sleeping(rig, pool)
+    rig.put(header, 399)
+    assert ids(batch.result(TIMEOUT_S)) == [[12, 13, 14]]
+
+
 def test_the_size_is_that_of_what_waits_and_not_of_what_was_sent(rig: Rig, pool: ThreadPoolExecutor) -> None:
     header = stackable()
     rig.outgoing.most_bytes = 1000
