@@ -196,7 +196,7 @@ class Core(Unpicklable, PartlyMirrored):
             raise incompatible("get_property", *signatures, invoked=(self, *args), keywords=kwargs)
         device, name = given if len(given) == 2 else ("", given[0])
         own = self._properties.get(device, name)
-        return own if own is not None else from_contract(self._transport.device_property(device, name))
+        return from_contract(self._transport.device_property(device, name) if own is None else own)
 
     @overload
     def set_property(self, properties: PropertyMap) -> None: ...
@@ -211,11 +211,11 @@ class Core(Unpicklable, PartlyMirrored):
 
         Mirrors `openvino.Core.set_property`. They belong to this `Core`; the server only checks them.
 
-        Differs from OpenVINO: CACHE_DIR and LOG_LEVEL, which the server's operator sets, are kept here, and models are
-        compiled without it, with a RuntimeWarning.
+        Differs from OpenVINO: CACHE_DIR, FORCE_TBB_TERMINATE and LOG_LEVEL, which the server's operator sets, are kept
+        here, and models are compiled without them, with a RuntimeWarning.
 
         Raises:
-            TypeError: For other arguments.
+            TypeError: For other arguments, and for a value of a type that no property has.
             RuntimeError: If the server does not know the device or the property, or the value is none.
         """
         self._properties.take(self, args, kwargs)

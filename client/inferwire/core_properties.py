@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from inferwire.arguments import in_order, incompatible
 from inferwire.properties.declaration import Property
-from inferwire.property_values import from_contract, map_to_contract
+from inferwire.property_values import map_to_contract
 from inferwire_proto.properties import PropertyValue
 
 PropertyMap: TypeAlias = Mapping[str, Any] | Mapping[Property, Any]
@@ -58,7 +58,7 @@ class CoreProperties:
     def __init__(self, check: Check) -> None:
         self._check = check
         self._given: dict[str, dict[str, object]] = {}
-        self._taken: dict[str, dict[str, object]] = {}
+        self._taken: dict[str, dict[str, PropertyValue]] = {}
 
     def __repr__(self) -> str:
         return f"<CoreProperties {self._given!r}>"
@@ -67,24 +67,23 @@ class CoreProperties:
         """Take the arguments of a `set_property`.
 
         Raises:
-            TypeError: For arguments that fit no overload.
+            TypeError: For arguments that fit no overload, and values of a type that no property has.
             RuntimeError: With openvino's text for a property that the device does not take.
         """
         device, given = _arguments(owner, args, keywords)
+        taken = map_to_contract(given)
         checked = {
             name: value
-            for name, value in given.items()
+            for name, value in taken.items()
             if name not in _OF_THE_PROCESS and not name.startswith(_OWN_PREFIX)
         }
-        taken: dict[str, object] = dict(given)
         if checked:
-            answer = self._check(device, map_to_contract(checked))
-            taken |= {name: from_contract(value) for name, value in answer.items()}
+            taken |= self._check(device, checked)
         self._given.setdefault(device, {}).update(given)
         self._taken.setdefault(device, {}).update(taken)
 
-    def get(self, device: str, name: str) -> object | None:
-        """Give what was set for a device, or for all, with openvino's types."""
+    def get(self, device: str, name: str) -> PropertyValue:
+        """Give what was set for a device, or for all, as the device took it; None where nothing was."""
         own = self._taken.get(device, {}).get(name)
         return self._taken.get("", {}).get(name) if own is None else own
 

@@ -147,6 +147,8 @@ def test_a_device_over_others_takes_what_was_set_for_them(transport: FakeTranspo
 def test_a_property_of_a_type_that_none_has(core: ov.Core) -> None:
     with pytest.raises(TypeError, match="a property's value cannot be of type object"):
         core.compile_model(XML, "CPU", {"NUM_STREAMS": object()})
+    with pytest.raises(TypeError, match="a property's value cannot be of type object"):
+        core.set_property({"CACHE_DIR": object()})
 
 
 def test_properties_of_a_device_come_with_openvinos_types(transport: FakeTransport, core: ov.Core) -> None:

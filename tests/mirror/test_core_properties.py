@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,14 @@ def test_what_was_set_is_read_back_with_openvinos_types(runtime: Any, core: Any)
     assert core.get_property("CPU", "EXECUTION_MODE_HINT", {}) == props.hint.ExecutionMode.ACCURACY
     core.set_property("AUTO", {"PERFORMANCE_HINT": "LATENCY"})
     assert core.get_property("AUTO", "PERFORMANCE_HINT") == "LATENCY"
+
+
+def test_what_belongs_to_the_process_is_read_back_with_openvinos_types(runtime: Any, core: Any, tmp_path: Path) -> None:
+    props = runtime.ov.properties
+    core.set_property(props.cache_dir(str(tmp_path)))
+    assert Path(core.get_property("CACHE_DIR"), "model") == tmp_path / "model"
+    core.set_property("CPU", props.log.level(props.log.Level.ERR))
+    assert core.get_property("CPU", "LOG_LEVEL") == props.log.Level.ERR
 
 
 def test_the_dynamic_type_is_a_type(runtime: Any, core: Any) -> None:
