@@ -20,7 +20,7 @@ from inferwire.models.local_models import serialized
 from inferwire.models.model import Model
 from inferwire.models.model_files import Blob, Weights, is_path, no_path, read_files
 from inferwire.not_offered import PartlyMirrored
-from inferwire.property_values import from_contract, map_to_contract
+from inferwire.property_values import from_contract
 from inferwire.requests.remote_model import RemoteModel
 from inferwire.tensors.remote_context import RemoteContext, context_of
 from inferwire.transport.address import parse_address
@@ -168,7 +168,7 @@ class Core(Unpicklable, PartlyMirrored):
         if not (isinstance(device, str) and is_config(config)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise incompatible("compile_model", *_COMPILE_SIGNATURES, invoked=(self, model, device_name, config))
         _require_name(device)
-        properties = map_to_contract(self._properties.for_compile(device, config))
+        properties = self._properties.for_compile(device, config)
         read = self._model(model, weights)
         source = read.source(self._transport)
         compiled = self._compiled(self._transport.compile(source, device, properties, read.blobs()), properties)
@@ -251,7 +251,7 @@ class Core(Unpicklable, PartlyMirrored):
             raise incompatible("import_model", signature, invoked=(self, model_stream, device_name, config))
         _require_name(device_name)
         blob = Blob.of(read_blob(model_stream))
-        properties = map_to_contract(self._properties.for_compile(device_name, config))
+        properties = self._properties.for_compile(device_name, config)
         blobs = {blob.sha256: blob.content}
         self._transport.upload(blobs)
         return self._compiled(
@@ -273,7 +273,7 @@ class Core(Unpicklable, PartlyMirrored):
             signature = "(self: Core, model: Model, device_name: str, properties: Mapping[str, object] = {})"
             raise incompatible("query_model", signature, invoked=(self, model, device_name, config))
         _require_name(device_name)
-        properties = map_to_contract(self._properties.for_compile(device_name, config))
+        properties = self._properties.for_compile(device_name, config)
         return dict(sorted(self._transport.query(read.source(self._transport), device_name, properties).items()))
 
     def add_extension(self, *extensions: Any) -> None:

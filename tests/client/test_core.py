@@ -144,6 +144,18 @@ def test_a_device_over_others_takes_what_was_set_for_them(transport: FakeTranspo
     ]
 
 
+def test_what_batches_goes_with_a_model_for_the_device_alone_for_which_it_was_set(
+    transport: FakeTransport, core: ov.Core
+) -> None:
+    core.set_property("CPU", {"INFERWIRE_MAX_BATCH": 16, "NUM_STREAMS": 1})
+    core.compile_model(XML, "CPU")
+    core.compile_model(XML, "AUTO")
+    assert [properties for _, _, properties in transport.compiles] == [
+        {"INFERWIRE_MAX_BATCH": 16, "NUM_STREAMS": 1},
+        {"DEVICE_PROPERTIES": {"CPU": {"NUM_STREAMS": 1}}},
+    ]
+
+
 def test_a_property_of_a_type_that_none_has(core: ov.Core) -> None:
     with pytest.raises(TypeError, match="a property's value cannot be of type object"):
         core.compile_model(XML, "CPU", {"NUM_STREAMS": object()})

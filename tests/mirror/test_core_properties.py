@@ -80,6 +80,17 @@ def test_they_reach_the_devices_behind_another(runtime: Any, core: Any, device: 
     assert compiled(ONES)[0].tolist() == ONES.tolist()
 
 
+@pytest.mark.parametrize("as_pair", [False, True], ids=["by name", "as a pair"])
+def test_they_reach_the_devices_behind_another_beside_those_of_the_call(
+    runtime: Any, core: Any, *, as_pair: bool
+) -> None:
+    core.set_property("CPU", {"NUM_STREAMS": 1})
+    of_devices = {"CPU": {"PERF_COUNT": True}}
+    pair = runtime.ov.properties.device.properties(of_devices) if as_pair else ("DEVICE_PROPERTIES", of_devices)
+    inner = core.compile_model(runtime.models["relu"], "AUTO", dict([pair])).get_property("DEVICE_PROPERTIES")["CPU"]
+    assert (inner["NUM_STREAMS"], inner["PERF_COUNT"]) == (1, "YES")
+
+
 REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "unknown on a device": (("CPU", {"NOPE": 1}), "Unsupported property NOPE by CPU plugin"),
     "on an unknown device": (("XPU", {"NUM_STREAMS": 1}), 'Device with "XPU" name is not registered'),
