@@ -78,9 +78,8 @@ class CoreProperties:
         self._taken.setdefault(device, {}).update(taken)
 
     def get(self, device: str, name: str) -> PropertyValue:
-        """Give what was set for a device, or for all, as the device took it; None where nothing was."""
-        own = self._taken.get(device, {}).get(name)
-        return self._taken.get("", {}).get(name) if own is None else own
+        """Give what was set for a device, as the device took it; None where nothing was."""
+        return _set_for(device, self._taken).get(name)
 
     def for_compile(self, device: str, config: Config) -> dict[str, PropertyValue]:
         """Merge what a compilation is given: for every device, for this one, and for this call.
@@ -90,9 +89,9 @@ class CoreProperties:
         """
         base, _, inner = device.partition(":")
         of_the_call = map_to_contract(cast("Mapping[str, object]", config or {}))
-        merged = {**self._given.get("", {}), **self._of(base), **of_the_call}
+        merged = {**_set_for(base, self._given), **of_the_call}
         if base == "BATCH":
-            merged = {**self._of(inner.partition("(")[0]), **merged}
+            merged = {**_set_for(inner.partition("(")[0], self._given), **merged}
         if base in _OVER_OTHERS:
             self._add_devices(merged)
         for name in (each for each in merged.keys() & _OF_THE_PROCESS if merged[each] != ""):
@@ -102,10 +101,6 @@ class CoreProperties:
                 stacklevel=3,
             )
         return {name: value for name, value in merged.items() if name not in _OF_THE_PROCESS}
-
-    def _of(self, device: str) -> dict[str, PropertyValue]:
-        """Give what was set for a device, and for all of its kind: of GPU for GPU.1."""
-        return {**self._given.get(device.partition(".")[0], {}), **self._given.get(device, {})}
 
     def _add_devices(self, merged: dict[str, PropertyValue]) -> None:
         others = {name: _for_openvino(given) for name, given in self._given.items() if name not in ("", *_OVER_OTHERS)}
@@ -127,6 +122,12 @@ def _arguments(owner: object, args: tuple[Any, ...], keywords: Mapping[str, Any]
     if value is None or not is_config(value) or not isinstance(device, str):
         raise incompatible("set_property", *_SIGNATURES, invoked=(owner, *args), keywords=keywords)
     return device, cast("Mapping[str, object]", value)
+
+
+def _set_for(device: str, by_device: Mapping[str, Properties]) -> dict[str, PropertyValue]:
+    """Give what was set for every device, for all of this one's kind, as of GPU for GPU.1, and for this one."""
+    kind = device.partition(".")[0]
+    return {name: value for each in ("", kind, device) for name, value in by_device.get(each, {}).items()}
 
 
 def _for_openvino(given: Properties) -> dict[str, PropertyValue]:

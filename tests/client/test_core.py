@@ -144,6 +144,17 @@ def test_a_device_over_others_takes_what_was_set_for_them(transport: FakeTranspo
     ]
 
 
+def test_what_was_set_for_all_of_a_kind_is_each_ones(transport: FakeTransport, core: ov.Core) -> None:
+    core.set_property({"NUM_STREAMS": 1, "PERF_COUNT": True})
+    core.set_property("GPU", {"NUM_STREAMS": 2, "INFERENCE_PRECISION_HINT": ov.Type.f16})
+    core.set_property("GPU.1", {"NUM_STREAMS": 3})
+    names = ("NUM_STREAMS", "PERF_COUNT", "INFERENCE_PRECISION_HINT")
+    assert [core.get_property("GPU.0", name) for name in names] == [2, True, ov.Type.f16]
+    assert [core.get_property("GPU.1", name) for name in names] == [3, True, ov.Type.f16]
+    core.compile_model(XML, "GPU.1")
+    assert transport.compiles[0][2] == dict(zip(names, (3, True, BY_NAME["f16"]), strict=True))
+
+
 def test_what_batches_goes_with_a_model_for_the_device_alone_for_which_it_was_set(
     transport: FakeTransport, core: ov.Core
 ) -> None:

@@ -44,6 +44,11 @@ def test_what_belongs_to_the_process_is_read_back_with_openvinos_types(runtime: 
     assert core.get_property("CPU", "LOG_LEVEL") == props.log.Level.ERR
 
 
+def test_what_was_set_for_all_of_a_kind_is_each_ones(core: Any) -> None:
+    core.set_property("CPU", {"NUM_STREAMS": 2})
+    assert core.get_property("CPU.0", "NUM_STREAMS") == core.get_property("CPU", "NUM_STREAMS") == 2
+
+
 def test_the_dynamic_type_is_a_type(runtime: Any, core: Any) -> None:
     hint, dynamic = runtime.ov.properties.hint, runtime.ov.Type.dynamic
     compiled = core.compile_model(
