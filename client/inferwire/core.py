@@ -13,7 +13,7 @@ from typing import Any, cast, overload
 from inferwire.arguments import Unpicklable, in_order, incompatible
 from inferwire.core_properties import Config, CoreProperties, PropertyMap, is_config
 from inferwire.extensions import add_extension
-from inferwire.graph.ports import copy_layouts
+from inferwire.graph.ports import copy_labels
 from inferwire.models.compiled_blobs import read_blob
 from inferwire.models.compiled_model import CompiledModel
 from inferwire.models.local_models import serialized
@@ -172,7 +172,7 @@ class Core(Unpicklable, PartlyMirrored):
         read = self._model(model, weights)
         source = read.source(self._transport)
         compiled = self._compiled(self._transport.compile(source, device, properties, read.blobs()), properties)
-        copy_layouts((*read.inputs, *read.outputs), (*compiled.inputs, *compiled.outputs))
+        copy_labels((*read.inputs, *read.outputs), (*compiled.inputs, *compiled.outputs))
         return compiled
 
     @overload
