@@ -18,6 +18,8 @@ E = TypeVar("E", bound=Enum)
 SIZE_LIMIT = 2**64
 """Sizes are unsigned 64-bit integers in OpenVINO."""
 
+_MOST_DIGITS = len(str(SIZE_LIMIT))
+
 INT64_MAX = 2**63 - 1
 """The largest dimension; it also stands for one without an upper bound."""
 
@@ -78,6 +80,14 @@ def as_size(value: object) -> int | None:
     """Convert to an integer from 0 to 2**64 - 1; None for anything else."""
     number = value if type(value) is int else as_integer(value)
     return number if number is not None and 0 <= number < SIZE_LIMIT else None
+
+
+def size_in(text: str) -> int | None:
+    """Read the digits of an integer from 0 to 2**64 - 1; None for any other text."""
+    digits = text.lstrip("0") or text[-1:]
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > _MOST_DIGITS:  # Python refuses to read thousands
+        return None
+    return as_size(int(digits))
 
 
 def as_sizes(value: object) -> tuple[int, ...] | None:

@@ -13,14 +13,14 @@ from typing import Any, cast, overload
 from inferwire.arguments import Unpicklable, in_order, incompatible
 from inferwire.core_properties import Config, CoreProperties, PropertyMap, is_config
 from inferwire.extensions import add_extension
-from inferwire.graph.ports import copy_layouts
+from inferwire.graph.ports import copy_labels
 from inferwire.models.compiled_blobs import read_blob
 from inferwire.models.compiled_model import CompiledModel
 from inferwire.models.local_models import serialized
 from inferwire.models.model import Model
 from inferwire.models.model_files import Blob, Weights, is_path, no_path, read_files
 from inferwire.not_offered import PartlyMirrored
-from inferwire.property_values import from_contract, map_to_contract
+from inferwire.property_values import from_contract
 from inferwire.requests.remote_model import RemoteModel
 from inferwire.tensors.remote_context import RemoteContext, context_of
 from inferwire.transport.address import parse_address
@@ -168,11 +168,11 @@ class Core(Unpicklable, PartlyMirrored):
         if not (isinstance(device, str) and is_config(config)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise incompatible("compile_model", *_COMPILE_SIGNATURES, invoked=(self, model, device_name, config))
         _require_name(device)
-        properties = map_to_contract(self._properties.for_compile(device, config))
+        properties = self._properties.for_compile(device, config)
         read = self._model(model, weights)
         source = read.source(self._transport)
         compiled = self._compiled(self._transport.compile(source, device, properties, read.blobs()), properties)
-        copy_layouts((*read.inputs, *read.outputs), (*compiled.inputs, *compiled.outputs))
+        copy_labels((*read.inputs, *read.outputs), (*compiled.inputs, *compiled.outputs))
         return compiled
 
     @overload
@@ -196,7 +196,7 @@ class Core(Unpicklable, PartlyMirrored):
             raise incompatible("get_property", *signatures, invoked=(self, *args), keywords=kwargs)
         device, name = given if len(given) == 2 else ("", given[0])
         own = self._properties.get(device, name)
-        return own if own is not None else from_contract(self._transport.device_property(device, name))
+        return from_contract(self._transport.device_property(device, name) if own is None else own)
 
     @overload
     def set_property(self, properties: PropertyMap) -> None: ...
@@ -211,11 +211,11 @@ class Core(Unpicklable, PartlyMirrored):
 
         Mirrors `openvino.Core.set_property`. They belong to this `Core`; the server only checks them.
 
-        Differs from OpenVINO: CACHE_DIR and LOG_LEVEL, which the server's operator sets, are kept here, and models are
-        compiled without it, with a RuntimeWarning.
+        Differs from OpenVINO: CACHE_DIR, FORCE_TBB_TERMINATE and LOG_LEVEL, which the server's operator sets, are kept
+        here, and models are compiled without them, with a RuntimeWarning.
 
         Raises:
-            TypeError: For other arguments.
+            TypeError: For other arguments, and for a value of a type that no property has.
             RuntimeError: If the server does not know the device or the property, or the value is none.
         """
         self._properties.take(self, args, kwargs)
@@ -251,7 +251,7 @@ class Core(Unpicklable, PartlyMirrored):
             raise incompatible("import_model", signature, invoked=(self, model_stream, device_name, config))
         _require_name(device_name)
         blob = Blob.of(read_blob(model_stream))
-        properties = map_to_contract(self._properties.for_compile(device_name, config))
+        properties = self._properties.for_compile(device_name, config)
         blobs = {blob.sha256: blob.content}
         self._transport.upload(blobs)
         return self._compiled(
@@ -273,7 +273,7 @@ class Core(Unpicklable, PartlyMirrored):
             signature = "(self: Core, model: Model, device_name: str, properties: Mapping[str, object] = {})"
             raise incompatible("query_model", signature, invoked=(self, model, device_name, config))
         _require_name(device_name)
-        properties = map_to_contract(self._properties.for_compile(device_name, config))
+        properties = self._properties.for_compile(device_name, config)
         return dict(sorted(self._transport.query(read.source(self._transport), device_name, properties).items()))
 
     def add_extension(self, *extensions: Any) -> None:

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias, cast
 
 from inferwire.arguments import in_order, incompatible
 from inferwire.properties.declaration import Property
-from inferwire.property_values import from_contract, map_to_contract
-from inferwire_proto.properties import PropertyValue
+from inferwire.property_values import map_to_contract
+from inferwire_proto.properties import Properties, PropertyValue
 
 PropertyMap: TypeAlias = Mapping[str, Any] | Mapping[Property, Any]
 """Properties by name, or by what `inferwire.properties` has; its keys are all of one type or the other."""
@@ -21,7 +21,7 @@ PropertyMap: TypeAlias = Mapping[str, Any] | Mapping[Property, Any]
 Config: TypeAlias = PropertyMap | None
 """Properties of one call."""
 
-Check = Callable[[str, Mapping[str, PropertyValue]], Mapping[str, PropertyValue]]
+Check = Callable[[str, Properties], Properties]
 """Asks for properties as a device would take them; raises what the device says against them."""
 
 _SIGNATURES = (
@@ -57,8 +57,8 @@ class CoreProperties:
 
     def __init__(self, check: Check) -> None:
         self._check = check
-        self._given: dict[str, dict[str, object]] = {}
-        self._taken: dict[str, dict[str, object]] = {}
+        self._given: dict[str, dict[str, PropertyValue]] = {}
+        self._taken: dict[str, dict[str, PropertyValue]] = {}
 
     def __repr__(self) -> str:
         return f"<CoreProperties {self._given!r}>"
@@ -67,33 +67,31 @@ class CoreProperties:
         """Take the arguments of a `set_property`.
 
         Raises:
-            TypeError: For arguments that fit no overload.
+            TypeError: For arguments that fit no overload, and values of a type that no property has.
             RuntimeError: With openvino's text for a property that the device does not take.
         """
-        device, given = _arguments(owner, args, keywords)
-        checked = {
-            name: value
-            for name, value in given.items()
-            if name not in _OF_THE_PROCESS and not name.startswith(_OWN_PREFIX)
-        }
-        taken: dict[str, object] = dict(given)
-        if checked:
-            answer = self._check(device, map_to_contract(checked))
-            taken |= {name: from_contract(value) for name, value in answer.items()}
+        device, properties = _arguments(owner, args, keywords)
+        given = map_to_contract(properties)
+        checked = _for_openvino(given)
+        taken = {**given, **(self._check(device, checked) if checked else {})}
         self._given.setdefault(device, {}).update(given)
         self._taken.setdefault(device, {}).update(taken)
 
-    def get(self, device: str, name: str) -> object | None:
-        """Give what was set for a device, or for all, with openvino's types."""
-        own = self._taken.get(device, {}).get(name)
-        return self._taken.get("", {}).get(name) if own is None else own
+    def get(self, device: str, name: str) -> PropertyValue:
+        """Give what was set for a device, as the device took it; None where nothing was."""
+        return _set_for(device, self._taken).get(name)
 
-    def for_compile(self, device: str, config: Config) -> dict[str, object]:
-        """Merge what a compilation is given: for every device, for this one, and for this call."""
+    def for_compile(self, device: str, config: Config) -> dict[str, PropertyValue]:
+        """Merge what a compilation is given: for every device, for this one, and for this call.
+
+        Raises:
+            TypeError: For values of a type that no property has.
+        """
         base, _, inner = device.partition(":")
-        merged = {**self._given.get("", {}), **self._of(base), **cast("Mapping[str, object]", config or {})}
+        of_the_call = map_to_contract(cast("Mapping[str, object]", config or {}))
+        merged = {**_set_for(base, self._given), **of_the_call}
         if base == "BATCH":
-            merged = {**self._of(inner.partition("(")[0]), **merged}
+            merged = {**_set_for(inner.partition("(")[0], self._given), **merged}
         if base in _OVER_OTHERS:
             self._add_devices(merged)
         for name in (each for each in merged.keys() & _OF_THE_PROCESS if merged[each] != ""):
@@ -102,19 +100,13 @@ class CoreProperties:
                 RuntimeWarning,
                 stacklevel=3,
             )
-        return _without_the_process(merged)
+        return {name: value for name, value in merged.items() if name not in _OF_THE_PROCESS}
 
-    def _of(self, device: str) -> dict[str, object]:
-        """Give what was set for a device, and for all of its kind: of GPU for GPU.1."""
-        return {**self._given.get(device.partition(".")[0], {}), **self._given.get(device, {})}
-
-    def _add_devices(self, merged: dict[str, object]) -> None:
-        others = {
-            name: _without_the_process(given) for name, given in self._given.items() if name not in ("", *_OVER_OTHERS)
-        }
+    def _add_devices(self, merged: dict[str, PropertyValue]) -> None:
+        others = {name: _for_openvino(given) for name, given in self._given.items() if name not in ("", *_OVER_OTHERS)}
         asked = merged.get(_DEVICE_PROPERTIES, {})
-        if others and isinstance(asked, Mapping):
-            inner = cast("Mapping[str, Mapping[str, object]]", asked)
+        if others and isinstance(asked, dict):
+            inner = cast("dict[str, dict[str, PropertyValue]]", asked)
             merged[_DEVICE_PROPERTIES] = {
                 name: {**others.get(name, {}), **inner.get(name, {})} for name in {**others, **inner}
             }
@@ -132,5 +124,14 @@ def _arguments(owner: object, args: tuple[Any, ...], keywords: Mapping[str, Any]
     return device, cast("Mapping[str, object]", value)
 
 
-def _without_the_process(properties: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in properties.items() if name not in _OF_THE_PROCESS}
+def _set_for(device: str, by_device: Mapping[str, Properties]) -> dict[str, PropertyValue]:
+    """Give what was set for every device, for all of this one's kind, as of GPU for GPU.1, and for this one."""
+    kind = device.partition(".")[0]
+    return {name: value for each in ("", kind, device) for name, value in by_device.get(each, {}).items()}
+
+
+def _for_openvino(given: Properties) -> dict[str, PropertyValue]:
+    """Give those that are OpenVINO's to know: not of the server's process, and none of inferwire's own."""
+    return {
+        name: value for name, value in given.items() if name not in _OF_THE_PROCESS and not name.startswith(_OWN_PREFIX)
+    }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -228,6 +230,12 @@ def test_a_histogram_counts_every_sample_once() -> None:
 def test_bars_are_as_long_as_they_are_high() -> None:
     lines = list(bar_lines([Bar(0.5, 1.5, 80), Bar(1.5, 10.5, 10), Bar(10.5, None, 0)], width=8))
     assert lines == ["    0.50  ████████  80", "    1.50  █         10", " ≥ 10.50            0"]
+
+
+def test_what_computes_only_needs_nothing_that_reads_pictures() -> None:
+    code = "import sys, inferwire_cli.bench.figures; print([name for name in sys.modules if name.startswith('PIL')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "[]\n")
 
 
 def test_an_address_is_said_as_it_is_given() -> None:

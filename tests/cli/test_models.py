@@ -7,13 +7,17 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
+from tests.client.transport.scripted_server import ScriptedServer
 
 from inferwire_cli.server_process import HOST, ServerProcess, free_ports, running_server
+from inferwire_proto.errors import CODE_METADATA
+from inferwire_proto.inferwire.v1 import models_pb2 as pb
 
 Run = Callable[..., Any]
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
@@ -33,6 +37,57 @@ def test_models_are_listed_with_their_states_and_ports(run: Run) -> None:
     (reason,) = (line for line in done.stdout.splitlines() if line.startswith("broken version 1: "))
     # Where it happened in OpenVINO's sources is nothing to an operator.
     assert reason.startswith("broken version 1: Unable to read the model: ")
+
+
+@pytest.fixture
+def ending() -> Iterator[ScriptedServer]:
+    """A server that lists one model as ready; the test says what becomes of it then."""
+    server = ScriptedServer()
+    listed = pb.ListModelsResponse(models=[pb.ModelStatus(name="m", version="1", state=pb.MODEL_STATE_READY)])
+    server.unary["ListModels"] = lambda request, context: listed.SerializeToString()
+    yield server
+    server.stop()
+
+
+def has_become(code: str, status: grpc.StatusCode) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+    def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
+        context.set_trailing_metadata(((CODE_METADATA, code),))
+        context.abort(status, "because")
+        return b""
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("MODEL_NOT_FOUND", grpc.StatusCode.NOT_FOUND),
+        ("MODEL_NOT_READY", grpc.StatusCode.UNAVAILABLE),
+        ("MODEL_FAILED", grpc.StatusCode.FAILED_PRECONDITION),
+    ],
+)
+def test_a_model_that_takes_no_jobs_any_more_is_listed_as_it_was(
+    run: Run, ending: ScriptedServer, code: str, status: grpc.StatusCode
+) -> None:
+    ending.unary["GetModel"] = has_become(code, status)
+    done = run("models", "--json", "--address", f"{HOST}:{ending.port}")
+    assert (done.returncode, json.loads(done.stdout)) == (0, [{"name": "m", "version": "1", "state": "ready"}])
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("SHUTTING_DOWN", grpc.StatusCode.UNAVAILABLE),
+        ("DEADLINE_EXCEEDED", grpc.StatusCode.DEADLINE_EXCEEDED),
+        ("INTERNAL", grpc.StatusCode.INTERNAL),
+    ],
+)
+def test_a_server_that_fails_between_the_list_and_a_model_is_no_list(
+    run: Run, ending: ScriptedServer, code: str, status: grpc.StatusCode
+) -> None:
+    ending.unary["GetModel"] = has_become(code, status)
+    done = run("models", "--json", "--address", f"{HOST}:{ending.port}")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "inferwire: because\n")
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -144,9 +144,34 @@ def test_a_device_over_others_takes_what_was_set_for_them(transport: FakeTranspo
     ]
 
 
+def test_what_was_set_for_all_of_a_kind_is_each_ones(transport: FakeTransport, core: ov.Core) -> None:
+    core.set_property({"NUM_STREAMS": 1, "PERF_COUNT": True})
+    core.set_property("GPU", {"NUM_STREAMS": 2, "INFERENCE_PRECISION_HINT": ov.Type.f16})
+    core.set_property("GPU.1", {"NUM_STREAMS": 3})
+    names = ("NUM_STREAMS", "PERF_COUNT", "INFERENCE_PRECISION_HINT")
+    assert [core.get_property("GPU.0", name) for name in names] == [2, True, ov.Type.f16]
+    assert [core.get_property("GPU.1", name) for name in names] == [3, True, ov.Type.f16]
+    core.compile_model(XML, "GPU.1")
+    assert transport.compiles[0][2] == dict(zip(names, (3, True, BY_NAME["f16"]), strict=True))
+
+
+def test_what_batches_goes_with_a_model_for_the_device_alone_for_which_it_was_set(
+    transport: FakeTransport, core: ov.Core
+) -> None:
+    core.set_property("CPU", {"INFERWIRE_MAX_BATCH": 16, "NUM_STREAMS": 1})
+    core.compile_model(XML, "CPU")
+    core.compile_model(XML, "AUTO")
+    assert [properties for _, _, properties in transport.compiles] == [
+        {"INFERWIRE_MAX_BATCH": 16, "NUM_STREAMS": 1},
+        {"DEVICE_PROPERTIES": {"CPU": {"NUM_STREAMS": 1}}},
+    ]
+
+
 def test_a_property_of_a_type_that_none_has(core: ov.Core) -> None:
     with pytest.raises(TypeError, match="a property's value cannot be of type object"):
         core.compile_model(XML, "CPU", {"NUM_STREAMS": object()})
+    with pytest.raises(TypeError, match="a property's value cannot be of type object"):
+        core.set_property({"CACHE_DIR": object()})
 
 
 def test_properties_of_a_device_come_with_openvinos_types(transport: FakeTransport, core: ov.Core) -> None:

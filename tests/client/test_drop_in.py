@@ -151,6 +151,16 @@ def test_openvino_has_the_names_of_the_mirror_and_none_of_how_it_is_put_there(pr
     assert drop_in(program) == "True\n"
 
 
+def test_who_began_to_look_before_another_thread_imported_openvino_finds_it(program: Path) -> None:
+    program.write_text(
+        "import sys\n"
+        "looking = [each.find_spec for each in sys.meta_path]\n"
+        "import openvino\n"
+        "print(next(filter(None, (look('openvino', None) for look in looking))) == openvino.__spec__)\n"
+    )
+    assert drop_in(program) == "True\n"
+
+
 OLD_NAMES = (
     "from openvino.runtime import Core; import openvino; assert Core is openvino.Core",
     "import openvino.runtime as ov; import openvino; assert ov is openvino",

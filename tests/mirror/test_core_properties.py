@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,19 @@ def test_what_was_set_is_read_back_with_openvinos_types(runtime: Any, core: Any)
     assert core.get_property("CPU", "EXECUTION_MODE_HINT", {}) == props.hint.ExecutionMode.ACCURACY
     core.set_property("AUTO", {"PERFORMANCE_HINT": "LATENCY"})
     assert core.get_property("AUTO", "PERFORMANCE_HINT") == "LATENCY"
+
+
+def test_what_belongs_to_the_process_is_read_back_with_openvinos_types(runtime: Any, core: Any, tmp_path: Path) -> None:
+    props = runtime.ov.properties
+    core.set_property(props.cache_dir(str(tmp_path)))
+    assert Path(core.get_property("CACHE_DIR"), "model") == tmp_path / "model"
+    core.set_property("CPU", props.log.level(props.log.Level.ERR))
+    assert core.get_property("CPU", "LOG_LEVEL") == props.log.Level.ERR
+
+
+def test_what_was_set_for_all_of_a_kind_is_each_ones(core: Any) -> None:
+    core.set_property("CPU", {"NUM_STREAMS": 2})
+    assert core.get_property("CPU.0", "NUM_STREAMS") == core.get_property("CPU", "NUM_STREAMS") == 2
 
 
 def test_the_dynamic_type_is_a_type(runtime: Any, core: Any) -> None:
@@ -69,6 +83,17 @@ def test_they_reach_the_devices_behind_another(runtime: Any, core: Any, device: 
     assert inner["INFERENCE_PRECISION_HINT"] == runtime.ov.Type.f32
     assert inner["NUM_STREAMS"] == 1
     assert compiled(ONES)[0].tolist() == ONES.tolist()
+
+
+@pytest.mark.parametrize("as_pair", [False, True], ids=["by name", "as a pair"])
+def test_they_reach_the_devices_behind_another_beside_those_of_the_call(
+    runtime: Any, core: Any, *, as_pair: bool
+) -> None:
+    core.set_property("CPU", {"NUM_STREAMS": 1})
+    of_devices = {"CPU": {"PERF_COUNT": True}}
+    pair = runtime.ov.properties.device.properties(of_devices) if as_pair else ("DEVICE_PROPERTIES", of_devices)
+    inner = core.compile_model(runtime.models["relu"], "AUTO", dict([pair])).get_property("DEVICE_PROPERTIES")["CPU"]
+    assert (inner["NUM_STREAMS"], inner["PERF_COUNT"]) == (1, "YES")
 
 
 REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {

@@ -36,6 +36,9 @@ import pytest
         (("-2",), "0"),
         ((True,), "1"),
         ((2**40,), "1099511627776"),
+        (("9223372036854775806",), "9223372036854775806"),
+        (("1..9223372036854775807",), "1.."),
+        (("007",), "7"),
     ],
     ids=repr,
 )
@@ -43,6 +46,12 @@ def test_dimension_text(ov: Any, arguments: tuple[Any, ...], text: str) -> None:
     dimension = ov.Dimension(*arguments)
     assert str(dimension) == dimension.to_string() == text
     assert repr(dimension) == f"<Dimension: {text}>"
+
+
+def test_zeros_before_a_number_are_none_of_it(ov: Any) -> None:
+    zeros = "0" * 5000
+    assert ov.Dimension(f"{zeros}3") == ov.Dimension(3)
+    assert ov.Shape(f"{zeros}3,{zeros}") == [3, 0]
 
 
 def test_dimension_keywords(ov: Any) -> None:

@@ -230,6 +230,27 @@ def test_a_clone_is_reshaped_on_its_own(model: Any) -> None:
         copy.copy(model)
 
 
+def test_a_clone_has_what_was_set_and_is_set_on_its_own(model: Any) -> None:
+    model.set_rt_info("yolo", ["model_info", "model_type"])
+    model.set_rt_info(7, ["new", "deep"])
+    model.input().node.friendly_name = "picture"
+    model.output().node.set_friendly_name("scores")
+    for twin in (model.clone(), copy.deepcopy(model)):
+        assert [twin.get_rt_info(path).value for path in (["model_info", "model_type"], ["new", "deep"])] == ["yolo", 7]
+        assert [port.node.friendly_name for port in (twin.input(), twin.output())] == ["picture", "scores"]
+        twin.set_rt_info("ssd", ["model_info", "model_type"])
+        twin.input().node.friendly_name = "frame"
+    assert model.get_rt_info(["model_info", "model_type"]).value == "yolo"
+    assert model.input().node.friendly_name == "picture"
+
+
+def test_a_compilation_has_the_names_that_were_set(runtime: Any, model: Any) -> None:
+    model.input().node.friendly_name = "picture"
+    model.output().node.friendly_name = "scores"
+    compiled = runtime.core.compile_model(model, "CPU")
+    assert [port.node.friendly_name for port in (compiled.input(), compiled.output())] == ["picture", "scores"]
+
+
 def test_nodes_follow_a_reshape(model: Any) -> None:
     node = model.input().node
     model.reshape([2, 3])

@@ -67,6 +67,18 @@ def test_a_model_from_memory_is_uploaded_again(port: int) -> None:
         assert compiled(ROW)[0].shape == (1, 10)
 
 
+def test_a_model_of_a_relative_path_is_compiled_again_in_another_folder(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = ov.Core(f"{HOST}:{port}")
+    with serving(DIGITS, port, "--allow-uploads"):
+        monkeypatch.chdir(MODEL.parent)
+        compiled = core.compile_model(MODEL.name, "CPU", F32, weights=MODEL.with_suffix(".bin").name)
+        monkeypatch.chdir(tmp_path)
+    with serving(DIGITS, port, "--allow-uploads"):
+        assert compiled(ROW)[0].shape == (1, 10)
+
+
 def test_a_model_that_cannot_be_compiled_again_says_what_to_do(port: int) -> None:
     core = ov.Core(f"{HOST}:{port}")
     with serving(DIGITS, port, "--allow-uploads"):

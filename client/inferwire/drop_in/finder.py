@@ -31,7 +31,7 @@ SAME_AS_TOP = frozenset({"runtime", "_pyopenvino", "_ov_api"})
 
 
 class MirrorFinder:
-    """Finds openvino's modules in the mirror. Stands in `sys.meta_path` before every other finder."""
+    """Finds openvino's modules in the mirror. Asked before every other finder."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

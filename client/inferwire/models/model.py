@@ -13,13 +13,14 @@ from typing import Any, cast, overload
 from inferwire.arguments import as_integer, incompatible, openvino_class
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.nodes import node_of
-from inferwire.graph.ports import Output, PortDescription, copy_layouts
+from inferwire.graph.ports import Output, PortDescription, copy_labels
 from inferwire.models.model_files import ModelFiles
 from inferwire.models.readable_model import ReadableModel
 from inferwire.models.rt_info import RuntimeInfo
 from inferwire.not_offered import refuse
 from inferwire.transport.descriptions import Blobs, ModelDescription, ModelSource, Preprocessing
 from inferwire.transport.protocol import Transport
+from inferwire.values.layout import Layout
 from inferwire.values.partial_shape import PartialShape
 from inferwire_proto.preprocessing import Call
 
@@ -83,9 +84,11 @@ class Model(RuntimeInfo, ReadableModel):
         Raises:
             RuntimeError: If no server answers.
         """
-        clone = Model.of(self._transport, self._files, self._reshape, self._preprocessing)
+        clone: Model = Model.of(self._transport, self._files, self._reshape, self._preprocessing)
         clone.friendly_name = self._friendly_name
-        copy_layouts((*self._inputs, *self._outputs), (*clone.inputs, *clone.outputs))
+        if self._rt_info is not None:
+            clone._rt_info = self._rt_info.clone()
+        copy_labels((*self._inputs, *self._outputs), (*clone.inputs, *clone.outputs))
         return clone
 
     @overload
@@ -126,7 +129,8 @@ class Model(RuntimeInfo, ReadableModel):
     def build_in(self, calls: Sequence[Call]) -> None:
         """Have the server build recorded calls in, which gives new inputs; for `PrePostProcessor`, not in openvino."""
         description = self._describe(self._reshape, (*self._preprocessing, Preprocessing(tuple(calls))), are_new=True)
-        copy_layouts(map(_output, description.outputs), self._outputs)
+        for port, described in zip(self._outputs, description.outputs, strict=True):
+            port.node.layout = Layout(described.layout)
 
     def source(self, transport: Transport) -> ModelSource:
         """Upload what a session has not, which need not be the one that read the model; for the SDK's own use."""

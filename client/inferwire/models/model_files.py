@@ -94,7 +94,7 @@ def read_files(model: Any, weights: Weights = None) -> ModelFiles:
         path = Path(model)  # pyright: ignore[reportUnknownArgumentType]
         files = _read_path(path, weights)
         is_in_memory = isinstance(weights, bytes | io.BytesIO | Tensor)
-        return files if is_in_memory else replace(files, again=lambda: _read_path(path, weights).blobs)
+        return files if is_in_memory else replace(files, again=_again(path, weights))
     raise TypeError(f"Provided python object type {type(model)} isn't supported as 'model' argument.")
 
 
@@ -122,6 +122,13 @@ def _read_path(path: Path, weights: Weights) -> ModelFiles:
         weights = beside if beside != path and beside.is_file() else None
     external = _external_data(path, content) if path.suffix == ".onnx" else {}
     return ModelFiles(Blob.of(content), _weights(weights), path.suffix, external)
+
+
+def _again(path: Path, weights: Weights) -> Blobs:
+    """Give what reads files once more, in whichever folder the process works by then."""
+    where = path.absolute()
+    where_weights = Path(weights).absolute() if isinstance(weights, str | os.PathLike) else weights
+    return lambda: _read_path(where, where_weights).blobs
 
 
 def _external_data(path: Path, content: bytes) -> dict[str, Blob]:

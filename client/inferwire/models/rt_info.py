@@ -29,6 +29,12 @@ class RuntimeMap(dict[str, Any]):
         """Give the values themselves, at every depth."""
         return {name: each.plain() if isinstance(each, RuntimeMap) else each.value for name, each in self.items()}
 
+    def clone(self) -> RuntimeMap:
+        """Give a map of the same values, at every depth; what is put into one of them is not in the other."""
+        return RuntimeMap(
+            {name: each.clone() if isinstance(each, RuntimeMap) else OVAny(each.value) for name, each in self.items()}
+        )
+
     def at(self, path: str | Sequence[str]) -> Any:
         """Follow a path of names; None where it leads nowhere."""
         found: object = self

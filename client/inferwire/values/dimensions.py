@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast, overload
 
-from inferwire.arguments import INT64_MAX, Unpicklable, as_integer, in_order, incompatible, openvino_class
+from inferwire.arguments import INT64_MAX, Unpicklable, as_integer, in_order, incompatible, openvino_class, size_in
 
 _SIGNATURES = (
     "Dimension()",
@@ -34,6 +34,8 @@ class Dimension(Unpicklable):
     `Dimension(3)` is static, `Dimension(1, 8)` a range, `Dimension(1, -1)` has no upper bound, and
     `Dimension()` as `Dimension(-1)` may be anything. Strings are read as openvino prints them:
     "3", "?", "1..8", "..8", "1..".
+
+    Differs from OpenVINO: a string with a number over 2**63 - 1 is refused, where openvino reads 0 or no bound.
 
     Example:
         >>> Dimension(1, 8)
@@ -233,9 +235,10 @@ def _parse(text: str) -> tuple[int, int]:
 def _digits(text: str, what: str, missing: int) -> int:
     if not text:
         return missing
-    if not (text.isascii() and text.isdigit()):
+    number = size_in(text)
+    if number is None or number > INT64_MAX:
         raise RuntimeError(f'Cannot parse {what}: "{text}"')
-    return int(text)
+    return number
 
 
 def _interval_of(function: str, owner: Dimension, value: object) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from inferwire.arguments import (
     is_list_or_tuple,
     openvino_class,
     position,
+    size_in,
 )
 from inferwire.values.dimensions import Dimension, as_dimension, fields_of
 
@@ -69,7 +70,7 @@ class Shape(_ComparableSizes):
     is the shape of a scalar. It equals lists, tuples and static partial shapes.
 
     Differs from OpenVINO: an index past the end is an IndexError, where openvino reads or writes
-    memory that is not its own; a string that holds no sizes is refused, where openvino reads 0;
+    memory that is not its own; a string that holds no sizes, or too large ones, is refused, where openvino reads 0;
     assigning a negative size is a TypeError, where openvino wraps it around.
 
     Example:
@@ -174,6 +175,7 @@ class Coordinate(_Sizes):
 
 
 def _parse_size(field: str) -> int:
-    if not (field.isascii() and field.isdigit()):
+    size = size_in(field)
+    if size is None:
         raise RuntimeError(f'Cannot get vector of dimensions! "{field}" is incorrect')
-    return int(field)
+    return size

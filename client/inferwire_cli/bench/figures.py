@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferwire_cli.bench.load import PARTS, Samples
-from inferwire_cli.infer.pictures import Array
+from inferwire_cli.infer.elements import Array
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 

@@ -14,7 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from inferwire.errors import InferwireError, ServerUnavailable
-from inferwire_cli.infer.pictures import Array
+from inferwire_cli.infer.elements import Array
 from inferwire_cli.terminal import CommandError
 
 

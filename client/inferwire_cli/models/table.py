@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from inferwire.errors import InferwireError
+from inferwire.errors import ModelFailed, ModelNotFound, ModelNotReady
 from inferwire.graph.ports import PortDescription
 from inferwire.transport.operator_calls import ModelDetails, ModelStatus, OperatorCalls
 from inferwire_cli.named_server import named_server
@@ -91,12 +91,13 @@ def port_text(port: PortDescription) -> str:
 
 
 def _details(calls: OperatorCalls, status: ModelStatus) -> ModelDetails | None:
+    """Ask for the details of a version; None where it takes no jobs, which may be so only since it was listed."""
     if status.state not in ("ready", "unloaded"):
         return None
     try:
         # One that was unloaded because it was idle takes jobs all the same.
         return calls.model(status.name, status.version)
-    except InferwireError:
+    except (ModelFailed, ModelNotFound, ModelNotReady):
         return None
 
 

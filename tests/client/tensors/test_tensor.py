@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferwire import Coordinate, OVAny, PartialShape, Shape, Strides, Tensor, Type
+from inferwire import Coordinate, Dimension, OVAny, PartialShape, Shape, Strides, Tensor, Type
 from inferwire.values.types import element_type_of, type_of
 from inferwire_proto.element_types import ELEMENT_TYPES, ElementType
 
@@ -171,10 +171,20 @@ def test_indices_before_the_start() -> None:
         PartialShape([1])[-2]
 
 
-@pytest.mark.parametrize("text", ["a", "?,2", "-1", "1 2"])
+@pytest.mark.parametrize(
+    "text", ["a", "?,2", "-1", "1 2", "2,18446744073709551616", "9" * 5000], ids=lambda text: text[:30]
+)
 def test_shapes_of_no_numbers(text: str) -> None:
     with pytest.raises(RuntimeError, match="Cannot get vector of dimensions!"):
         Shape(text)
+
+
+@pytest.mark.parametrize("digits", ["9223372036854775808", "99999999999999999999", "9" * 5000], ids=len)
+def test_dimensions_of_numbers_that_are_too_large(digits: str) -> None:
+    for text, part in ((digits, "dimension"), (f"{digits}..", "min bound"), (f"1..{digits}", "max bound")):
+        for made in (lambda text=text: Dimension(text), lambda text=text: PartialShape(f"[{text},3]")):
+            with pytest.raises(RuntimeError, match=f'Cannot parse {part}: "{digits}"'):
+                made()
 
 
 def test_items_of_ov_any_stay_set() -> None:

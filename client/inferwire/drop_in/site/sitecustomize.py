@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 
-class FirstImport:
-    """Makes way for the finder of the mirror's modules once one of openvino's is looked for."""
+class LazyMirrorFinder:
+    """Imports the finder of the mirror's modules once one of openvino's is looked for, and asks it."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -24,9 +24,7 @@ class FirstImport:
             return None
         from inferwire.drop_in.finder import MirrorFinder
 
-        finder = MirrorFinder()
-        sys.meta_path[sys.meta_path.index(self)] = finder
-        return finder.find_spec(name, path, target)
+        return MirrorFinder().find_spec(name, path, target)
 
 
 def run_the_next() -> None:
@@ -42,5 +40,5 @@ def run_the_next() -> None:
         sys.modules[__name__] = own
 
 
-sys.meta_path.insert(0, FirstImport())
+sys.meta_path.insert(0, LazyMirrorFinder())
 run_the_next()
