@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Container
 from typing import TypeAlias
 
-from inferwire.transport.session.stream_execution import EncodedHeader, Flow, StreamExecution
+from inferwire.transport.session.stream_execution import BESIDE_BYTES, EncodedHeader, Flow, StreamExecution
 
 LONGEST_HOLD_S = 0.005
 """How long an execution waits for others at the most, should what is under way take longer than it did."""
@@ -25,7 +25,7 @@ class HeldBack:
 
     Attributes:
         waiting: The executions, of each header in the order they came.
-        byte_size: How many bytes of inputs they had in all when some were last taken.
+        byte_size: How many bytes they counted in all when some were last taken.
     """
 
     def __init__(self, wanted: Container[int], clock: Callable[[], float], longest_hold_s: float) -> None:
@@ -62,7 +62,7 @@ class HeldBack:
                 stacks += self._release(header, len(waiting))
             elif len(waiting) >= worthwhile:
                 stacks += self._release(header, max(worthwhile, self.flow_of(header).share_of(len(waiting))))
-        self.byte_size = sum([len(waiting) * waiting[0].byte_size for waiting in self.waiting.values()])
+        self.byte_size = sum([len(each) * (each[0].byte_size + BESIDE_BYTES) for each in self.waiting.values()])
         return stacks
 
     def is_any_due(self) -> bool:
