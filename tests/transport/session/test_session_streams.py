@@ -333,6 +333,18 @@ MALFORMED = [
         "0 executions and 1048577 cancels, expected at most 65536 and 1048576",
     ),
     (pb.SessionRequest(executions=[execution(*[8] * 99)], raw=[b""]).SerializeToString(), "id 8 of an execution is in"),
+    (
+        pb.SessionRequest(
+            executions=[pb.Execution(ids=[1], inputs=[types_pb2.TensorHeader()] * 4097)]
+        ).SerializeToString(),
+        "there are 4097 inputs, expected at most 4096",
+    ),
+    (
+        pb.SessionRequest(
+            executions=[pb.Execution(ids=[1], target=pb.Target(served="m" * (8 << 20)))]
+        ).SerializeToString(),
+        "beside their tensors, expected at most 8388608",
+    ),
 ]
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_proto.raw_fields import MANY_SHORT_FIELDS
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
@@ -124,7 +125,7 @@ class SessionStream:
             ServingError: Why there is none.
             MalformedMessage: If the data is no message.
         """
-        message, raw = raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD)
+        message, raw = raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD, most_beside=MANY_SHORT_FIELDS)
         session = self._open(message)
         welcome = self._welcome(session)
         self._take(message, raw, received_at)
@@ -137,7 +138,8 @@ class SessionStream:
             ServingError: Why the stream cannot go on.
             MalformedMessage: If the data is no message.
         """
-        self._take(*raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD), received_at)
+        message, raw = raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD, most_beside=MANY_SHORT_FIELDS)
+        self._take(message, raw, received_at)
 
     def end(self) -> None:
         """Cancel what runs, and leave the session, if there is one."""
