@@ -116,7 +116,14 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
 
     def look(self, now: float, timeouts: RequestTimeouts) -> None:
-        """Give up a peer that does not go on with what it has begun; uvicorn gives up those that begin nothing more."""
+        """Give up a peer that does not go on with what it has begun, or does not take what it has asked for.
+
+        uvicorn gives up those that begin nothing more, but keeps what they have not taken without end.
+        """
+        if unsent := self.transport.get_write_buffer_size():
+            if self._awaited.is_overdue(("answer", unsent), now, timeouts.answer_s):
+                self.transport.abort()
+            return
         cycle: RequestResponseCycle | None = cast("Any", self.cycle)
         is_answered = cycle is None or cycle.response_complete
         if self._requests.is_in_head:
