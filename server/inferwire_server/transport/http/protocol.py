@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
 from inferwire_server.transport.http.awaited import Awaited, RequestTimeouts
-from inferwire_server.transport.http.exchange import EXTENSION, Connection, Exchange, Turns
+from inferwire_server.transport.http.exchange import EXTENSION, Connection, Exchange, Exchanged, Turns
 from inferwire_server.transport.http.joined_writes import JoinedWrites
 from inferwire_server.transport.http.request_ids import RequestIds
 from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong
@@ -159,7 +159,8 @@ class HttpProtocol(HttpToolsProtocol):
         cycle.default_headers = [*cycle.default_headers, self._ids.name(self.headers)]
         if self._parting.has_begun:
             cycle.keep_alive = False
-        extensions: dict[str, Any] = {EXTENSION: Exchange(cycle, self._connection)}
+        exchange: Exchanged = Exchange(cycle, self._connection)
+        extensions: dict[str, Any] = {EXTENSION: exchange}
         cycle.scope["extensions"] = extensions
 
     def on_body(self, body: bytes) -> None:
