@@ -82,17 +82,33 @@ def field(number: int, content: bytes) -> bytes:
     return _lead(number, len(content)) + content
 
 
-def split(message_type: type[M], data: bytes | memoryview, raw_field: int) -> tuple[M, Sequence[memoryview | bytes]]:
+def split(
+    message_type: type[M], data: bytes | memoryview, raw_field: int, *, most_beside: int | None = None
+) -> tuple[M, Sequence[memoryview | bytes]]:
     """Parse a message, and give its tensors' bytes without copying large ones.
 
+    Args:
+        message_type: What it is.
+        data: Its bytes.
+        raw_field: The number of the repeated `bytes` field that holds the tensors.
+        most_beside: How many bytes a large message may have beside them, which may be a great many fields of what its
+            own fields are; None for any number.
+
     Raises:
-        MalformedMessage: If `data` is no message of this type, or a large one of very many fields.
+        MalformedMessage: If `data` is no message of this type, or a large one of very many fields, or of too much
+            beside its tensors.
     """
     try:
         if len(data) > SMALL_MESSAGE:
             most = min(len(data), MANY_SHORT_FIELDS) // SHORT_FIELD
             if (found := _cut(data, raw_field, most)) is not None:
-                return message_type.FromString(found[0]), found[1]
+                header, buffers = found
+                if most_beside is not None and len(header) > most_beside:
+                    raise MalformedMessage(
+                        f"the {len(data)} bytes received have {len(header)} beside their tensors, "
+                        f"expected at most {most_beside}"
+                    )
+                return message_type.FromString(header), buffers
             if len(data) > MANY_SHORT_FIELDS:
                 raise MalformedMessage(f"the {len(data)} bytes received have more than {most} fields")
         message = message_type.FromString(bytes(data))

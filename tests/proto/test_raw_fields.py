@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1.inference_pb2 import Execution, InferRequest, Target
+from inferwire_proto.inferwire.v1.types_pb2 import TensorHeader
 from inferwire_proto.raw_fields import (
     ALIGNMENT,
     MANY_SHORT_FIELDS,
@@ -98,6 +99,18 @@ def test_a_large_message_of_very_many_fields_is_malformed(field: bytes) -> None:
     assert isinstance(raw[0], memoryview)
     with pytest.raises(MalformedMessage, match=f"bytes received have more than {most} fields"):
         raw_fields.split(InferRequest, large + field * most, RAW_FIELD)
+
+
+def test_a_large_message_has_only_so_much_beside_its_tensors_where_that_is_said() -> None:
+    most = 10 * len(HEADER.SerializeToString())
+    tensor = b"\1" * MANY_SHORT_FIELDS
+    inputs = InferRequest(execution=Execution(inputs=[TensorHeader()] * most)).SerializeToString()
+    header, raw = raw_fields.split(InferRequest, join([tensor], None), RAW_FIELD, most_beside=most)
+    assert (header, raw) == (HEADER, [tensor])
+    header, _ = raw_fields.split(InferRequest, inputs + join([tensor], None), RAW_FIELD)
+    assert len(header.execution.inputs) == most
+    with pytest.raises(MalformedMessage, match=f"beside their tensors, expected at most {most}"):
+        raw_fields.split(InferRequest, inputs + join([tensor], None), RAW_FIELD, most_beside=most)
 
 
 @pytest.mark.parametrize("size", [10, SMALL_MESSAGE])

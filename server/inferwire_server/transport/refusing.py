@@ -10,6 +10,19 @@ from inferwire_proto.raw_fields import MalformedMessage
 from inferwire_server.bugs import logged_failure
 from inferwire_server.errors import ServingError, invalid_input
 
+FEW = 4096
+"""How many inputs, outputs, parameters or settings a request may have: models have hundreds."""
+
+
+def check_few(what: str, count: int) -> None:
+    """Check of how many things a request is made: nobody else has a turn until all of them are read.
+
+    Raises:
+        ServingError: INVALID_INPUT for more of them than anybody has.
+    """
+    if count > FEW:
+        raise invalid_input(f"there are {count} {what}, expected at most {FEW}")
+
 
 def as_serving_error(error: Exception, **where: str) -> ServingError:
     """Turn whatever a call raised into what its caller is told.

@@ -16,6 +16,7 @@ class Recorded(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
         self.calls: list[bytes] = []
+        self.unsent = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.calls.append(bytes(data))
@@ -28,6 +29,9 @@ class Recorded(asyncio.Transport):
 
     def abort(self) -> None:
         self.calls.append(b"aborted")
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
 
     def is_closing(self) -> bool:
         return bool(self.calls) and self.calls[-1] in (b"closed", b"aborted")
@@ -100,6 +104,15 @@ async def test_a_peer_is_heard_out_before_a_close_unless_it_is_told_twice() -> N
     assert (inner.calls, transport.is_to_be_closed) == ([b"head"], True)
     transport.close()
     assert inner.calls == [b"head", b"closed"]
+
+
+async def test_what_waits_here_and_there_is_told() -> None:
+    transport, inner = await joined()
+    inner.unsent = 3
+    transport.write(b"answer")
+    assert transport.get_write_buffer_size() == 9
+    await a_go_of_the_loop()
+    assert transport.get_write_buffer_size() == 3
 
 
 async def test_an_abort_drops_it() -> None:

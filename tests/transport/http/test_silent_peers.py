@@ -9,7 +9,17 @@ import httpx
 import pytest
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
-from tests.transport.http.connections import BROKEN, GET, a_go_of_the_loop, answers, connect, raw, reaches
+from tests.transport.http.connections import (
+    BROKEN,
+    GET,
+    MUCH,
+    a_go_of_the_loop,
+    answers,
+    connect,
+    is_gone,
+    raw,
+    reaches,
+)
 
 from inferwire_proto.frames import PREFACE
 from inferwire_server.transport.http.awaited import RequestTimeouts
@@ -139,6 +149,41 @@ async def test_who_is_worked_for_is_not_idle_behind_a_body_that_was_answered_ear
         may_end.set()
         assert (await reader.read()).endswith(b"\r\n\r\nhello")
         writer.close()
+
+
+@pytest.mark.parametrize("asked", [GET, GET * 2], ids=["once", "twice"])
+@pytest.mark.parametrize("is_closing", [False, True], ids=["open", "closing"])
+async def test_who_takes_its_answer_is_waited_for_and_who_takes_no_more_is_given_up(
+    asked: bytes, is_closing: bool
+) -> None:
+    async with http_server(answers(MUCH), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(asked)
+        await reaches(lambda: bool(server.connections))
+        (connection,) = server.connections
+        unsent = connection.transport.get_write_buffer_size
+        await reaches(lambda: unsent() > 0)
+        if is_closing:
+            connection.timeout_keep_alive_handler()
+        now = 0.0
+        for _ in range(3):
+            before = unsent()
+            while unsent() == before:
+                await reader.read(GATHERED_BODY)
+            connection.look(now := now + 59, RequestTimeouts())
+            for _ in range(3):
+                await a_go_of_the_loop()
+            assert not is_gone(server)()
+
+        def is_given_up() -> bool:
+            nonlocal now
+            connection.look(now := now + 59, RequestTimeouts())
+            return is_gone(server)()
+
+        try:
+            await reaches(is_given_up)
+        finally:
+            writer.transport.abort()
 
 
 async def test_the_system_asks_whether_a_silent_peers_machine_is_there() -> None:

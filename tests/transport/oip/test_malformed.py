@@ -134,6 +134,27 @@ async def test_more_parameters_than_anybody_has_are_refused(channel: grpc.aio.Ch
     assert refusal == ("INVALID_ARGUMENT", "there are 5000 parameters, expected at most 4096")
 
 
+@pytest.mark.parametrize("what", ["inputs", "outputs"])
+@pytest.mark.parametrize("raw", [[], [bytes(4)]], ids=["in the head", "raw"])
+async def test_more_inputs_or_outputs_than_anybody_has_are_refused(
+    channel: grpc.aio.Channel, what: str, raw: list[bytes]
+) -> None:
+    request = pb.ModelInferRequest(model_name="grid", raw_input_contents=raw)
+    for _ in range(40_000):
+        getattr(request, what).add()
+    refusal = await refused_over_grpc(channel, "ModelInfer", request.SerializeToString())
+    assert refusal == ("INVALID_ARGUMENT", f"there are 40000 {what}, expected at most 4096")
+
+
+@pytest.mark.parametrize("method", ["LogSettings", "TraceSetting"])
+async def test_more_settings_than_anybody_has_are_refused(channel: grpc.aio.Channel, method: str) -> None:
+    request = pb.LogSettingsRequest() if method == "LogSettings" else pb.TraceSettingRequest()
+    for number in range(5000):
+        request.settings[str(number)].SetInParent()
+    refusal = await refused_over_grpc(channel, method, request.SerializeToString())
+    assert refusal == ("INVALID_ARGUMENT", "there are 5000 settings, expected at most 4096")
+
+
 JSON: list[tuple[bytes, str]] = [
     (b'{"inputs":[{"name":"\\ud800"}]}', "the request is malformed JSON"),
     (b'{"inputs":[{"name":"\xff"}]}', "the request is malformed JSON"),

@@ -190,8 +190,9 @@ async def test_a_configuration_sets_no_property_of_the_operator_s(rpc: Any, rest
             await load
 
 
-async def test_files_are_those_of_the_repository(rpc: Any, rest_address: str) -> None:
-    files = {"file:1/model.onnx": b"x"}
+@pytest.mark.parametrize("byte_size", [1, 60_000])
+async def test_files_are_those_of_the_repository(rpc: Any, rest_address: str, byte_size: int) -> None:
+    files = {"file:1/model.onnx": bytes(byte_size)}
     for bring in (
         rpc.load_model("echo", config="{}", files=files),
         by_http(rest_address, lambda client: client.load_model("echo", config="{}", files=files)),

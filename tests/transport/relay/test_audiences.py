@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_server.composition import Composition
+from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.transport.oip.stubs import grpc_service_pb2
 from inferwire_server.transport.relay.audiences import HTTP, RPC, Reach, http_audience
@@ -198,3 +199,20 @@ def test_what_an_inference_names_is_its_model() -> None:
     audience, subject, _ = RPC["inference.GRPCInferenceService.ModelInfer"]
     request = grpc_service_pb2.ModelInferRequest(id="7", model_name="echo", raw_input_contents=[b"\xff" * 9])
     assert (audience, subject(request.SerializeToString())) == (Reach.STATES, "echo")
+
+
+LARGE = b"\xa2\x06\x80\x80\x80\x04" + bytes(8 << 20)
+"""A field that no message knows, of 8 MiB."""
+
+
+@pytest.mark.parametrize("call", ["Wait", "GetResult", "Cancel"])
+def test_the_job_that_a_large_message_names_is_not_looked_for(call: str) -> None:
+    with pytest.raises(ServingError, match="expected at most 8388608 in a call without tensors"):
+        RPC[f"inferwire.v1.InferenceService.{call}"].subject(LARGE)
+
+
+def test_the_settings_that_a_large_message_has_are_not_looked_for() -> None:
+    reads = RPC["inference.GRPCInferenceService.LogSettings"].reads
+    assert reads is not None
+    with pytest.raises(ServingError, match="expected at most 8388608 in a call without tensors"):
+        reads(LARGE)

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from structlog.testing import capture_logs
 
 from inferwire_server.composition import Composition
+from inferwire_server.transport.http.exchange import exchange_of
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
 from inferwire_server.transport.rest.app import Api, create_app
 
@@ -88,6 +89,17 @@ async def test_an_answer_in_parts_is_whole() -> None:
         await send({"type": "http.response.body"})
 
     assert await answer_of(app, asked("GET", "/")) == HttpAnswer(200, [], b"abc")
+
+
+async def test_it_can_be_answered_by_events_alone() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        assert not exchange.takes(send)
+        with pytest.raises(AssertionError, match="a connection that is not there; this is a bug"):
+            await exchange.answer([], b"")
+        await Response()(scope, receive, send)
+
+    assert (await answer_of(app, asked("GET", "/"))).status == 200
 
 
 @pytest.fixture

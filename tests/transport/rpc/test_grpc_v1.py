@@ -194,6 +194,72 @@ async def test_bad_input_between_good_costs_no_slot(
     assert await load() == before
 
 
+MUCH = b"\xa2\x06\x80\x80\x80\x04" + bytes(8 << 20)
+"""A field that no message knows, of 8 MiB."""
+
+
+@pytest.mark.parametrize("method", ["Infer", "StartAsync"])
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (
+            inference_pb2.InferRequest(execution=execution()).SerializeToString() + MUCH,
+            "beside their tensors, expected",
+        ),
+        (
+            inference_pb2.InferRequest(
+                execution=inference_pb2.Execution(inputs=[types_pb2.TensorHeader()] * 4097)
+            ).SerializeToString(),
+            "there are 4097 inputs, expected at most 4096",
+        ),
+        (
+            inference_pb2.InferRequest(
+                execution=inference_pb2.Execution(target=inference_pb2.Target(served="echo"), outputs=range(4097))
+            ).SerializeToString(),
+            "there are 4097 outputs, expected at most 4096",
+        ),
+    ],
+    ids=["bytes", "inputs", "outputs"],
+)
+async def test_what_no_execution_has_is_refused_before_it_is_read(
+    channel: grpc.aio.Channel, method: str, data: bytes, sentence: str
+) -> None:
+    call: Any = channel.unary_unary(f"/inferwire.v1.InferenceService/{method}")(data)
+    code, details = await failure(call)
+    assert code == "INVALID_INPUT"
+    assert sentence in details
+
+
+@pytest.mark.parametrize("method", ["StateService/SetStates", "TensorService/PutTensor"])
+async def test_a_request_with_tensors_has_little_beside_them(channel: grpc.aio.Channel, method: str) -> None:
+    call: Any = channel.unary_unary(f"/inferwire.v1.{method}")(MUCH)
+    code, details = await failure(call)
+    assert code == "INVALID_INPUT"
+    assert details == (
+        f"the {len(MUCH)} bytes received have {len(MUCH)} beside their tensors, expected at most 8388608"
+    )
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "inferwire.v1.ModelService/HasBlobs",
+        "inferwire.v1.InferenceService/GetResult",
+        "inferwire.v1.StateService/GetStates",
+        "inferwire.v1.TensorService/GetTensor",
+        "inference.GRPCInferenceService/ServerLive",
+        "grpc.health.v1.Health/Check",
+    ],
+)
+async def test_a_request_without_tensors_is_never_large(channel: grpc.aio.Channel, method: str) -> None:
+    call: Any = channel.unary_unary(f"/{method}")(MUCH)
+    code, details = await failure(call)
+    assert (code, details) == (
+        "TOO_LARGE",
+        f"the message has {len(MUCH)} bytes, expected at most 8388608 in a call without tensors",
+    )
+
+
 async def test_malformed_bytes_are_named(channel: grpc.aio.Channel) -> None:
     call: Any = channel.unary_unary("/inferwire.v1.InferenceService/Infer")(b"\xff\xff\xff")
     code, details = await failure(call)

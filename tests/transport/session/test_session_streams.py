@@ -286,6 +286,18 @@ async def test_a_stack_that_is_refused_is_told_so_once(stream: Stream, services:
     assert services.refusals.counts == {("session", "MODEL_NOT_FOUND"): 600}
 
 
+async def test_a_stack_for_which_the_queue_has_no_room_is_told_so_once(stream: Stream, models: Models) -> None:
+    full = 1 + 256
+    filling = [execution(i, model="slow") for i in range(full)]
+    stack = execution(*range(full, full + 100), model="slow")
+    await stream.send(pb.SessionRequest(executions=[*filling, stack]), [*[row(0)] * full, row(0) * 100])
+    (refused,) = pb.SessionResponse.FromString(await stream.message()).results
+    assert refused.error.code == types_pb2.ERROR_CODE_QUEUE_FULL
+    assert list(refused.ids) == list(range(full, full + 100))
+    models["slow"].gate.open()
+    assert len(await stream.results(full)) == full
+
+
 async def test_a_stack_of_a_shape_that_is_none_is_refused_alone(stream: Stream) -> None:
     bad = execution(8, 9, shape=[2**63 - 1] * 300)
     await stream.send(pb.SessionRequest(executions=[execution(7), bad]), [row(7), b"x"])
@@ -306,7 +318,11 @@ MALFORMED = [
     (pb.SessionRequest(executions=[execution(1, 1)], raw=[b""]).SerializeToString(), "id 1 of an execution is in use"),
     (
         pb.SessionRequest(executions=[execution(*range(65537))], raw=[b""]).SerializeToString(),
-        "is a stack of 65537, expected at most 65536",
+        "65537 executions or more, those in stacks counted, expected at most 65536",
+    ),
+    (
+        pb.SessionRequest(executions=[execution(1), execution(*range(65536))], raw=[b"", b""]).SerializeToString(),
+        "65537 executions or more, those in stacks counted, expected at most 65536",
     ),
     (
         pb.SessionRequest(executions=[pb.Execution(ids=[1])] * 65537).SerializeToString(),
@@ -317,6 +333,18 @@ MALFORMED = [
         "0 executions and 1048577 cancels, expected at most 65536 and 1048576",
     ),
     (pb.SessionRequest(executions=[execution(*[8] * 99)], raw=[b""]).SerializeToString(), "id 8 of an execution is in"),
+    (
+        pb.SessionRequest(
+            executions=[pb.Execution(ids=[1], inputs=[types_pb2.TensorHeader()] * 4097)]
+        ).SerializeToString(),
+        "there are 4097 inputs, expected at most 4096",
+    ),
+    (
+        pb.SessionRequest(
+            executions=[pb.Execution(ids=[1], target=pb.Target(served="m" * (8 << 20)))]
+        ).SerializeToString(),
+        "beside their tensors, expected at most 8388608",
+    ),
 ]
 
 

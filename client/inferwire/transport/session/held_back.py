@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Container
 from typing import TypeAlias
 
-from inferwire.transport.session.stream_execution import EncodedHeader, Flow, StreamExecution
+from inferwire.transport.session.stream_execution import BESIDE_BYTES, EncodedHeader, Flow, StreamExecution
 
 LONGEST_HOLD_S = 0.005
 """How long an execution waits for others at the most, should what is under way take longer than it did."""
@@ -25,7 +25,7 @@ class HeldBack:
 
     Attributes:
         waiting: The executions, of each header in the order they came.
-        byte_size: How many bytes of inputs they have in all.
+        byte_size: How many bytes they count in a message, in all.
     """
 
     def __init__(self, wanted: Container[int], clock: Callable[[], float], longest_hold_s: float) -> None:
@@ -46,7 +46,7 @@ class HeldBack:
         if not self.waiting:
             self._until = self._clock() + self._longest_hold_s
         self.waiting.setdefault(execution.encoded, []).append(execution)
-        self.byte_size += execution.byte_size
+        self.byte_size += execution.byte_size + BESIDE_BYTES
 
     def take_due(self, *, is_all: bool, is_patient: bool) -> list[Stack]:
         """Take what is worth a message, or all, as also where something has waited for long.
@@ -101,7 +101,7 @@ class HeldBack:
             self._until = self._clock() + self._longest_hold_s
         taken = waiting[:count]
         # Not all have the same size: strings may be of any length.
-        self.byte_size -= sum([execution.byte_size for execution in taken])
+        self.byte_size -= sum([execution.byte_size for execution in taken]) + len(taken) * BESIDE_BYTES
         wanted = [execution for execution in taken if execution.id in self._wanted]
         self.count(self.flow_of(header), *wanted)
         most = header.most_stacked

@@ -18,13 +18,13 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 
 from inferwire.transport.session.held_back import LONGEST_HOLD_S, HeldBack, Stack
-from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution
+from inferwire.transport.session.stream_execution import BESIDE_BYTES, EncodedHeader, StreamExecution
 
 MOST_EXECUTIONS = 64
 """How many executions, or stacks of them, one message carries at the most, so that answers begin to come early."""
 
 MOST_BYTES = 1 << 20
-"""How many bytes of inputs one message gathers; a single execution may have more."""
+"""How many bytes one message gathers; a single execution may have more."""
 
 AT_ONCE_BYTES = 1 << 16
 """Up to this size whoever makes a message due may send it: for a larger one the system may well have no room."""
@@ -62,7 +62,7 @@ class Outgoing:
     travelled alone, `unsent` is told the ids.
 
     Attributes:
-        most_bytes: How many bytes of inputs one message gathers.
+        most_bytes: How many bytes one message gathers.
         is_asleep: Whether the thread that takes waits for more than there is.
     """
 
@@ -187,7 +187,7 @@ class Outgoing:
         while self._new and not batch.is_last and not is_full:
             item = self._new.popleft()
             if isinstance(item, StreamExecution):
-                byte_size += item.byte_size
+                byte_size += item.byte_size + BESIDE_BYTES
                 if item.encoded.most_stacked > 1:
                     self._held.add(item)
                 elif item.id in self._wanted:

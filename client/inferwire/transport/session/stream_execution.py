@@ -20,6 +20,9 @@ _SMOOTHING = 1 / 8
 _NEGLIGIBLE = 1 / 4
 """What part of an inference's time its message may take before fewer messages are to be had."""
 
+BESIDE_BYTES = 32
+"""What an execution counts in a message beside its inputs' bytes: a server takes only so many, however small."""
+
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class EncodedHeader:

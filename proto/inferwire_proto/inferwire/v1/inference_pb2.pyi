@@ -181,7 +181,7 @@ class Execution(_message.Message):
         """The ids the client gave, unique among those it has in flight. More than one id makes a stack:
         every entry of `raw` then holds as many tensors of `inputs`' shape, one after the other. A stack is run as one
         inference where the model allows it (`ModelInfo.max_batch_rows`), and each of its executions by itself where it
-        does not or that fails. Each may be cancelled, and one that does not fit fails alone. A stack has at most 65536.
+        does not or that fails. Each may be cancelled, and one that does not fit fails alone.
         """
 
     @_builtins.property
@@ -687,7 +687,7 @@ class SessionRequest(_message.Message):
 
     @_builtins.property
     def executions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Execution]:
-        """Executions to run, in order, at most 65536."""
+        """Executions to run, in order, at most 65536, those in stacks counted."""
 
     @_builtins.property
     def cancels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sized
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 from weakref import ref
 
 from starlette.requests import ClientDisconnect
@@ -22,6 +22,39 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 EXTENSION = "inferwire.exchange"
 """The name among the scope's extensions."""
+
+
+class Caller(Protocol):
+    """Who is answered, as an application sees them."""
+
+    def watch(self, on_lost: Callable[[], None]) -> None:
+        """Have this called when they are gone, until they are unwatched; ClientDisconnect where they are already."""
+        ...
+
+    def unwatch(self) -> None:
+        """Call nobody any more."""
+        ...
+
+
+class Exchanged(Protocol):
+    """A request and its answer, as an application sees them. The caller may be with another worker."""
+
+    @property
+    def connection(self) -> Caller:
+        """Whose request it is."""
+        ...
+
+    def take_body(self) -> bytearray | None:
+        """Take the body of the request where all of it has come; None where it is still to be received."""
+        ...
+
+    def takes(self, send: Send) -> bool:
+        """Whether events sent so come straight to the connection: else somebody between wants to see them."""
+        ...
+
+    async def answer(self, headers: Headers, body: bytes) -> None:
+        """Answer 200 with a whole body, where it `takes` events."""
+        ...
 
 
 class Turns(FlowControl):
@@ -120,6 +153,6 @@ class Exchange:
         cycle.on_response()
 
 
-def exchange_of(scope: Scope) -> Exchange:
+def exchange_of(scope: Scope) -> Exchanged:
     """Give the exchange that a request is part of."""
     return scope["extensions"][EXTENSION]

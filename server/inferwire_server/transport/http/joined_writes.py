@@ -71,6 +71,10 @@ class JoinedWrites(asyncio.Transport):
         """Whether it is closed, or about to be."""
         return self._transport.is_closing()
 
+    def get_write_buffer_size(self) -> int:
+        """Say how much waits to be sent."""
+        return self._held + self._transport.get_write_buffer_size()
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Tell what is known of the socket."""
         return self._transport.get_extra_info(name, default)

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
 from inferwire_server.transport.http.awaited import Awaited, RequestTimeouts
-from inferwire_server.transport.http.exchange import EXTENSION, Connection, Exchange, Turns
+from inferwire_server.transport.http.exchange import EXTENSION, Connection, Exchange, Exchanged, Turns
 from inferwire_server.transport.http.joined_writes import JoinedWrites
 from inferwire_server.transport.http.request_ids import RequestIds
 from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong
@@ -116,7 +116,14 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
 
     def look(self, now: float, timeouts: RequestTimeouts) -> None:
-        """Give up a peer that does not go on with what it has begun; uvicorn gives up those that begin nothing more."""
+        """Give up a peer that does not go on with what it has begun, or does not take what it has asked for.
+
+        uvicorn gives up those that begin nothing more, but keeps what they have not taken without end.
+        """
+        if unsent := self.transport.get_write_buffer_size():
+            if self._awaited.is_overdue(("answer", unsent), now, timeouts.answer_s):
+                self.transport.abort()
+            return
         cycle: RequestResponseCycle | None = cast("Any", self.cycle)
         is_answered = cycle is None or cycle.response_complete
         if self._requests.is_in_head:
@@ -152,7 +159,8 @@ class HttpProtocol(HttpToolsProtocol):
         cycle.default_headers = [*cycle.default_headers, self._ids.name(self.headers)]
         if self._parting.has_begun:
             cycle.keep_alive = False
-        extensions: dict[str, Any] = {EXTENSION: Exchange(cycle, self._connection)}
+        exchange: Exchanged = Exchange(cycle, self._connection)
+        extensions: dict[str, Any] = {EXTENSION: exchange}
         cycle.scope["extensions"] = extensions
 
     def on_body(self, body: bytes) -> None:

@@ -20,6 +20,7 @@ from inferwire_server.transport.relay.sums import (
     sum_statistics,
 )
 from inferwire_server.transport.rpc.oip_codec import split_request
+from inferwire_server.transport.rpc.requests import parse
 
 
 class Reach(Enum):
@@ -76,15 +77,15 @@ class HttpAudience(NamedTuple):
 
 
 def _waited(data: bytes) -> str:
-    return inference_pb2.WaitRequest.FromString(data).job_id
+    return parse(inference_pb2.WaitRequest, data).job_id
 
 
 def _collected(data: bytes) -> str:
-    return inference_pb2.GetResultRequest.FromString(data).job_id
+    return parse(inference_pb2.GetResultRequest, data).job_id
 
 
 def _cancelled(data: bytes) -> str:
-    return inference_pb2.CancelRequest.FromString(data).job_id
+    return parse(inference_pb2.CancelRequest, data).job_id
 
 
 def _inferred(data: bytes) -> str:
@@ -93,7 +94,7 @@ def _inferred(data: bytes) -> str:
 
 
 def _sets_nothing(data: bytes) -> bool:
-    return not LogSettingsRequest.FromString(data).settings
+    return not parse(LogSettingsRequest, data).settings
 
 
 RPC: Mapping[str, RpcAudience] = {

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from inferwire_proto.errors import Code
+from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.http.bodies import read_undecoded
@@ -135,5 +135,8 @@ def _refusal(error: BaseException) -> ServingError:
     if isinstance(error, ServingError):
         return error
     if isinstance(error, grpc.aio.AioRpcError):
+        code = Code.__members__.get(str(error.trailing_metadata().get(CODE_METADATA)))
+        if code is not None:
+            return ServingError(code, error.details() or "")
         return ServingError(Code.INTERNAL, f"another worker of this server does not answer: {error.details()}")
     return shutting_down()

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp, Scope, Send
 
-from inferwire_server.transport.http.exchange import EXTENSION, Headers
+from inferwire_server.errors import bug
+from inferwire_server.transport.http.exchange import EXTENSION, Exchanged, Headers
 
 _LENGTH = 4
 
@@ -91,9 +92,13 @@ class _NoConnection:
     def take_body(self) -> None:
         """Give no body: it is received."""
 
-    def takes(self, _send: object) -> bool:
+    def takes(self, send: Send) -> bool:  # noqa: ARG002 - whatever it is
         """Whether events may be left out."""
         return False
+
+    async def answer(self, headers: Headers, body: bytes) -> None:  # noqa: ARG002 - there is none
+        """Fail: it takes events alone."""
+        raise bug("an answer was given to a connection that is not there")
 
     def watch(self, on_lost: Callable[[], None]) -> None:
         """Take note of nothing: a call that its caller has left is cancelled."""
@@ -103,6 +108,7 @@ class _NoConnection:
 
 
 def _scope(request: HttpRequest) -> Scope:
+    exchange: Exchanged = _NoConnection()
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -116,7 +122,7 @@ def _scope(request: HttpRequest) -> Scope:
         "headers": request.headers,
         "client": None,
         "server": None,
-        "extensions": {EXTENSION: _NoConnection()},
+        "extensions": {EXTENSION: exchange},
     }
 
 

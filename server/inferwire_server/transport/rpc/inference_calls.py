@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_proto.raw_fields import MANY_SHORT_FIELDS
 from inferwire_server.core.scheduling.job import Job, JobState
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
@@ -14,6 +15,7 @@ from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.values import Inference
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import named_session, shown_key
+from inferwire_server.transport.rpc.requests import parse
 from inferwire_server.transport.rpc.session_call import SessionCall
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.session.socket_sessions import SocketSessions
@@ -68,7 +70,7 @@ class InferenceCalls:
 
     async def get_result(self, data: bytes, _: Context) -> bytes:
         """Give the outputs of an ended job."""
-        request = pb.GetResultRequest.FromString(data)
+        request = parse(pb.GetResultRequest, data)
         job = self._services.jobs.result(request.job_id)
         message = self._answer(pb.GetResultResponse, job)
         if request.release:
@@ -86,7 +88,7 @@ class InferenceCalls:
         await SessionCall(self._services, sockets.drain, context, terms, sockets.hello_s).run()
 
     def _inference(self, message_type: _Request, data: bytes, context: Context) -> Inference:
-        request, raw = raw_fields.split(message_type, data, raw_fields.RAW_FIELD)
+        request, raw = raw_fields.split(message_type, data, raw_fields.RAW_FIELD, most_beside=MANY_SHORT_FIELDS)
         if len(request.execution.ids) > 1:
             raise invalid_input(
                 f"the execution is a stack of {len(request.execution.ids)}, expected one: stacks are for Session"

@@ -25,6 +25,7 @@ from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rpc.caller import shown_key
+from inferwire_server.transport.rpc.requests import parse
 from inferwire_server.transport.rpc.status import Context, abort
 
 Call: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
@@ -161,23 +162,24 @@ def _handler(
 ) -> grpc.RpcMethodHandler[Any, Any]:
     call = _call(service, method)
     is_raw = method.name in service.raw
-    parse = None if is_raw else GetMessageClass(method.input_type).FromString
+    message_type = GetMessageClass(method.input_type)
+    deserialize = None if is_raw else message_type.FromString
     serialize = None if is_raw else _serialize
-    if parse is not None and not method.client_streaming:
+    if deserialize is not None and not method.client_streaming:
         # gRPC would tell the caller of its own exception where it parsed the message.
-        call, parse = _parsing(call, parse), None
+        call, deserialize = _parsing(call, message_type), None
     if around is not None and not method.client_streaming and not method.server_streaming:
         call, serialize = around(method.full_name, _serializing(call, serialize)), None
     call = guard.around(call)
     match method.client_streaming, method.server_streaming:
         case False, False:
-            return grpc.unary_unary_rpc_method_handler(call, parse, serialize)
+            return grpc.unary_unary_rpc_method_handler(call, deserialize, serialize)
         case True, False:
-            return grpc.stream_unary_rpc_method_handler(call, parse, serialize)
+            return grpc.stream_unary_rpc_method_handler(call, deserialize, serialize)
         case True, True:
-            return grpc.stream_stream_rpc_method_handler(call, parse, serialize)
+            return grpc.stream_stream_rpc_method_handler(call, deserialize, serialize)
         case _:
-            return grpc.unary_stream_rpc_method_handler(call, parse, serialize)
+            return grpc.unary_stream_rpc_method_handler(call, deserialize, serialize)
 
 
 def _call(service: Service, method: MethodDescriptor) -> Call:
@@ -188,9 +190,9 @@ def _call(service: Service, method: MethodDescriptor) -> Call:
     return call or _refusing(sentence or "")
 
 
-def _parsing(call: Call, parse: Callable[[bytes], Any]) -> Call:
+def _parsing(call: Call, message_type: type[Message]) -> Call:
     async def parsing(data: bytes, context: Context) -> Any:
-        return await call(parse(data), context)
+        return await call(parse(message_type, data), context)
 
     return parsing
 

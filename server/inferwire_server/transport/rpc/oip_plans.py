@@ -22,6 +22,7 @@ from inferwire_server.transport.oip.datatypes import input_type
 from inferwire_server.transport.oip.inference import contents_beside_raw, output_form, wanted_of
 from inferwire_server.transport.oip.shared_memory import beside_region, place_of
 from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.refusing import check_few
 from inferwire_server.transport.rpc.oip_contents import typed_tensor
 
 _LONGEST_KEPT = 2048
@@ -31,9 +32,6 @@ _MOST_KEPT = 512
 
 LONG_CONTENTS = 64 * 1024
 """From how many bytes on a request without raw tensors, whose elements are thus in its head, is read on a thread."""
-
-_MOST_PARAMETERS = 4096
-"""How many parameters a request, a tensor or a load may have: nobody else has a turn until all are read."""
 
 _Input: TypeAlias = pb.ModelInferRequest.InferInputTensor
 
@@ -68,6 +66,7 @@ class Plan:
         Raises:
             ServingError: INVALID_INPUT.
         """
+        _check_few_ports(request)
         inputs = _inputs(request, raw_count)
         model = ServedModel(request.model_name, request.model_version)
         outputs = tuple([output.name for output in request.outputs])
@@ -95,8 +94,14 @@ async def long_plan(services: Services, head: pb.ModelInferRequest) -> Plan:
     Raises:
         ServingError: If the model is not there; INVALID_INPUT, before any element is read of what cannot fit.
     """
+    _check_few_ports(head)
     spec = services.models.resolve(ServedModel(head.model_name, head.model_version)).spec
     return await asyncio.to_thread(_fitting_plan, spec, head)
+
+
+def _check_few_ports(request: pb.ModelInferRequest) -> None:
+    check_few("inputs", len(request.inputs))
+    check_few("outputs", len(request.outputs))
 
 
 def _fitting_plan(spec: ModelSpec, head: pb.ModelInferRequest) -> Plan:
@@ -120,8 +125,7 @@ def decode_parameters(parameters: Mapping[str, pb.InferParameter | pb.ModelRepos
     Raises:
         ServingError: INVALID_INPUT for more of them than anybody has.
     """
-    if len(parameters) > _MOST_PARAMETERS:
-        raise invalid_input(f"there are {len(parameters)} parameters, expected at most {_MOST_PARAMETERS}")
+    check_few("parameters", len(parameters))
     decoded: dict[str, Any] = {}
     for name, parameter in parameters.items():
         field = parameter.WhichOneof("parameter_choice")

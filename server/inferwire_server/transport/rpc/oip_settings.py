@@ -6,10 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from inferwire_server.transport.oip.logs import LogValue
 from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.refusing import check_few
 
 
 def decode_log_settings(request: pb.LogSettingsRequest) -> dict[str, object]:
-    """Read settings; one without a value is None, which none of them can be."""
+    """Read settings; one without a value is None, which none of them can be.
+
+    Raises:
+        ServingError: INVALID_INPUT for more of them than anybody has.
+    """
+    check_few("settings", len(request.settings))
     found: dict[str, object] = {}
     for name, setting in request.settings.items():
         field = setting.WhichOneof("parameter_choice")
@@ -23,7 +29,12 @@ def encode_log_settings(settings: Mapping[str, LogValue]) -> pb.LogSettingsRespo
 
 
 def decode_trace_settings(request: pb.TraceSettingRequest) -> dict[str, Sequence[str]]:
-    """Read settings; one without values is to be the default."""
+    """Read settings; one without values is to be the default.
+
+    Raises:
+        ServingError: INVALID_INPUT for more of them than anybody has.
+    """
+    check_few("settings", len(request.settings))
     return {name: setting.value for name, setting in request.settings.items()}
 
 

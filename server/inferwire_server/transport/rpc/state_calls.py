@@ -7,12 +7,14 @@ from typing import TypeAlias
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import states_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
+from inferwire_proto.raw_fields import MANY_SHORT_FIELDS
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import session_of
+from inferwire_server.transport.rpc.requests import parse
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.v1.codec import decode_sequence, decode_target, decode_tensor
 
@@ -31,7 +33,7 @@ class StateCalls:
 
     async def get_states(self, data: bytes, context: Context) -> bytes:
         """Read states."""
-        request = pb.GetStatesRequest.FromString(data)
+        request = parse(pb.GetStatesRequest, data)
         names, tensors = await self._access(request, ReadStates(tuple(request.names)), context)
         headers = [
             types_pb2.TensorHeader(
@@ -48,7 +50,7 @@ class StateCalls:
 
     async def set_states(self, data: bytes, context: Context) -> bytes:
         """Replace the tensors of states."""
-        request, raw = raw_fields.split(pb.SetStatesRequest, data, raw_fields.RAW_FIELD)
+        request, raw = raw_fields.split(pb.SetStatesRequest, data, raw_fields.RAW_FIELD, most_beside=MANY_SHORT_FIELDS)
         if len(raw) != len(request.states):
             raise invalid_input(f"the call sets {len(request.states)} states, but the message has bytes of {len(raw)}")
         values = [(header.name, decode_tensor(header, data)) for header, data in zip(request.states, raw, strict=True)]

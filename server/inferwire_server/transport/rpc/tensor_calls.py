@@ -6,12 +6,14 @@ from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import tensors_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
+from inferwire_proto.raw_fields import MANY_SHORT_FIELDS
 from inferwire_server.core.loans import Loan
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import StoredTensor
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import require_same_host, session_of
+from inferwire_server.transport.rpc.requests import parse
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.v1.codec import decode_stored, decode_tensor
 
@@ -35,7 +37,7 @@ class TensorCalls:
 
     async def put_tensor(self, data: bytes, context: Context) -> bytes:
         """Write a tensor, or a box in it."""
-        request, raw = raw_fields.split(pb.PutTensorRequest, data, raw_fields.RAW_FIELD)
+        request, raw = raw_fields.split(pb.PutTensorRequest, data, raw_fields.RAW_FIELD, most_beside=MANY_SHORT_FIELDS)
         if len(raw) != 1:
             raise invalid_input(f"the call writes one tensor, but the message has bytes of {len(raw)}")
         stored = self._stored(request.tensor.stored, context)
@@ -44,7 +46,7 @@ class TensorCalls:
 
     async def get_tensor(self, data: bytes, context: Context) -> bytes:
         """Read a tensor, or a box of it."""
-        request = pb.GetTensorRequest.FromString(data)
+        request = parse(pb.GetTensorRequest, data)
         tensor = self._services.tensors.get(self._stored(request.tensor, context))
         header = types_pb2.TensorHeader(
             element_type=types_pb2.ElementType.ValueType(tensor.element_type.wire), shape=tensor.shape

@@ -7,18 +7,20 @@ messages, and nothing of how they are carried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_proto.raw_fields import MANY_SHORT_FIELDS
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
+from inferwire_server.service.inference import Prepared
 from inferwire_server.service.refusals import Face
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.session.outbox import Outbox
@@ -31,11 +33,8 @@ _NO_SESSION = (
     "it goes on here without one"
 )
 
-_MOST_STACKED = 65536
-"""How many executions may be one stack: what each takes here is far more than an id takes in a message."""
-
 _MOST_EXECUTIONS = 65536
-"""How many executions, or stacks of them, one message may have: nobody else has a turn until all are taken in."""
+"""How many executions, alone or in stacks, one message may have: nobody else has a turn until all are taken in."""
 
 _MOST_CANCELS = 2**20
 """How many it may cancel, of which each takes a fraction of that time."""
@@ -59,6 +58,13 @@ class MeansAnother(ServingError):
             "it has restarted, or the address leads to several",
         )
         self.epoch = epoch
+
+
+_Submit: TypeAlias = Callable[[Callable[[Job], None]], Job]
+"""Submits what is one job, and takes what to call at its end."""
+
+_Submission: TypeAlias = tuple[Sequence[int], _Submit]
+"""The ids of executions that are one job, and what submits it."""
 
 
 class _Arrival(NamedTuple):
@@ -119,7 +125,7 @@ class SessionStream:
             ServingError: Why there is none.
             MalformedMessage: If the data is no message.
         """
-        message, raw = raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD)
+        message, raw = raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD, most_beside=MANY_SHORT_FIELDS)
         session = self._open(message)
         welcome = self._welcome(session)
         self._take(message, raw, received_at)
@@ -132,7 +138,8 @@ class SessionStream:
             ServingError: Why the stream cannot go on.
             MalformedMessage: If the data is no message.
         """
-        self._take(*raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD), received_at)
+        message, raw = raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD, most_beside=MANY_SHORT_FIELDS)
+        self._take(message, raw, received_at)
 
     def end(self) -> None:
         """Cancel what runs, and leave the session, if there is one."""
@@ -188,33 +195,35 @@ class SessionStream:
         """Admit a message's executions, then carry out its cancels."""
         if message.HasField("hello"):
             raise invalid_input("the stream has a second hello, expected one in its first message only")
-        count = len(message.executions)
-        if count > _MOST_EXECUTIONS or len(message.cancels) > _MOST_CANCELS:
+        entries = len(message.executions)
+        if entries > _MOST_EXECUTIONS or len(message.cancels) > _MOST_CANCELS:
             raise invalid_input(
-                f"the message has {count} executions and {len(message.cancels)} cancels, "
+                f"the message has {entries} executions and {len(message.cancels)} cancels, "
                 f"expected at most {_MOST_EXECUTIONS} and {_MOST_CANCELS}"
             )
-        taken, arrival = 0, _Arrival(received_at, count == 1)
+        taken, count, arrival = 0, 0, _Arrival(received_at, entries == 1)
         for execution in message.executions:
+            ids = execution.ids
+            count += len(ids)
+            if count > _MOST_EXECUTIONS:
+                raise invalid_input(
+                    f"the message has {count} executions or more, those in stacks counted, "
+                    f"expected at most {_MOST_EXECUTIONS}"
+                )
             end = taken + count_sent(execution.inputs)
             if end > len(raw):
                 raise invalid_input(
                     f"the message has bytes of {len(raw)} inputs, but its executions have {end} or more"
                 )
-            self._start(execution, raw[taken:end], arrival)
+            self._start(ids[:], execution, raw[taken:end], arrival)
             taken = end
         if taken != len(raw):
             raise invalid_input(f"the message has bytes of {len(raw)} inputs, but its executions have {taken}")
         for execution_id in message.cancels:
             self._cancel(execution_id)
 
-    def _start(self, execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
+    def _start(self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
         """Start an execution, or each of a stack."""
-        if len(execution.ids) > _MOST_STACKED:
-            raise invalid_input(
-                f"an execution on the stream is a stack of {len(execution.ids)}, expected at most {_MOST_STACKED}"
-            )
-        ids = execution.ids[:]
         if not ids:
             raise invalid_input("an execution on the stream has no id, by which its result could be known")
         if (used := self.outbox.in_use(ids)) is not None:
@@ -230,42 +239,48 @@ class SessionStream:
             parts = [] if stack is None else self._services.inference.prepare_stack(stack, arrival.received_at)
         except Exception:  # noqa: BLE001 - whatever it is, each by itself hears of its own
             return False
-        start = 0
-        for part in parts:
-            part_ids = ids[start : start + part.count]
-            refusal = self._submit(part_ids, partial(self._services.inference.submit_prepared, part))
-            if refusal is not None:
-                self._refuse(part_ids, refusal)
-            start += part.count
+        self._submit_each(self._submissions(ids, parts))
         return bool(parts)
 
+    def _submissions(self, ids: Sequence[int], parts: Sequence[Prepared]) -> Iterator[_Submission]:
+        """Say how the parts of a stack are submitted, each with its share of the ids."""
+        start = 0
+        for part in parts:
+            yield ids[start : start + part.count], partial(self._services.inference.submit_prepared, part)
+            start += part.count
+
     def _start_each(self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
-        """Start executions by themselves; those that are refused alike are told so together."""
+        """Start executions by themselves."""
         try:
             plan = self._plans.of(execution)
             inferences = [plan.inference(raw)] if len(ids) == 1 else plan.each(raw, len(ids))
         except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
             self._refuse(ids, as_serving_error(error))
             return
+        at_once = arrival.is_alone and len(ids) == 1
+        submit, received_at = self._services.inference.submit, arrival.received_at
+        self._submit_each(
+            ((execution_id,), partial(submit, inference, received_at=received_at, at_once=at_once))
+            for execution_id, inference in zip(ids, inferences, strict=True)
+        )
+
+    def _submit_each(self, submissions: Iterable[_Submission]) -> None:
+        """Submit one after the other; those that are refused alike are told so together."""
         refused: list[int] = []
         why: ServingError | None = None
-        at_once = arrival.is_alone and len(ids) == 1
-        for execution_id, inference in zip(ids, inferences, strict=True):
-            submit = partial(
-                self._services.inference.submit, inference, received_at=arrival.received_at, at_once=at_once
-            )
-            refusal = self._submit((execution_id,), submit)
+        for ids, submit in submissions:
+            refusal = self._submit(ids, submit)
             if refusal is None:
                 continue
             if why is not None and not _are_alike(why, refusal):
                 self._refuse(refused, why)
                 refused = []
-            refused.append(execution_id)
+            refused += ids
             why = refusal
         if why is not None:
             self._refuse(refused, why)
 
-    def _submit(self, ids: Sequence[int], submit: Callable[[Callable[[Job], None]], Job]) -> ServingError | None:
+    def _submit(self, ids: Sequence[int], submit: _Submit) -> ServingError | None:
         """Submit what is one job, of executions with these ids; say why where there is none."""
         try:
             job = submit(partial(self.outbox.put, ids))

@@ -6,7 +6,7 @@ stream, and kept for the next that has the same head.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
@@ -22,6 +22,7 @@ from inferwire_server.core.tensor_checks import check_shape
 from inferwire_server.core.tensors import Tensor, describe
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, LentTensor, StoredTensor, Wanted
+from inferwire_server.transport.refusing import FEW, check_few
 from inferwire_server.transport.v1.codec import (
     decode_element_type,
     decode_keeps,
@@ -87,6 +88,8 @@ class Plan:
         Raises:
             ServingError: INVALID_INPUT.
         """
+        check_few("outputs", len(execution.outputs))
+        check_few("outputs to keep", len(execution.keeps))
         target, scheduling = decode_target(execution.target, session), execution.scheduling
         inputs = tuple([(header.name or header.index, _input(header, session)) for header in execution.inputs])
         wanted = Wanted(
@@ -172,8 +175,14 @@ def decode_execution(execution: pb.Execution, raw: Raw, session: Session | None)
     return Plan.of(execution, session).inference(raw)
 
 
-def count_sent(headers: Iterable[types_pb2.TensorHeader]) -> int:
-    """Say how many tensors have their bytes in the message."""
+def count_sent(headers: Sequence[types_pb2.TensorHeader]) -> int:
+    """Say how many of an execution's inputs have their bytes in the message.
+
+    Raises:
+        ServingError: INVALID_INPUT for more of them than anybody has.
+    """
+    if len(headers) > FEW:
+        check_few("inputs", len(headers))
     count = 0
     for header in headers:
         if not (header.HasField("stored") or header.lent):

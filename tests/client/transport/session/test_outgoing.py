@@ -120,6 +120,14 @@ def test_what_piled_up_travels_as_stacks_of_one_header_and_no_more_than_the_mode
     assert rig.taken() == [[1, 3, 4], [5], [2]]
 
 
+def test_a_message_has_no_more_of_them_than_a_server_takes_however_small_they_are(rig: Rig) -> None:
+    header = stackable()
+    rig.under_way(header, 100)
+    for _ in range(200_000):
+        rig.put(header, 0)
+    assert 10_000 < sum(map(len, rig.taken())) <= 65536
+
+
 def test_a_lone_one_never_waits(rig: Rig) -> None:
     header = stackable()
     rig.under_way(header, 0)

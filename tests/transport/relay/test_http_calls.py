@@ -1,0 +1,86 @@
+"""HTTP calls that another worker has to answer, on real sockets: what a caller is told where it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+import pytest_asyncio
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from tests.transport.session.carriers import until
+
+from inferwire_server.service import AccessService
+from inferwire_server.service.refusals import Refusals
+from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.relay.colleagues import Colleagues
+from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.relay.http_calls import CREW_CALL, RelayedApp, crew_call
+from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
+from inferwire_server.transport.relay.routing import Routing
+from inferwire_server.transport.rpc.methods import Guard, raw_handler
+
+JOB = HttpRequest("GET", "/inferwire/v1/jobs/name-1", b"/inferwire/v1/jobs/name-1", b"", [], b"")
+"""Asks for a job of the other worker."""
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    await Response("here")(scope, receive, send)
+
+
+def relayed(crew: Crew, colleagues: Colleagues, refusals: Refusals) -> RelayedApp:
+    return RelayedApp(app, Routing(crew, colleagues, frozenset[str]), colleagues, refusals, 1000)
+
+
+@pytest.fixture
+def drain() -> Drain:
+    """Whether the other worker is about to end."""
+    return Drain()
+
+
+@pytest_asyncio.fixture
+async def other(tmp_path: Path, drain: Drain) -> AsyncIterator[Crew]:
+    """The other worker, which answers."""
+    crew = Crew(1, 2, tmp_path, "token")
+    async with Colleagues(crew) as colleagues:
+        answer = crew_call(app, colleagues, relayed(crew, colleagues, Refusals()))
+        server = grpc.aio.server()
+        handler = raw_handler(CREW_CALL, answer, Guard(drain, Refusals(), AccessService()))
+        server.add_generic_rpc_handlers([handler])
+        assert crew.address is not None
+        server.add_insecure_port(crew.address)
+        await server.start()
+        yield crew
+        await server.stop(None)
+
+
+def code_of(answer: HttpAnswer) -> tuple[int, str]:
+    return answer.status, json.loads(answer.body)["code"]
+
+
+async def test_what_another_worker_refuses_is_refused_as_it_says(other: Crew, drain: Drain) -> None:
+    refusals = Refusals()
+    crew = Crew(0, 2, other.folder, other.token)
+    async with Colleagues(crew) as colleagues:
+        caller = relayed(crew, colleagues, refusals)
+        assert (await answer_of(caller, JOB)).body == b"here"
+        with drain.holding():
+            asked = asyncio.ensure_future(answer_of(caller, JOB))
+            await until(lambda: repr(drain) == "<Drain: serving, 1 calls>")
+        answer = await asked
+    assert code_of(answer) == (503, "SHUTTING_DOWN")
+    assert json.loads(answer.body)["error"] == "the server is shutting down"
+    assert dict(answer.headers)[b"retry-after"] == b"1"
+    assert refusals.counts == {("rest", "SHUTTING_DOWN"): 1}
+
+
+async def test_a_worker_that_does_not_know_its_colleague_is_a_fault_of_the_server(other: Crew) -> None:
+    crew = Crew(0, 2, other.folder, "another token")
+    async with Colleagues(crew) as colleagues:
+        answer = await answer_of(relayed(crew, colleagues, Refusals()), JOB)
+    assert code_of(answer) == (500, "INTERNAL")
+    assert json.loads(answer.body)["error"] == "another worker of this server does not answer: Method not found!"
