@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.conftest import without_rights
 from tests.repository.rig import a_rig, settled
 
 from inferwire_proto.errors import Code
@@ -44,6 +45,30 @@ async def test_a_repaired_model_becomes_ready(tmp_path: Path) -> None:
         rig.write("m", "repaired")
         await rig.loader.sync()
         assert rig.states() == {"m/1": "ready"}
+
+
+async def test_a_model_whose_rival_has_gone_becomes_ready(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        (tmp_path / "m.onnx").touch()
+        await rig.loader.sync()
+        assert "version 1 of model 'm' is in the repository twice" in rig.refusal("m")[1]
+        (tmp_path / "m.onnx").unlink()
+        await rig.loader.sync()
+        assert rig.states() == {"m/1": "ready"}
+
+
+@pytest.mark.parametrize("closed", ["m/1/model.onnx", "m/inferwire.toml"])
+async def test_a_model_whose_files_may_be_read_now_becomes_ready(readable_by_all: Path, closed: str) -> None:
+    async with a_rig(readable_by_all, "m") as rig:
+        (readable_by_all / "m/inferwire.toml").touch()
+        (readable_by_all / closed).chmod(0o000)
+        with without_rights():
+            await rig.loader.sync()
+            assert rig.states() == {"m/1": "failed"}
+        (readable_by_all / closed).chmod(0o644)
+        with without_rights():
+            await rig.loader.sync()
+            assert rig.states() == {"m/1": "ready"}
 
 
 async def test_a_reload_serves_the_old_model_until_the_new_one_is_warm(tmp_path: Path) -> None:
