@@ -50,14 +50,20 @@ class Entry:
     overrides: tuple[Layer, ...] = field(default=(), compare=False)
 
     def fingerprint(self) -> Fingerprint:
-        """Say what its files are now: it differs once one of them does, who may read it, its rival or its settings."""
-        single = self.location.is_file()
-        files = self.location.parent.glob(f"{escape(self.location.stem)}.*") if single else self.location.rglob("*")
+        """Say what its files are now: it differs once one does, who may read it, its settings or what is in its way."""
         # What the settings name, such as labels, lies beside them.
         settings = () if self.settings_file is None else self.settings_file.parent.glob("*")
-        marks = frozenset(mark for file in (*files, *settings) if (mark := _mark(file)))
+        marks = frozenset(mark for file in (*self._files(), *settings) if (mark := _mark(file)))
         said = [dict(layer.table) for layer in self.overrides]
-        return marks | {(str(self.rival), json.dumps(said, sort_keys=True))}
+        return marks | {(self.obstacle, str(self.rival), json.dumps(said, sort_keys=True))}
+
+    def _files(self) -> Iterable[Path]:
+        """Give what lies there; nothing where it could not be read before, which may not even be looked at."""
+        if self.obstacle:
+            return ()
+        if self.location.is_file():
+            return self.location.parent.glob(f"{escape(self.location.stem)}.*")
+        return self.location.rglob("*")
 
     def settings(self) -> ModelSettings:
         """Read the model's settings; the defaults where it has no file.

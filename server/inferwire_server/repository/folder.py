@@ -86,7 +86,7 @@ class Repository:
             raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file")
         if self._is_one_model:
             return one_of_each(entries_at(self.root.resolve()))
-        children = [child for child in sorted(self.root.iterdir()) if not is_version(child)]
+        children = [child for child in sorted(self.root.iterdir()) if not _is_version(child)]
         return one_of_each(entry for child in children for entry in _entries_or_obstacle(child))
 
     @property
@@ -94,7 +94,7 @@ class Repository:
         children = list(self.root.iterdir())
         if any(child.name == SAVED_MODEL for child in children):
             return True
-        others = [child for child in children if not is_version(child)]
+        others = [child for child in children if not _is_version(child)]
         return len(others) < len(children) and not any(map(_has_model, others))
 
     def _without_models(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -102,9 +102,11 @@ class Repository:
         if not self.root.is_dir() or self._is_one_model:
             return
         for child in sorted(self.root.iterdir()):
-            if child.is_dir() and child.name not in (*_NO_MODELS, *names) and not child.name.startswith("."):
-                # It may have gone since.
-                with suppress(OSError):
+            if child.name in (*_NO_MODELS, *names) or child.name.startswith("."):
+                continue
+            # It may have gone since, or be one that nobody can look at.
+            with suppress(OSError):
+                if child.is_dir():
                     yield child.name, _STRAY_VERSION if is_version(child) else _no_model(child)
 
     def _warn_of(self, passed_over: Iterable[tuple[str, str]]) -> None:
@@ -123,6 +125,14 @@ def _no_model(folder: Path) -> str:
 def _not_chosen(versions: Sequence[Entry]) -> str:
     there = ", ".join(entry.version for entry in versions)
     return f"it has no version but {there}, expected one that its version policy asks for"
+
+
+def _is_version(path: Path) -> bool:
+    """Tell whether a child of the repository is named as a version is; one that cannot be looked at is a model."""
+    try:
+        return is_version(path)
+    except OSError:
+        return False
 
 
 def _entries_or_obstacle(path: Path) -> list[Entry]:
