@@ -152,6 +152,16 @@ async def test_a_broken_new_version_leaves_the_one_before_serving(tmp_path: Path
         await settled(rig, {"m/2": "ready"})
 
 
+async def test_a_broken_version_that_has_gone_is_forgotten_though_the_next_is_broken_too(tmp_path: Path) -> None:
+    async with a_rig(tmp_path) as rig:
+        rig.write("m", "broken")
+        await rig.loader.sync()
+        rig.remove("m")
+        rig.write("m", "broken", version=2)
+        await rig.loader.sync()
+        assert rig.states() == {"m/2": "failed"}
+
+
 async def test_a_model_that_has_gone_is_forgotten_when_its_jobs_have_ended(tmp_path: Path) -> None:
     async with a_rig(tmp_path, "m") as rig:
         rig.write("broken", "broken")

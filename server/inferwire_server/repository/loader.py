@@ -170,12 +170,11 @@ class Loader:
             self._let_go(entry.name, self._engine.unload(before))
 
     def _retire_others(self, name: str, found: Iterable[Entry]) -> None:
-        """Retire the versions of a model that were not found, once something that was found serves."""
+        """Retire the versions of a model that were not found; those that serve, once something that was found does."""
         kept = {entry.version for entry in found}
-        if kept and kept.isdisjoint(self._catalogue.versions(name)):
-            return
+        is_replaced = not kept or not kept.isdisjoint(self._catalogue.versions(name))
         for served in self._catalogue.of(name):
-            if served.version not in kept:
+            if served.version not in kept and (is_replaced or not served.takes_jobs):
                 self._retire(served, is_gone=True)
 
     def _retire(self, served: Served, *, is_gone: bool = False) -> None:
