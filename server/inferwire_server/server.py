@@ -14,12 +14,11 @@ import structlog
 from inferwire_server.composition import Composition, compose
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
-from inferwire_server.host.watch import changes_in, changes_in_any, follow
+from inferwire_server.host.watch import changes_in, follow
 from inferwire_server.renewals import renewals
 from inferwire_server.service import AccessService
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
-from inferwire_server.terms import configured
 from inferwire_server.transport.listening import authority
 from inferwire_server.transport.tls import Tls
 from inferwire_server.workers.cores import Workers
@@ -83,7 +82,7 @@ async def serve(
                 await may_work()
                 followers.take_work()
                 if workers.crew.is_lead and not settings.allow_uploads and not server.catalogue.statuses():
-                    log.warning("nothing to serve", reason=_why_nothing(settings))
+                    log.warning("nothing to serve", reason=server.repository.why_empty)
                 _take_work(server, sockets)
 
             is_whole = await _until(
@@ -167,20 +166,10 @@ def _greet(settings: Settings, sockets: Sockets, tls: Tls | None, access: Access
     )
 
 
-def _why_nothing(settings: Settings) -> str:
-    if settings.config is not None:
-        return f"the configuration '{settings.config}' names no model to serve"
-    if settings.model_repository is not None:
-        return f"the model repository '{settings.model_repository}' has no model to serve"
-    return "no models are named, expected a folder with --model-repository, or --allow-uploads"
-
-
 def _watch(settings: Settings, server: Composition) -> Iterator[Coroutine[None, None, None]]:
-    sync, failure = server.loader.sync, "the repository cannot be read"
-    if settings.watch and settings.model_repository is not None:
-        yield follow(partial(changes_in, settings.model_repository), sync, failure)
-    if settings.watch and settings.config is not None:
-        yield follow(partial(changes_in_any, configured(settings, settings.config).folders), sync, failure)
+    if settings.watch:
+        changes = partial(changes_in, server.repository.folders)
+        yield follow(changes, server.loader.sync, "the repository cannot be read")
 
 
 def _take_work(server: Composition, sockets: Sockets) -> None:

@@ -56,6 +56,11 @@ class Repository:
     def __repr__(self) -> str:
         return f"<Repository {self.root}>"
 
+    @property
+    def why_empty(self) -> str:
+        """Say why there is nothing to serve, where that is so."""
+        return f"the model repository '{self.root}' has no model to serve"
+
     def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
         """List the versions to serve, by name, then by version, and warn of folders of which nothing is, once of each.
 
@@ -73,6 +78,10 @@ class Repository:
             ]
         )
         return [entry for versions in found.values() for entry in versions]
+
+    def folders(self) -> frozenset[Path]:
+        """Give the folder in which a change may matter."""
+        return frozenset({self.root.parent if self.root.is_file() else self.root})
 
     def scan(self) -> list[Entry]:
         """List every version of every model, by name, then by version.
