@@ -67,6 +67,13 @@ async def put(blobs: BlobStore, content: bytes = CONTENT) -> bytes:
     return digest
 
 
+async def linked(blobs: BlobStore, files: dict[str, bytes]) -> dict[str, bytes]:
+    """Link blobs, and give what the files have."""
+    async with blobs.linked(files) as folder:
+        found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+        return {path: file.read_bytes() for path, file in found.items()}
+
+
 async def refusal(blobs: BlobStore, digest: bytes, byte_size: int, *parts: bytes) -> ServingError:
     with pytest.raises(ServingError) as caught:
         await blobs.put(digest, byte_size, chunks(*parts))
@@ -169,15 +176,16 @@ async def test_a_folder_that_cannot_be_written_to_is_told_as_one(blobs: BlobStor
     error = await refusal(blobs, DIGEST, 10, CONTENT)
     assert (error.code, error.message) == (Code.TOO_LARGE, "the upload cannot be stored: No such file or directory")
     with pytest.raises(ServingError, match=r"^the model's files cannot be stored: No such file or directory$"):
-        blobs.lay_out(model, None, ".onnx", {})
+        await linked(blobs, {"model.onnx": model})
 
 
-@pytest.mark.parametrize("suffix", [".onnx", "saved_model.pb"])
-async def test_files_that_cannot_be_laid_out_leave_nothing(blobs: BlobStore, suffix: str) -> None:
+@pytest.mark.parametrize("path", ["model.onnx", "model/saved_model.pb"])
+async def test_files_that_cannot_be_linked_leave_nothing(blobs: BlobStore, path: str) -> None:
     model = await put(blobs)
     (folder_of(blobs) / model.hex()).unlink()
     with pytest.raises(ServingError, match="the model's files cannot be stored: No such file or directory"):
-        blobs.lay_out(model, None, suffix, {})
+        await linked(blobs, {path: model})
+    await blobs.cleared()
     assert files_of(blobs) == []
 
 
@@ -218,9 +226,8 @@ async def test_a_blob_comes_again_while_it_is_removed(blobs: BlobStore, threads:
 
 
 async def test_files_that_nobody_reads_any_more_are_removed_on_a_thread(blobs: BlobStore, threads: BusyThreads) -> None:
-    folder, _ = blobs.lay_out(await put(blobs), None, ".onnx", {})
-    threads.occupy()
-    blobs.clear(folder)
+    async with blobs.linked({"model.onnx": await put(blobs)}) as folder:
+        threads.occupy()
     assert folder.exists()
     threads.leave()
     await blobs.cleared()
@@ -241,88 +248,32 @@ async def test_a_file_that_somebody_cleaned_away_is_no_error(blobs: BlobStore) -
     assert repr(blobs).startswith("<BlobStore: 0 blobs")
 
 
-@pytest.mark.parametrize(
-    ("suffix", "names"), [(".xml", ["model.bin", "model.xml"]), (".pdmodel", ["model.pdiparams", "model.pdmodel"])]
-)
-async def test_blobs_are_laid_out_as_a_runtime_looks_for_them(blobs: BlobStore, suffix: str, names: list[str]) -> None:
-    model, weights = await put(blobs, b"model"), await put(blobs, b"weights")
-    folder, path = blobs.lay_out(model, weights, suffix, {})
-    assert sorted(child.name for child in folder.iterdir()) == names
-    assert path.read_bytes() == b"model"
-    assert (folder / names[0]).read_bytes() == b"weights"
-
-
-async def test_a_model_without_weights_is_laid_out_alone_and_outlives_its_blob(blobs: BlobStore) -> None:
-    model = await put(blobs, b"model")
-    folder, path = blobs.lay_out(model, None, ".onnx", {})
-    blobs.drop(model)
-    assert [child.name for child in folder.iterdir()] == ["model.onnx"]
-    assert path.read_bytes() == b"model"
-
-
-@pytest.mark.parametrize("suffix", ["", "onnx", ".", ".bin", "./../x", ".so", "." + "x" * 300])
-async def test_an_ending_of_no_model_is_refused_and_leaves_nothing(blobs: BlobStore, suffix: str) -> None:
-    model = await put(blobs)
-    before = files_of(blobs)
-    with pytest.raises(ServingError) as caught:
-        blobs.lay_out(model, model, suffix, {})
-    assert caught.value.code is Code.INVALID_INPUT
-    assert caught.value.message == (
-        f"the model file's ending is '{suffix}', expected one of .xml .onnx .tflite .pdmodel .pb .pbtxt"
-    )
-    assert files_of(blobs) == before
-
-
-async def test_a_saved_model_is_laid_out_as_its_folder(blobs: BlobStore) -> None:
-    model, index = await put(blobs, b"model"), await put(blobs, b"index")
-    folder, path = blobs.lay_out(model, None, "saved_model.pb", {"variables/variables.index": index})
-    assert path.parent == folder
-    assert (path / "saved_model.pb").read_bytes() == b"model"
-    assert (path / "variables/variables.index").read_bytes() == b"index"
-
-
-@pytest.mark.parametrize(
-    ("suffix", "path"),
-    [
-        (".xml", "variables/variables.index"),
-        *((".onnx", path) for path in ("", "..", "../x", "x/../y", "/etc/x", "x//y", "./x", "x/", "x\0", "x" * 256,
-                                       "model.onnx")),
-        *(
-            ("saved_model.pb", path)
-            for path in ("", "..", "saved_model.pb", "variables", "variables/..", "variables/variables.", "/etc/x",
-                         "variables/variables.a/b", "../variables/variables.index", "variables/variables.index\n",
-                         "variables/variables.index\0", "variables/variables." + "x" * 300)
-        ),
-    ],
-)  # fmt: skip
-async def test_variables_are_laid_out_nowhere_else(blobs: BlobStore, suffix: str, path: str) -> None:
-    model = await put(blobs)
-    before = files_of(blobs)
-    with pytest.raises(ServingError) as caught:
-        blobs.lay_out(model, None, suffix, {path: model})
-    assert caught.value.code is Code.INVALID_INPUT
-    assert caught.value.message == (
-        f"a model with the ending '{suffix}' has variables at '{path}', expected none there"
-    )
-    assert files_of(blobs) == before
-
-
-async def test_files_with_tensors_are_laid_out_beside_an_onnx_model(blobs: BlobStore) -> None:
+async def test_blobs_are_linked_under_their_paths(blobs: BlobStore) -> None:
     model, tensor = await put(blobs, b"model"), await put(blobs, b"tensor")
-    _, path = blobs.lay_out(model, None, ".onnx", {"model.onnx.data": tensor, "a/b/ä c": tensor})
-    assert path.read_bytes() == b"model"
-    assert (path.parent / "model.onnx.data").read_bytes() == (path.parent / "a/b/ä c").read_bytes() == b"tensor"
+    files = {"model.onnx": model, "model.onnx.data": tensor, "a/b/ä c": tensor}
+    assert await linked(blobs, files) == {"model.onnx": b"model", "model.onnx.data": b"tensor", "a/b/ä c": b"tensor"}
 
 
 @pytest.mark.parametrize("paths", [("a", "a/b"), ("a/b", "a"), ("a", "a/b/c")])
 async def test_files_that_cannot_lie_beside_each_other_are_refused(blobs: BlobStore, paths: tuple[str, ...]) -> None:
     model = await put(blobs)
-    before = files_of(blobs)
     with pytest.raises(ServingError) as caught:
-        blobs.lay_out(model, None, ".onnx", dict.fromkeys(paths, model))
+        await linked(blobs, dict.fromkeys(paths, model))
     assert caught.value.code is Code.INVALID_INPUT
     assert caught.value.message == f"'{paths[-1]}' is taken by another of the model's files"
-    assert files_of(blobs) == before
+    await blobs.cleared()
+    assert files_of(blobs) == [model.hex()]
+
+
+async def test_a_blob_counts_for_as_long_as_it_is_linked(full: BlobStore) -> None:
+    async with full.linked({"model.onnx": DIGEST, "again.onnx": DIGEST}) as folder:
+        full.drop(DIGEST)
+        assert (folder / "model.onnx").read_bytes() == CONTENT
+        for content in (CONTENT, b"other"):
+            with pytest.raises(ServingError, match="uploads take 4106 of at most 4106 bytes"):
+                await put(full, content)
+    digest = await put(full, b"other")
+    assert files_of(full) == [digest.hex()]
 
 
 async def test_closing_removes_the_folder() -> None:

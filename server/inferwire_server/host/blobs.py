@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from hashlib import sha256
 from io import SEEK_END
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
-from tempfile import mkdtemp
 from typing import NamedTuple, Protocol
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.model_formats import MODEL_SUFFIXES, SAVED_MODEL
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.host.own_folder import OwnFolder
 
 
 class _Digest(Protocol):
     def update(self, data: bytes, /) -> None: ...
-
-
-BLOB_SUFFIX = ".blob"
-"""The ending of a compiled model."""
-
-_WEIGHTS_SUFFIX = {".xml": ".bin", ".pdmodel": ".pdiparams"}
-_MODEL = "model"
-_ONNX = ".onnx"
-_LONGEST_PATH = 255
-_VARIABLES = re.compile(r"variables/variables\.[A-Za-z0-9-]{1,64}")
 
 
 _BYTES_OF_A_FILE = 4096
@@ -106,52 +93,37 @@ class BlobStore:
 
     async def cleared(self) -> None:
         """Wait until what is to be removed is gone."""
-        if self._removals:
+        while self._removals:
             await asyncio.wait(self._removals)
 
-    def lay_out(
-        self, model: bytes, weights: bytes | None, suffix: str, variables: Mapping[str, bytes]
-    ) -> tuple[Path, Path]:
-        """Link blobs under the names a runtime looks for; give a folder to `clear` later, and the model in it.
+    @asynccontextmanager
+    async def linked(self, files: Mapping[str, bytes]) -> AsyncGenerator[Path]:
+        """Link blobs under paths in a folder of their own, and hold them until that is gone after the block.
 
         Raises:
-            ServingError: INVALID_INPUT for a suffix that is none, and for variables at a path that may have none;
-                TOO_LARGE if the disk does not take the files.
+            ServingError: INVALID_INPUT for a path that is that of a file and of a folder; TOO_LARGE if the disk does
+                not take the files.
         """
-        _check_names(suffix, variables)
-        with _on_disk("the model's files"):
-            folder = Path(mkdtemp(dir=self._folder))
-            try:
-                return folder, self._lay_out(folder, model, weights, suffix, variables)
-            except BaseException:
-                rmtree(folder)
-                raise
-
-    def clear(self, folder: Path) -> None:
-        """Remove a folder that blobs were laid out in."""
-        self._remove(folder)
-
-    def _lay_out(
-        self, folder: Path, model: bytes, weights: bytes | None, suffix: str, variables: Mapping[str, bytes]
-    ) -> Path:
-        if suffix == SAVED_MODEL:
-            self._link({SAVED_MODEL: model, **variables}, folder / _MODEL)
-            return folder / _MODEL
-        path = folder / f"{_MODEL}{suffix}"
-        files = {path.name: model, **variables}
-        if weights is not None:
-            files[path.with_suffix(_WEIGHTS_SUFFIX.get(suffix, ".bin")).name] = weights
-        self._link(files, folder)
-        return path
+        blobs = frozenset(files.values())
+        for digest in blobs:
+            self._holders[digest] += 1
+        folder = self._folder / f"files.{next(self._numbers)}"
+        try:
+            self._link(files, folder)
+            yield folder
+        finally:
+            self._remove(folder, held=blobs)
 
     def _link(self, files: Mapping[str, bytes], folder: Path) -> None:
-        for name, digest in files.items():
-            path = folder / name
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.hardlink_to(self._path(digest))
-            except (FileExistsError, NotADirectoryError) as error:
-                raise invalid_input(f"'{name}' is taken by another of the model's files") from error
+        with _on_disk("the model's files"):
+            folder.mkdir()
+            for name, digest in files.items():
+                path = folder / name
+                try:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.hardlink_to(self._path(digest))
+                except (FileExistsError, NotADirectoryError) as error:
+                    raise invalid_input(f"'{name}' is taken by another of the model's files") from error
 
     async def _take_room(self, byte_size: int) -> int:
         """Count an upload that is announced, and give what it counts. What is being removed may have to go first."""
@@ -167,12 +139,17 @@ class BlobStore:
         self._byte_size += taken
         return taken
 
-    def _remove(self, path: Path, counted: int = 0) -> None:
-        """Remove a file or a folder on a thread, which takes seconds where it is large; it counts until it is gone."""
+    def _remove(self, path: Path, counted: int = 0, held: Collection[bytes] = ()) -> None:
+        """Remove a file or a folder on a thread, which takes seconds where it is large.
+
+        It counts until it is gone, and so long holds what it links to.
+        """
 
         def gone(removal: asyncio.Future[None]) -> None:
             self._removals.discard(removal)
             self._byte_size -= counted
+            for digest in held:
+                self.drop(digest)
 
         removal = asyncio.get_running_loop().run_in_executor(None, _remove, path)
         self._removals.add(removal)
@@ -193,24 +170,6 @@ def _remove(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
-
-
-def _check_names(suffix: str, variables: Mapping[str, bytes]) -> None:
-    """Let only names become paths that a model's files have."""
-    if suffix not in (*MODEL_SUFFIXES, SAVED_MODEL, BLOB_SUFFIX):
-        known = " ".join(MODEL_SUFFIXES)
-        raise invalid_input(f"the model file's ending is '{suffix}', expected one of {known}")
-    for path in variables:
-        is_known = _VARIABLES.fullmatch(path) if suffix == SAVED_MODEL else suffix == _ONNX and _is_beside(path)
-        if not is_known or path == f"{_MODEL}{_ONNX}":
-            raise invalid_input(f"a model with the ending '{suffix}' has variables at '{path}', expected none there")
-
-
-def _is_beside(path: str) -> bool:
-    """Whether a path leads into the folder it begins in, or below, and to nowhere else."""
-    parts = path.split("/")
-    is_short = len(path.encode("utf-8", "replace")) <= _LONGEST_PATH
-    return is_short and path.isprintable() and not any(part in ("", ".", "..") for part in parts)
 
 
 async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
