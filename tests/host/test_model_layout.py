@@ -30,6 +30,20 @@ def test_files_with_tensors_are_laid_out_beside_an_onnx_model() -> None:
     assert lay_out(b"m", None, ".onnx", tensors) == ModelLayout("model.onnx", {"model.onnx": b"m", **tensors})
 
 
+@pytest.mark.parametrize("folders", [0, 1, 7])
+def test_more_files_than_any_model_has_are_refused(folders: int) -> None:
+    most = (1 << 16) // (1 + folders)
+    variables = {"a/" * folders + str(number): b"v" for number in range(most + 1)}
+    with pytest.raises(ServingError) as caught:
+        lay_out(b"m", None, ".onnx", variables)
+    assert caught.value.code is Code.TOO_LARGE
+    assert caught.value.message == (
+        f"the model's variables are {len(variables) * (1 + folders)} files and folders, at most 65536 are allowed"
+    )
+    del variables["a/" * folders + "0"]
+    assert len(lay_out(b"m", None, ".onnx", variables).blobs) == 1 + most
+
+
 @pytest.mark.parametrize("suffix", ["", "onnx", ".", ".bin", "./../x", ".so", "." + "x" * 300])
 def test_an_ending_of_no_model_is_refused(suffix: str) -> None:
     with pytest.raises(ServingError) as caught:

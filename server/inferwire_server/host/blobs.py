@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from io import SEEK_END
 from itertools import count
@@ -22,7 +23,7 @@ class _Digest(Protocol):
 
 
 _BYTES_OF_A_FILE = 4096
-"""What a blob counts beside its content: files take a block, and a name."""
+"""What a blob counts beside its content, and a link to one, and a folder: they take a block, or a name."""
 
 
 class BlobLimits(NamedTuple):
@@ -44,7 +45,7 @@ class BlobStore:
         self._taken: dict[bytes, int] = {}
         self._byte_size = 0
         self._numbers = count()
-        self._removals: set[asyncio.Future[None]] = set()
+        self._begun: set[asyncio.Future[None]] = set()
 
     def __repr__(self) -> str:
         return f"<BlobStore: {len(self._holders)} blobs in {self._folder}>"
@@ -65,7 +66,9 @@ class BlobStore:
             )
         if len(digest) != 32:
             raise invalid_input(f"the blob's hash has {len(digest)} bytes, expected the 32 of a SHA-256")
-        taken, scratch = await self._take_room(byte_size), self._scratch(digest)
+        taken = byte_size + _BYTES_OF_A_FILE
+        await self._take_room(taken, f"the upload of {byte_size} bytes is")
+        scratch = self._scratch(digest)
         try:
             await _write(scratch, digest, byte_size, chunks)
             if digest not in self._holders or not self._path(digest).exists():
@@ -93,8 +96,8 @@ class BlobStore:
 
     async def cleared(self) -> None:
         """Wait until what is to be removed is gone."""
-        while self._removals:
-            await asyncio.wait(self._removals)
+        while self._begun:
+            await asyncio.wait(self._begun)
 
     @asynccontextmanager
     async def linked(self, files: Mapping[str, bytes]) -> AsyncGenerator[Path]:
@@ -102,19 +105,30 @@ class BlobStore:
 
         Raises:
             ServingError: INVALID_INPUT for a path that is that of a file and of a folder; TOO_LARGE if the disk does
-                not take the files.
+                not take the files, or all uploads and they together are too much.
         """
         blobs = frozenset(files.values())
         for digest in blobs:
             self._holders[digest] += 1
-        folder = self._folder / f"files.{next(self._numbers)}"
+        taken = _BYTES_OF_A_FILE * (1 + sum(1 + path.count("/") for path in files))
         try:
-            self._link(files, folder)
+            await self._take_room(taken, "the model's files are")
+        except BaseException:
+            self._drop_all(blobs)
+            raise
+        folder = self._folder / f"files.{next(self._numbers)}"
+        linking = self._begin(partial(self._link, folder, files))
+        try:
+            await asyncio.shield(linking)
             yield folder
         finally:
-            self._remove(folder, held=blobs)
+            if linking.done():
+                self._remove(folder, taken, blobs)
+            else:  # whoever asked has gone, and the thread goes on
+                linking.add_done_callback(lambda _: self._remove(folder, taken, blobs))
 
-    def _link(self, files: Mapping[str, bytes], folder: Path) -> None:
+    def _link(self, folder: Path, files: Mapping[str, bytes]) -> None:
+        """Make a folder with links to blobs by their paths in it. Blocks."""
         with _on_disk("the model's files"):
             folder.mkdir()
             for name, digest in files.items():
@@ -125,35 +139,40 @@ class BlobStore:
                 except (FileExistsError, NotADirectoryError) as error:
                     raise invalid_input(f"'{name}' is taken by another of the model's files") from error
 
-    async def _take_room(self, byte_size: int) -> int:
-        """Count an upload that is announced, and give what it counts. What is being removed may have to go first."""
-        taken = byte_size + _BYTES_OF_A_FILE
-        if self._byte_size + taken > self._limits.of_all:
-            await self.cleared()
-        if self._byte_size + taken > self._limits.of_all:
+    async def _take_room(self, byte_size: int, what: str) -> None:
+        """Count what is going to be written. What is being removed may have to go first."""
+        while self._byte_size + byte_size > self._limits.of_all and self._begun:
+            await asyncio.wait(self._begun, return_when=asyncio.FIRST_COMPLETED)
+        if self._byte_size + byte_size > self._limits.of_all:
             raise ServingError(
                 Code.TOO_LARGE,
-                f"the upload of {byte_size} bytes is too much for this server, where uploads take {self._byte_size} of "
-                f"at most {self._limits.of_all} bytes; release some first, or start it with a larger --max-uploads-mb",
+                f"{what} too much for this server, where uploads take {self._byte_size} of at most "
+                f"{self._limits.of_all} bytes; release some first, or start it with a larger --max-uploads-mb",
             )
-        self._byte_size += taken
-        return taken
+        self._byte_size += byte_size
 
-    def _remove(self, path: Path, counted: int = 0, held: Collection[bytes] = ()) -> None:
+    def _remove(self, path: Path, counted: int = 0, held: Iterable[bytes] = ()) -> None:
         """Remove a file or a folder on a thread, which takes seconds where it is large.
 
         It counts until it is gone, and so long holds what it links to.
         """
 
-        def gone(removal: asyncio.Future[None]) -> None:
-            self._removals.discard(removal)
+        def gone(_: asyncio.Future[None]) -> None:
             self._byte_size -= counted
-            for digest in held:
-                self.drop(digest)
+            self._drop_all(held)
 
-        removal = asyncio.get_running_loop().run_in_executor(None, _remove, path)
-        self._removals.add(removal)
-        removal.add_done_callback(gone)
+        self._begin(partial(_remove, path)).add_done_callback(gone)
+
+    def _drop_all(self, digests: Iterable[bytes]) -> None:
+        for digest in digests:
+            self.drop(digest)
+
+    def _begin(self, call: Callable[[], None]) -> asyncio.Future[None]:
+        """Begin a call on a thread, which ends whether anybody waits for it or not."""
+        begun = asyncio.get_running_loop().run_in_executor(None, call)
+        self._begun.add(begun)
+        begun.add_done_callback(self._begun.discard)
+        return begun
 
     def _scratch(self, digest: bytes) -> Path:
         """Name a file that nobody looks for."""

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from inferwire_proto.errors import Code
 from inferwire_server.core.model_formats import MODEL_SUFFIXES, SAVED_MODEL
-from inferwire_server.errors import invalid_input
+from inferwire_server.errors import ServingError, invalid_input
 
 BLOB_SUFFIX = ".blob"
 """The ending of a compiled model."""
@@ -16,6 +17,7 @@ _WEIGHTS_SUFFIX = {".xml": ".bin", ".pdmodel": ".pdiparams"}
 _MODEL = "model"
 _ONNX = ".onnx"
 _LONGEST_PATH = 255
+_MOST_VARIABLES = 1 << 16
 _VARIABLES = re.compile(r"variables/variables\.[A-Za-z0-9-]{1,64}")
 
 
@@ -35,8 +37,15 @@ def lay_out(model: bytes, weights: bytes | None, suffix: str, variables: Mapping
     """Give a model's files the names that a runtime looks for.
 
     Raises:
-        ServingError: INVALID_INPUT for a suffix that is none, and for variables at a path that may have none.
+        ServingError: INVALID_INPUT for a suffix that is none, and for variables at a path that may have none;
+            TOO_LARGE for more of them than any model has.
     """
+    entries = sum(1 + path.count("/") for path in variables)
+    if entries > _MOST_VARIABLES:
+        raise ServingError(
+            Code.TOO_LARGE,
+            f"the model's variables are {entries} files and folders, at most {_MOST_VARIABLES} are allowed",
+        )
     _check_names(suffix, variables)
     if suffix == SAVED_MODEL:
         return ModelLayout(_MODEL, {f"{_MODEL}/{path}": blob for path, blob in {suffix: model, **variables}.items()})
