@@ -71,6 +71,24 @@ async def test_a_model_whose_files_may_be_read_now_becomes_ready(readable_by_all
             assert rig.states() == {"m/1": "ready"}
 
 
+async def test_a_model_whose_folder_cannot_be_read_any_more_keeps_what_serves(readable_by_all: Path) -> None:
+    async with a_rig(readable_by_all, "m") as rig:
+        rig.write("m", version=2)
+        (readable_by_all / "m/inferwire.toml").write_text('version_policy = "all"')
+        await rig.loader.sync()
+        (readable_by_all / "m").chmod(0o000)
+        try:
+            with without_rights():
+                await rig.loader.sync()
+            assert rig.states() == {"m/1": "ready", "m/2": "ready"}
+            assert rig.catalogue.find("m", "1").load_failed
+        finally:
+            (readable_by_all / "m").chmod(0o755)
+        await rig.loader.sync()
+        assert rig.states() == {"m/1": "ready", "m/2": "ready"}
+        assert not rig.catalogue.find("m", "1").load_failed
+
+
 async def test_a_reload_serves_the_old_model_until_the_new_one_is_warm(tmp_path: Path) -> None:
     async with a_rig(tmp_path, "m") as rig:
         await rig.loader.load("m")
