@@ -1,8 +1,11 @@
 # An image of the server. It does not run as root, writes only to /tmp, and expects the models at /models.
 #
 #   docker build --tag inferwire .
-#   docker run --read-only --tmpfs /tmp --volume "$PWD/deploy/models:/models:ro" \
+#   docker run --read-only --tmpfs /tmp:size=1g --volume "$PWD/deploy/models:/models:ro" \
 #       --publish 127.0.0.1:8000:8000 --publish 127.0.0.1:8001:8001 inferwire
+#
+# /tmp is in memory, and is where uploaded models are. Without a size it may take half of the host's memory, whatever the
+# container's limit. If you allow uploads, make it as large as they may be together.
 #
 # Published like this, the ports can be reached from this machine only. Before you publish them to others, give the server
 # a certificate and API keys: docs/operating.md says how.

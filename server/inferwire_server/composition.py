@@ -48,7 +48,15 @@ from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.service.sequences import Sequences
 from inferwire_server.settings import Settings
-from inferwire_server.terms import binding_terms, blob_limits, keeping_terms, model_options, scan_of, tensor_limits
+from inferwire_server.terms import (
+    AnyRepository,
+    binding_terms,
+    blob_limits,
+    keeping_terms,
+    model_options,
+    repository_of,
+    tensor_limits,
+)
 
 
 def new_id() -> str:
@@ -62,6 +70,7 @@ class Composition:
 
     engine: Engine
     services: Services
+    repository: AnyRepository
     catalogue: Catalogue
     loader: Loader
     metrics: Metrics
@@ -98,9 +107,9 @@ async def compose(
         raise invalid_input("--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first")
     if settings.cache_dir is not None:
         await asyncio.to_thread(_make_cache, settings.cache_dir)
-    scan = scan_of(settings)
+    repository = repository_of(settings)
     catalogue = Catalogue()
-    catalogue.expect(await asyncio.to_thread(scan, {}))
+    catalogue.expect(await asyncio.to_thread(repository.served))
     tallies = Tallies(catalogue.statuses, clock)
     metrics = Metrics(tallies)
     metrics.name_build(version("inferwire"), backend.version)
@@ -109,7 +118,7 @@ async def compose(
     try:
         async with (
             Engine(backend, queue, tallies.of, clock) as engine,
-            Loader(engine, catalogue, scan, model_options(settings)) as loader,
+            Loader(engine, catalogue, repository.served, model_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
         ):
             metrics.watch(lambda: engine.devices)
@@ -117,7 +126,7 @@ async def compose(
             parts = _Parts(engine, loader, catalogue, tallies, metrics, blobs, await _api_keys(settings))
             services = _services(settings, parts, clock, new_own_id)
             reaper = tasks.create_task(services.sessions.reap())
-            yield Composition(engine, services, catalogue, loader, metrics)
+            yield Composition(engine, services, repository, catalogue, loader, metrics)
             reaper.cancel()
             services.shared_memory.close()
     finally:

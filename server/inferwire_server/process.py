@@ -30,7 +30,6 @@ from inferwire_server.server import serve
 from inferwire_server.settings import Settings
 from inferwire_server.stop import stop_on_signals
 from inferwire_server.workers.cores import Workers
-from inferwire_server.workers.followers import WorkerEnded
 
 log = structlog.stdlib.get_logger()
 
@@ -59,15 +58,13 @@ def run_worker(
 
     async def until_stopped() -> int:
         asyncio.get_running_loop().set_default_executor(threads := CallThreads())
-        code, has_stopped = 0, True
+        code, has_stopped = 1, True
         try:
             with stop_on_signals() as stop, stopping(stop):
-                has_stopped = await serve(settings, openvino_backend(settings.extensions), stop, workers, may_work)
-        except WorkerEnded:
-            code = 1
+                end = await serve(settings, openvino_backend(settings.extensions), stop, workers, may_work)
+            code, has_stopped = 0 if end.is_whole else 1, end.has_stopped
         except Exception as error:  # noqa: BLE001 - what is not an operator's to mend is raised again
             _log_refusals(error)
-            code = 1
         await _leave_behind(threads, code, has_stopped=has_stopped)
         return code
 

@@ -7,19 +7,18 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
 from inferwire_server.composition import Composition, compose
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
-from inferwire_server.host.watch import changes_in, changes_in_any, follow
+from inferwire_server.host.watch import changes_in, follow
 from inferwire_server.renewals import renewals
 from inferwire_server.service import AccessService
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
-from inferwire_server.terms import configured
 from inferwire_server.transport.listening import authority
 from inferwire_server.transport.tls import Tls
 from inferwire_server.workers.cores import Workers
@@ -34,17 +33,28 @@ _FLUSH_S = 1.0
 """How long after the grace the sockets stay, so that what was cancelled at its end is still answered."""
 
 
+class End(NamedTuple):
+    """How a process has served to its end.
+
+    Attributes:
+        has_stopped: Whether all that ran in it has stopped.
+        is_whole: Whether none of the server's other processes had ended before.
+    """
+
+    has_stopped: bool
+    is_whole: bool
+
+
 async def serve(
     settings: Settings, backend: Backend, stop: asyncio.Event, workers: Workers, may_work: Callable[[], Awaitable[None]]
-) -> bool:
-    """Serve until `stop` is set, then finish what runs within the grace period; say whether all of it stopped.
+) -> End:
+    """Serve until `stop` is set, or another of its processes has ended; then finish what runs within the grace period.
 
     It says that it is ready once all is loaded and `may_work` has returned.
 
     Raises:
         ServingError: INVALID_INPUT for settings that cannot be served.
         CannotListen: If a port cannot be opened.
-        WorkerEnded: If another of its processes has.
     """
     async with (
         meeting(workers) as workers,
@@ -55,7 +65,7 @@ async def serve(
         server = await _unless(stop, composed)
         if server is None:
             log.info("stopped", cancelled=0)
-            return True
+            return End(has_stopped=True, is_whole=True)
         if not workers.crew.is_lead:
             # Callers find this worker on the ports only when it takes what they send.
             await _unless(stop, server.loader.sync())
@@ -72,17 +82,15 @@ async def serve(
                 await may_work()
                 followers.take_work()
                 if workers.crew.is_lead and not settings.allow_uploads and not server.catalogue.statuses():
-                    log.warning("nothing to serve", reason=_why_nothing(settings))
+                    log.warning("nothing to serve", reason=server.repository.why_empty)
                 _take_work(server, sockets)
 
-            lost = await _until(
+            is_whole = await _until(
                 stop, (*_watch(settings, server), *renewals(settings, server.services.access, tls), begin()), followers
             )
             followers.stop()
             await _drain(server, sockets, followers, settings)
-    if lost is not None:
-        raise lost
-    return not server.engine.stuck
+    return End(not server.engine.stuck, is_whole)
 
 
 async def _unless(stop: asyncio.Event, call: Coroutine[Any, Any, T]) -> T | None:
@@ -106,19 +114,17 @@ async def _unless(stop: asyncio.Event, call: Coroutine[Any, Any, T]) -> T | None
         return None
 
 
-async def _until(
-    stop: asyncio.Event, at_work: Iterable[Coroutine[None, None, None]], followers: Followers
-) -> WorkerEnded | None:
-    """Work until `stop` is set; give the worker's end that set it, if one did."""
-    lost: WorkerEnded | None = None
+async def _until(stop: asyncio.Event, at_work: Iterable[Coroutine[None, None, None]], followers: Followers) -> bool:
+    """Work until `stop` is set; say whether it was by something else than another worker's end."""
+    is_whole = True
 
     async def miss_one() -> None:
-        nonlocal lost
+        nonlocal is_whole
         try:
             await followers.until_one_ends()
         except WorkerEnded as ended:
             log.error("cannot go on", reason=str(ended))
-            lost = ended
+            is_whole = False
             stop.set()
 
     async with asyncio.TaskGroup() as group:
@@ -127,7 +133,7 @@ async def _until(
         await stop.wait()
         for task in tasks:
             task.cancel()
-    return lost
+    return is_whole
 
 
 async def _drain(server: Composition, sockets: Sockets, followers: Followers, settings: Settings) -> None:
@@ -160,20 +166,10 @@ def _greet(settings: Settings, sockets: Sockets, tls: Tls | None, access: Access
     )
 
 
-def _why_nothing(settings: Settings) -> str:
-    if settings.config is not None:
-        return f"the configuration '{settings.config}' names no model to serve"
-    if settings.model_repository is not None:
-        return f"the model repository '{settings.model_repository}' has no model to serve"
-    return "no models are named, expected a folder with --model-repository, or --allow-uploads"
-
-
 def _watch(settings: Settings, server: Composition) -> Iterator[Coroutine[None, None, None]]:
-    sync, failure = server.loader.sync, "the repository cannot be read"
-    if settings.watch and settings.model_repository is not None:
-        yield follow(partial(changes_in, settings.model_repository), sync, failure)
-    if settings.watch and settings.config is not None:
-        yield follow(partial(changes_in_any, configured(settings, settings.config).folders), sync, failure)
+    if settings.watch:
+        changes = partial(changes_in, server.repository.folders)
+        yield follow(changes, server.loader.sync, "the repository cannot be read")
 
 
 def _take_work(server: Composition, sockets: Sockets) -> None:

@@ -296,7 +296,7 @@ class Settings:
             group=_CLIENTS,
             validator=_POSITIVE,
             help="Most uploaded files to hold at once, in MiB; by default nine tenths of what is free at the start in "
-            "the folder of temporary files.",
+            "the folder of temporary files, or of a quarter of the memory if that is less and the folder is in memory.",
         ),
     ] = None
     session_grace_s: Annotated[

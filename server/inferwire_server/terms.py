@@ -5,8 +5,7 @@ It builds nothing that has to be closed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from typing import TypeAlias
 
 from inferwire_proto.properties import Properties
 from inferwire_server.core.ledger import KeepingTerms
@@ -16,29 +15,31 @@ from inferwire_server.core.versions import parse_version_policy
 from inferwire_server.errors import invalid_input
 from inferwire_server.host.blobs import BlobLimits
 from inferwire_server.host.machine import free_temporary_bytes, memory_bytes
-from inferwire_server.repository.entries import Entry, Overrides
 from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.model_server_config import ConfiguredRepository
+from inferwire_server.repository.no_repository import NoRepository
 from inferwire_server.service.tensors import TensorLimits
 from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
 
+AnyRepository: TypeAlias = Repository | ConfiguredRepository | NoRepository
+"""Where models are: what there is of them, which folders to watch for others, and why there are none."""
 
-def scan_of(settings: Settings) -> Callable[[Overrides], list[Entry]]:
-    """Give what finds the models to serve.
+
+def repository_of(settings: Settings) -> AnyRepository:
+    """Say where the models to serve are.
 
     Raises:
         ServingError: INVALID_INPUT if the settings name two places.
     """
+    if settings.config is not None and settings.model_repository is not None:
+        raise invalid_input(
+            "--config and --model-repository are both set, expected one: each says what is served; a variable of "
+            "the environment, as INFERWIRE_MODEL_REPOSITORY, does not count if it is empty"
+        )
+    policy = parse_version_policy(settings.version_policy)
     if settings.config is not None:
-        if settings.model_repository is not None:
-            raise invalid_input(
-                "--config and --model-repository are both set, expected one: each says what is served; a variable of "
-                "the environment, as INFERWIRE_MODEL_REPOSITORY, does not count if it is empty"
-            )
-        return configured(settings, settings.config).served
-    if settings.model_repository is None:
-        return lambda _: []
-    return Repository(settings.model_repository, parse_version_policy(settings.version_policy)).served
+        return ConfiguredRepository(settings.config, policy)
+    return NoRepository() if settings.model_repository is None else Repository(settings.model_repository, policy)
 
 
 def model_options(settings: Settings) -> ModelOptions:
@@ -74,8 +75,3 @@ def blob_limits(settings: Settings) -> BlobLimits:
         settings.max_upload_mb * MEBIBYTE,
         free_temporary_bytes() * 9 // 10 // settings.workers if of_all is None else of_all * MEBIBYTE,
     )
-
-
-def configured(settings: Settings, file: Path) -> ConfiguredRepository:
-    """Read what another server's configuration file has served."""
-    return ConfiguredRepository(file, parse_version_policy(settings.version_policy))

@@ -15,7 +15,8 @@ from inferwire_server.flags import ENV_PREFIX, environment
 from inferwire_server.settings import Settings
 
 DEFAULTS = Settings()
-IMAGE_VARIABLES = re.findall(rf"\b({ENV_PREFIX}\w+)=", (DEPLOY.parent / "Dockerfile").read_text())
+DOCKERFILE = (DEPLOY.parent / "Dockerfile").read_text()
+IMAGE_VARIABLES = re.findall(rf"\b({ENV_PREFIX}\w+)=", DOCKERFILE)
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 UNIT_S = {"s": 1, "m": 60}
 
@@ -118,6 +119,13 @@ def test_a_pod_has_the_time_that_the_server_takes_to_end(pod: Any, container: An
 def test_compose_waits_for_longer_than_the_server_takes_to_end(compose: Any) -> None:
     settings = settings_of([], compose["environment"])
     assert seconds(compose["stop_grace_period"]) == settings.drain_delay_s + settings.grace_s + 10
+
+
+def test_temporary_files_in_memory_have_a_limit(compose: Any) -> None:
+    """Else the kernel's is half of the host's memory, whatever the container has."""
+    (mount,) = re.findall(r"--tmpfs (\S+)", DOCKERFILE)
+    assert re.fullmatch(r"/tmp:size=\d+[mg]", mount)
+    assert compose["tmpfs"] == [mount]
 
 
 def test_every_mounted_file_is_on_a_volume(pod: Any, container: Any) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
 
 import pytest
 from tests.busy_threads import BusyThreads
@@ -24,6 +27,14 @@ DIGEST = sha256(CONTENT).digest()
 @pytest.fixture
 def blobs() -> Generator[BlobStore, None, None]:
     store = BlobStore(BlobLimits(10, 3 * 4106))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def roomy() -> Generator[BlobStore, None, None]:
+    """Has room for links, too."""
+    store = BlobStore(BlobLimits(10, 1 << 20))
     yield store
     store.close()
 
@@ -65,6 +76,22 @@ async def put(blobs: BlobStore, content: bytes = CONTENT) -> bytes:
     digest = sha256(content).digest()
     await blobs.put(digest, len(content), chunks(content))
     return digest
+
+
+async def linked(blobs: BlobStore, files: dict[str, bytes]) -> dict[str, bytes]:
+    """Link blobs, and give what the files have."""
+    async with blobs.linked(files) as folder:
+        found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+        return {path: file.read_bytes() for path, file in found.items()}
+
+
+async def given_up(call: Coroutine[Any, Any, object]) -> None:
+    """Let a call come as far as it does at once, and cancel it."""
+    task = asyncio.ensure_future(call)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def refusal(blobs: BlobStore, digest: bytes, byte_size: int, *parts: bytes) -> ServingError:
@@ -163,22 +190,23 @@ async def test_a_disk_that_takes_no_more_is_told_as_one(blobs: BlobStore) -> Non
         await put(blobs)
 
 
-async def test_a_folder_that_cannot_be_written_to_is_told_as_one(blobs: BlobStore) -> None:
-    model = await put(blobs)
-    rmtree(folder_of(blobs))
-    error = await refusal(blobs, DIGEST, 10, CONTENT)
+async def test_a_folder_that_cannot_be_written_to_is_told_as_one(roomy: BlobStore) -> None:
+    model = await put(roomy)
+    rmtree(folder_of(roomy))
+    error = await refusal(roomy, DIGEST, 10, CONTENT)
     assert (error.code, error.message) == (Code.TOO_LARGE, "the upload cannot be stored: No such file or directory")
     with pytest.raises(ServingError, match=r"^the model's files cannot be stored: No such file or directory$"):
-        blobs.lay_out(model, None, ".onnx", {})
+        await linked(roomy, {"model.onnx": model})
 
 
-@pytest.mark.parametrize("suffix", [".onnx", "saved_model.pb"])
-async def test_files_that_cannot_be_laid_out_leave_nothing(blobs: BlobStore, suffix: str) -> None:
-    model = await put(blobs)
-    (folder_of(blobs) / model.hex()).unlink()
+@pytest.mark.parametrize("path", ["model.onnx", "model/saved_model.pb"])
+async def test_files_that_cannot_be_linked_leave_nothing(roomy: BlobStore, path: str) -> None:
+    model = await put(roomy)
+    (folder_of(roomy) / model.hex()).unlink()
     with pytest.raises(ServingError, match="the model's files cannot be stored: No such file or directory"):
-        blobs.lay_out(model, None, suffix, {})
-    assert files_of(blobs) == []
+        await linked(roomy, {path: model})
+    await roomy.cleared()
+    assert files_of(roomy) == []
 
 
 async def test_a_blob_goes_with_its_last_holder(blobs: BlobStore) -> None:
@@ -217,13 +245,12 @@ async def test_a_blob_comes_again_while_it_is_removed(blobs: BlobStore, threads:
     assert (folder_of(blobs) / DIGEST.hex()).read_bytes() == CONTENT
 
 
-async def test_files_that_nobody_reads_any_more_are_removed_on_a_thread(blobs: BlobStore, threads: BusyThreads) -> None:
-    folder, _ = blobs.lay_out(await put(blobs), None, ".onnx", {})
-    threads.occupy()
-    blobs.clear(folder)
+async def test_files_that_nobody_reads_any_more_are_removed_on_a_thread(roomy: BlobStore, threads: BusyThreads) -> None:
+    async with roomy.linked({"model.onnx": await put(roomy)}) as folder:
+        threads.occupy()
     assert folder.exists()
     threads.leave()
-    await blobs.cleared()
+    await roomy.cleared()
     assert not folder.exists()
 
 
@@ -241,88 +268,110 @@ async def test_a_file_that_somebody_cleaned_away_is_no_error(blobs: BlobStore) -
     assert repr(blobs).startswith("<BlobStore: 0 blobs")
 
 
-@pytest.mark.parametrize(
-    ("suffix", "names"), [(".xml", ["model.bin", "model.xml"]), (".pdmodel", ["model.pdiparams", "model.pdmodel"])]
-)
-async def test_blobs_are_laid_out_as_a_runtime_looks_for_them(blobs: BlobStore, suffix: str, names: list[str]) -> None:
-    model, weights = await put(blobs, b"model"), await put(blobs, b"weights")
-    folder, path = blobs.lay_out(model, weights, suffix, {})
-    assert sorted(child.name for child in folder.iterdir()) == names
-    assert path.read_bytes() == b"model"
-    assert (folder / names[0]).read_bytes() == b"weights"
-
-
-async def test_a_model_without_weights_is_laid_out_alone_and_outlives_its_blob(blobs: BlobStore) -> None:
-    model = await put(blobs, b"model")
-    folder, path = blobs.lay_out(model, None, ".onnx", {})
-    blobs.drop(model)
-    assert [child.name for child in folder.iterdir()] == ["model.onnx"]
-    assert path.read_bytes() == b"model"
-
-
-@pytest.mark.parametrize("suffix", ["", "onnx", ".", ".bin", "./../x", ".so", "." + "x" * 300])
-async def test_an_ending_of_no_model_is_refused_and_leaves_nothing(blobs: BlobStore, suffix: str) -> None:
-    model = await put(blobs)
-    before = files_of(blobs)
-    with pytest.raises(ServingError) as caught:
-        blobs.lay_out(model, model, suffix, {})
-    assert caught.value.code is Code.INVALID_INPUT
-    assert caught.value.message == (
-        f"the model file's ending is '{suffix}', expected one of .xml .onnx .tflite .pdmodel .pb .pbtxt"
-    )
-    assert files_of(blobs) == before
-
-
-async def test_a_saved_model_is_laid_out_as_its_folder(blobs: BlobStore) -> None:
-    model, index = await put(blobs, b"model"), await put(blobs, b"index")
-    folder, path = blobs.lay_out(model, None, "saved_model.pb", {"variables/variables.index": index})
-    assert path.parent == folder
-    assert (path / "saved_model.pb").read_bytes() == b"model"
-    assert (path / "variables/variables.index").read_bytes() == b"index"
-
-
-@pytest.mark.parametrize(
-    ("suffix", "path"),
-    [
-        (".xml", "variables/variables.index"),
-        *((".onnx", path) for path in ("", "..", "../x", "x/../y", "/etc/x", "x//y", "./x", "x/", "x\0", "x" * 256,
-                                       "model.onnx")),
-        *(
-            ("saved_model.pb", path)
-            for path in ("", "..", "saved_model.pb", "variables", "variables/..", "variables/variables.", "/etc/x",
-                         "variables/variables.a/b", "../variables/variables.index", "variables/variables.index\n",
-                         "variables/variables.index\0", "variables/variables." + "x" * 300)
-        ),
-    ],
-)  # fmt: skip
-async def test_variables_are_laid_out_nowhere_else(blobs: BlobStore, suffix: str, path: str) -> None:
-    model = await put(blobs)
-    before = files_of(blobs)
-    with pytest.raises(ServingError) as caught:
-        blobs.lay_out(model, None, suffix, {path: model})
-    assert caught.value.code is Code.INVALID_INPUT
-    assert caught.value.message == (
-        f"a model with the ending '{suffix}' has variables at '{path}', expected none there"
-    )
-    assert files_of(blobs) == before
-
-
-async def test_files_with_tensors_are_laid_out_beside_an_onnx_model(blobs: BlobStore) -> None:
-    model, tensor = await put(blobs, b"model"), await put(blobs, b"tensor")
-    _, path = blobs.lay_out(model, None, ".onnx", {"model.onnx.data": tensor, "a/b/ä c": tensor})
-    assert path.read_bytes() == b"model"
-    assert (path.parent / "model.onnx.data").read_bytes() == (path.parent / "a/b/ä c").read_bytes() == b"tensor"
+async def test_blobs_are_linked_under_their_paths(roomy: BlobStore) -> None:
+    model, tensor = await put(roomy, b"model"), await put(roomy, b"tensor")
+    files = {"model.onnx": model, "model.onnx.data": tensor, "a/b/ä c": tensor}
+    assert await linked(roomy, files) == {"model.onnx": b"model", "model.onnx.data": b"tensor", "a/b/ä c": b"tensor"}
 
 
 @pytest.mark.parametrize("paths", [("a", "a/b"), ("a/b", "a"), ("a", "a/b/c")])
-async def test_files_that_cannot_lie_beside_each_other_are_refused(blobs: BlobStore, paths: tuple[str, ...]) -> None:
-    model = await put(blobs)
-    before = files_of(blobs)
+async def test_files_that_cannot_lie_beside_each_other_are_refused(roomy: BlobStore, paths: tuple[str, ...]) -> None:
+    model = await put(roomy)
     with pytest.raises(ServingError) as caught:
-        blobs.lay_out(model, None, ".onnx", dict.fromkeys(paths, model))
+        await linked(roomy, dict.fromkeys(paths, model))
     assert caught.value.code is Code.INVALID_INPUT
     assert caught.value.message == f"'{paths[-1]}' is taken by another of the model's files"
-    assert files_of(blobs) == before
+    await roomy.cleared()
+    assert files_of(roomy) == [model.hex()]
+
+
+async def test_a_blob_counts_for_as_long_as_it_is_linked(blobs: BlobStore) -> None:
+    await put(blobs)
+    async with blobs.linked({"model.onnx": DIGEST}) as folder:
+        blobs.drop(DIGEST)
+        assert (folder / "model.onnx").read_bytes() == CONTENT
+        for content in (CONTENT, b"other"):
+            with pytest.raises(ServingError, match="uploads take 12298 of at most 12318 bytes"):
+                await put(blobs, content)
+    for content in (b"a", b"b", b"c"):
+        await put(blobs, content)
+    assert len(files_of(blobs)) == 3
+
+
+async def test_links_and_their_folders_count_until_they_are_gone(blobs: BlobStore, threads: BusyThreads) -> None:
+    await put(blobs)
+    with pytest.raises(ServingError, match="the model's files are too much for this server, where uploads take 4106 "):
+        await linked(blobs, {"a/b": DIGEST})
+    async with blobs.linked({"a": DIGEST}):
+        with pytest.raises(ServingError) as caught:
+            await linked(blobs, {"b": DIGEST})
+        assert caught.value.code is Code.TOO_LARGE
+        assert caught.value.message == (
+            "the model's files are too much for this server, where uploads take 12298 of at most 12318 bytes; "
+            "release some first, or start it with a larger --max-uploads-mb"
+        )
+        threads.occupy()
+    # It waits for the room.
+    waiting = asyncio.ensure_future(linked(blobs, {"b": DIGEST}))
+    await asyncio.sleep(0)
+    threads.leave()
+    assert await waiting == {"b": CONTENT}
+    blobs.drop(DIGEST)
+    await blobs.cleared()
+    assert files_of(blobs) == []
+
+
+async def test_files_are_linked_on_a_thread(roomy: BlobStore, threads: BusyThreads) -> None:
+    await put(roomy)
+    threads.occupy()
+    linking = asyncio.ensure_future(linked(roomy, {"a": DIGEST}))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert files_of(roomy) == [DIGEST.hex()]
+    threads.leave()
+    assert await linking == {"a": CONTENT}
+
+
+class LastFirst(ThreadPoolExecutor):
+    """Runs calls when it is told to, and those that wait in an order that threads may run them in, too."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self._waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        given = Future[Any]()
+        self._waiting.append((given, partial(fn, *args, **kwargs)))
+        return given
+
+    def run(self) -> None:
+        while self._waiting:
+            given, call = self._waiting.pop()
+            given.set_result(call())
+
+
+async def test_links_that_nobody_waits_for_any_more_are_removed_once_they_are_there(roomy: BlobStore) -> None:
+    await put(roomy)
+    threads = LastFirst()
+    asyncio.get_running_loop().set_default_executor(threads)
+    await given_up(linked(roomy, {"a": DIGEST}))
+    roomy.drop(DIGEST)
+    clearing = asyncio.ensure_future(roomy.cleared())
+    while not clearing.done():
+        threads.run()
+        await asyncio.sleep(0)
+    assert files_of(roomy) == []
+
+
+async def test_who_goes_while_there_is_no_room_for_links_holds_nothing(blobs: BlobStore, threads: BusyThreads) -> None:
+    await put(blobs)
+    async with blobs.linked({"a": DIGEST}):
+        threads.occupy()
+    await given_up(linked(blobs, {"b": DIGEST}))
+    blobs.drop(DIGEST)
+    threads.leave()
+    await blobs.cleared()
+    assert files_of(blobs) == []
 
 
 async def test_closing_removes_the_folder() -> None:

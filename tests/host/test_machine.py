@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,16 @@ def test_a_machine_has_memory_and_a_disk() -> None:
     total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
     assert memory_bytes([]) == pytest.approx(int(total.split()[1]) * 1024)
     assert free_temporary_bytes() > 0
+
+
+@pytest.mark.parametrize(("folder", "is_memory"), [(Path("/dev/shm"), True), (Path(__file__).parent, False)])
+def test_temporary_files_in_memory_have_a_quarter_of_the_containers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path, is_memory: bool
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    (tmp_path / "memory.max").write_text("40960")
+    free = free_temporary_bytes([tmp_path / "memory.max"])
+    assert free == 10240 if is_memory else free > 40960
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,11 @@ from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.versions import Latest
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
-from inferwire_server.host.watch import changes_in, changes_in_any, changes_of, follow
+from inferwire_server.host.watch import changes_in, changes_of, follow
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.loader import Loader
+from inferwire_server.repository.no_repository import NoRepository
 from inferwire_server.repository.tallies import Tallies
 
 
@@ -58,10 +59,15 @@ def write(root: Path, version: int, content: str) -> None:
     (root / "m" / str(version) / "model.onnx").write_text(content)
 
 
+def changes_at(root: Path) -> AsyncGenerator[object, None]:
+    """Tell of changes in the repository there."""
+    return changes_in(Repository(root, Latest()).folders)
+
+
 async def test_versions_come_change_and_go_with_their_files(tmp_path: Path) -> None:
     root = tmp_path / "models"
     root.mkdir()
-    async with following(root, partial(changes_in, root)) as catalogue:
+    async with following(root, partial(changes_at, root)) as catalogue:
         write(root, 1, "first")
         await until(catalogue, lambda: catalogue.versions("m") == ("1",))
         first = catalogue.find("m").require()
@@ -77,7 +83,7 @@ async def test_versions_come_change_and_go_with_their_files(tmp_path: Path) -> N
 async def test_a_repository_of_one_file_is_followed(tmp_path: Path) -> None:
     file = tmp_path / "m.onnx"
     file.touch()
-    async with following(file, partial(changes_in, file)) as catalogue:
+    async with following(file, partial(changes_at, file)) as catalogue:
         file.with_suffix(".new").write_text("changed")
         file.with_suffix(".new").replace(file)
         await until(catalogue, lambda: catalogue.versions("m") == ("1",))
@@ -111,7 +117,7 @@ async def test_folders_that_a_change_brings_are_followed_from_then_on(tmp_path: 
         assert threading.current_thread() is not threading.main_thread(), "the loop stands still"
         return set(folders)
 
-    async with asyncio.timeout(30), aclosing(changes_in_any(named)) as changes:
+    async with asyncio.timeout(30), aclosing(changes_in(named)) as changes:
         await anext(changes)
         await told_of(changes, (first / "file").touch)
         folders.add(second)
@@ -137,10 +143,10 @@ async def test_what_cannot_be_read_hides_no_change_of_anything_else(readable_by_
         (readable_by_all / closed).chmod(0)
     for writable in ("", "a/1", "b/1", "c/1", "d/1"):
         (readable_by_all / writable).chmod(0o777)
-    async with aclosing(changes_in(readable_by_all)) as changes:
+    async with aclosing(changes_at(readable_by_all)) as changes:
         await anext(changes)  # what the library imports late may not be read without rights
     with without_rights():
-        async with asyncio.timeout(30), aclosing(changes_in(readable_by_all)) as changes:
+        async with asyncio.timeout(30), aclosing(changes_at(readable_by_all)) as changes:
             await anext(changes)
             for name in "abcd":
                 await told_of(changes, (readable_by_all / name / "1" / "file").touch)
@@ -159,7 +165,7 @@ async def test_a_folder_that_takes_the_place_of_the_one_that_is_watched_is_follo
         write(tmp_path / release, 1, "as good as the other")
     root = tmp_path / "models"
     root.symlink_to("1") if is_link else (tmp_path / "1").rename(root)
-    async with asyncio.timeout(30), aclosing(changes_in(root)) as changes:
+    async with asyncio.timeout(30), aclosing(changes_at(root)) as changes:
         await anext(changes)
         if is_link:
             move_link_to(root, "2")
@@ -176,7 +182,7 @@ async def test_what_a_link_in_a_repository_leads_to_is_followed_when_it_leads_el
     (root := tmp_path / "models").mkdir()
     (root / "kept").symlink_to("../current/m")
     (tmp_path / "current").symlink_to("1")
-    async with asyncio.timeout(30), aclosing(changes_in(root)) as changes:
+    async with asyncio.timeout(30), aclosing(changes_at(root)) as changes:
         await anext(changes)
         await told_of(changes, (tmp_path / "1" / "m" / "1" / "file").touch)
         move_link_to(tmp_path / "current", "2")
@@ -193,7 +199,7 @@ async def test_a_file_that_lies_elsewhere_is_followed(tmp_path: Path) -> None:
     model = tmp_path / "1" / "m" / "1" / "model.onnx"
     (root := tmp_path / "models").mkdir()
     (root / "m.onnx").symlink_to(model)
-    async with asyncio.timeout(30), aclosing(changes_in(root)) as changes:
+    async with asyncio.timeout(30), aclosing(changes_at(root)) as changes:
         await anext(changes)
         model.write_text("longer")
         await anext(changes)
@@ -208,7 +214,7 @@ async def test_a_file_that_lies_elsewhere_is_followed(tmp_path: Path) -> None:
 async def test_a_folder_that_has_gone_is_followed_when_it_is_back(tmp_path: Path) -> None:
     root = tmp_path / "models"
     root.mkdir()
-    async with asyncio.timeout(30), aclosing(changes_in(root)) as changes:
+    async with asyncio.timeout(30), aclosing(changes_at(root)) as changes:
         await anext(changes)
         root.rmdir()
         await anext(changes)
@@ -225,15 +231,20 @@ async def test_a_repository_is_followed_wherever_it_lies(
     root.mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     named = root if is_absolute else Path(".venv/../.venv/models")
-    async with asyncio.timeout(30), aclosing(changes_in(named)) as changes:
+    async with asyncio.timeout(30), aclosing(changes_at(named)) as changes:
         await anext(changes)
         await told_of(changes, (root / "m.onnx").touch)
+
+
+async def test_where_there_is_nothing_to_follow_nothing_fails() -> None:
+    async with asyncio.timeout(30), aclosing(changes_in(NoRepository().folders)) as changes:
+        await anext(changes)
 
 
 async def test_what_editors_and_version_control_write_for_themselves_is_no_change(tmp_path: Path) -> None:
     for name in (".git", "m"):
         (tmp_path / name).mkdir()
-    async with asyncio.timeout(30), aclosing(changes_in(tmp_path)) as changes:
+    async with asyncio.timeout(30), aclosing(changes_at(tmp_path)) as changes:
         await anext(changes)
         (tmp_path / ".git" / "index").touch()
         (tmp_path / "m" / ".inferwire.toml.swp").touch()

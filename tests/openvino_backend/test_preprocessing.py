@@ -21,7 +21,7 @@ from inferwire_server.core.specs import Dimension
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
-from inferwire_server.repository.model_settings import read_settings
+from inferwire_server.repository.entries import Entry
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 def source_of(path: Path, settings: str) -> Source:
     file = path.parent / "inferwire.toml"
     file.write_text(f"[preprocessing.x]\n{settings}")
-    return read_settings(file).source(path)
+    return Entry("m", "1", path.parent, settings_file=file).settings().source(path)
 
 
 def planes(backend: OpenVinoBackend, source: Source, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

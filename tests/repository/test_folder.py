@@ -204,11 +204,30 @@ def test_a_folder_that_cannot_be_read_is_a_model_that_does_not_load(
         with without_rights():
             entries = repository.served()
             assert [(entry.name, entry.version) for entry in entries] == [("a", "1"), ("b", "1"), ("c", "1")]
-            assert [len(entry.fingerprint()) for entry in entries] == [1, 0, 1]
+            assert [len(entry.fingerprint()) for entry in entries] == [2, 1, 2]
             assert failure(entries[1]).startswith("its folder cannot be read: [Errno 13] Permission denied: '")
             assert entries[2].model_file().name == "m.xml"
     finally:
         (readable_by_all / closed).chmod(0o755)
+
+
+@pytest.mark.parametrize("name", ["b", "1"])
+def test_a_link_to_where_nobody_may_go_is_a_model_that_does_not_load(readable_by_all: Path, name: str) -> None:
+    closed = readable_by_all / "closed"
+    lay_out(closed, "b/1/m.xml")
+    repository = lay_out(readable_by_all / "models", "a.onnx", "c/1/m.xml")
+    (readable_by_all / "models" / name).symlink_to(closed / "b")
+    closed.chmod(0o000)
+    try:
+        with without_rights():
+            entries = {entry.name: entry for entry in repository.served()}
+            assert set(entries) == {"a", name, "c"}
+            assert failure(entries[name]).startswith("its folder cannot be read: [Errno 13] Permission denied: '")
+            before = entries[name].fingerprint()
+    finally:
+        closed.chmod(0o755)
+    if name == "b":
+        assert {entry.name: entry for entry in repository.served()}[name].fingerprint() != before
 
 
 def test_what_a_file_system_found_is_no_model(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import without_rights
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import Latest
@@ -78,6 +79,22 @@ def test_a_model_that_is_not_there_leaves_the_others(tmp_path: Path) -> None:
         gone.model_file()
     with pytest.raises(ServingError, match="it has no version folder and no model file"):
         empty.model_file()
+
+
+def test_a_model_where_nobody_may_go_leaves_the_others(readable_by_all: Path) -> None:
+    lay_out(readable_by_all, "a/1/m.onnx", "closed/b/1/m.onnx")
+    repository = write(readable_by_all, *({"name": path[-1], "base_path": path} for path in ("a", "closed/b")))
+    (readable_by_all / "closed").chmod(0o000)
+    try:
+        with without_rights():
+            there, closed = repository.served()
+            assert there.model_file() == readable_by_all / "a/1/m.onnx"
+            before = closed.fingerprint()
+            with pytest.raises(ServingError, match=r"its folder cannot be read: .*Permission denied"):
+                closed.model_file()
+    finally:
+        (readable_by_all / "closed").chmod(0o755)
+    assert repository.served()[1].fingerprint() != before
 
 
 def test_a_file_of_one_model_and_none_at_all(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from inferwire_server.core.specs import Dimension
 from inferwire_server.core.versions import Latest
 from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.errors import ServingError
-from inferwire_server.repository.model_settings import ModelSettings, read_settings
+from inferwire_server.repository.entries import Entry
+from inferwire_server.repository.model_settings import ModelSettings
 
 EVERYTHING = """
 device = "HETERO:CPU"
@@ -46,7 +47,7 @@ def settings_of(folder: Path, text: str) -> ModelSettings:
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
     (path.parent / "classes.json").write_text('["a", "b"]')
-    return read_settings(path)
+    return Entry("m", "1", path.parent, settings_file=path).settings()
 
 
 def test_every_setting_is_read(tmp_path: Path) -> None:
@@ -187,7 +188,7 @@ def test_what_is_no_toml_is_said_to_be_none(tmp_path: Path, content: bytes) -> N
     path = tmp_path / "inferwire.toml"
     path.write_bytes(content)
     with pytest.raises(ServingError, match=r"inferwire\.toml cannot be read: "):
-        read_settings(path)
+        Entry("m", "1", path.parent, settings_file=path).settings()
 
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "[properties]\n" + ".".join("a" * 5_000) + " = 1"])

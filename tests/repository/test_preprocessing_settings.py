@@ -11,7 +11,8 @@ from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import EnumValue
 from inferwire_server.core.model_options import ModelOptions, Pictures, Preprocessing
 from inferwire_server.errors import ServingError
-from inferwire_server.repository.model_settings import ModelSettings, read_settings
+from inferwire_server.repository.entries import Entry
+from inferwire_server.repository.model_settings import ModelSettings
 
 MEAN = "a finite number that f32 holds"
 
@@ -20,7 +21,7 @@ def settings_of(folder: Path, table: str) -> ModelSettings:
     path = folder / "m" / "inferwire.toml"
     path.parent.mkdir()
     path.write_text(f"[preprocessing.x]\n{table}")
-    return read_settings(path)
+    return Entry("m", "1", path.parent, settings_file=path).settings()
 
 
 def call(part: str, method: str, *arguments: object) -> Call:
@@ -117,4 +118,4 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "inferwire.toml"
     path.write_text("[preprocessing]\nx = 3")
     with pytest.raises(ServingError, match=r"preprocessing\.x is 3, expected a table of settings"):
-        read_settings(path)
+        Entry("m", "1", path.parent, settings_file=path).settings()

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.conftest import without_rights
 from tests.repository.rig import a_rig, settled
 
 from inferwire_proto.errors import Code
@@ -44,6 +45,48 @@ async def test_a_repaired_model_becomes_ready(tmp_path: Path) -> None:
         rig.write("m", "repaired")
         await rig.loader.sync()
         assert rig.states() == {"m/1": "ready"}
+
+
+async def test_a_model_whose_rival_has_gone_becomes_ready(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        (tmp_path / "m.onnx").touch()
+        await rig.loader.sync()
+        assert "version 1 of model 'm' is in the repository twice" in rig.refusal("m")[1]
+        (tmp_path / "m.onnx").unlink()
+        await rig.loader.sync()
+        assert rig.states() == {"m/1": "ready"}
+
+
+@pytest.mark.parametrize("closed", ["m/1/model.onnx", "m/inferwire.toml"])
+async def test_a_model_whose_files_may_be_read_now_becomes_ready(readable_by_all: Path, closed: str) -> None:
+    async with a_rig(readable_by_all, "m") as rig:
+        (readable_by_all / "m/inferwire.toml").touch()
+        (readable_by_all / closed).chmod(0o000)
+        with without_rights():
+            await rig.loader.sync()
+            assert rig.states() == {"m/1": "failed"}
+        (readable_by_all / closed).chmod(0o644)
+        with without_rights():
+            await rig.loader.sync()
+            assert rig.states() == {"m/1": "ready"}
+
+
+async def test_a_model_whose_folder_cannot_be_read_any_more_keeps_what_serves(readable_by_all: Path) -> None:
+    async with a_rig(readable_by_all, "m") as rig:
+        rig.write("m", version=2)
+        (readable_by_all / "m/inferwire.toml").write_text('version_policy = "all"')
+        await rig.loader.sync()
+        (readable_by_all / "m").chmod(0o000)
+        try:
+            with without_rights():
+                await rig.loader.sync()
+            assert rig.states() == {"m/1": "ready", "m/2": "ready"}
+            assert rig.catalogue.find("m", "1").load_failed
+        finally:
+            (readable_by_all / "m").chmod(0o755)
+        await rig.loader.sync()
+        assert rig.states() == {"m/1": "ready", "m/2": "ready"}
+        assert not rig.catalogue.find("m", "1").load_failed
 
 
 async def test_a_reload_serves_the_old_model_until_the_new_one_is_warm(tmp_path: Path) -> None:
@@ -125,6 +168,16 @@ async def test_a_broken_new_version_leaves_the_one_before_serving(tmp_path: Path
         rig.write("m", "good", version=2)
         await rig.loader.sync()
         await settled(rig, {"m/2": "ready"})
+
+
+async def test_a_broken_version_that_has_gone_is_forgotten_though_the_next_is_broken_too(tmp_path: Path) -> None:
+    async with a_rig(tmp_path) as rig:
+        rig.write("m", "broken")
+        await rig.loader.sync()
+        rig.remove("m")
+        rig.write("m", "broken", version=2)
+        await rig.loader.sync()
+        assert rig.states() == {"m/2": "failed"}
 
 
 async def test_a_model_that_has_gone_is_forgotten_when_its_jobs_have_ended(tmp_path: Path) -> None:

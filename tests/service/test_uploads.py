@@ -41,11 +41,13 @@ def the_uploaded(*, is_open: bool = True) -> FakeModel:
     return FakeModel(echo_spec("model"), gate=Gate(is_open=is_open))
 
 
-async def upload(server: Composition, session: Session) -> None:
+async def upload(server: Composition, session: Session, content: bytes = CONTENT) -> bytes:
     async def chunks() -> AsyncGenerator[bytes, None]:
-        yield CONTENT
+        yield content
 
-    await server.services.uploads.upload(session, DIGEST, len(CONTENT), chunks())
+    digest = sha256(content).digest()
+    await server.services.uploads.upload(session, digest, len(content), chunks())
+    return digest
 
 
 async def compile_uploaded(server: Composition, session: Session) -> UploadedModel:
@@ -160,6 +162,26 @@ async def test_neither_served_models_nor_short_calls_wait_for_what_clients_compi
         assert not any(each.done() for each in compiling)
         opening.open()
         await asyncio.gather(*compiling)
+
+
+async def test_what_is_released_while_it_is_compiled_counts_until_it_is(serving: Serving) -> None:
+    opening = Gate()
+    brought = Opening(echo_spec("model"), gate=opening)
+    async with serving(brought, allow_uploads=True, max_uploads_mb=1) as server:
+        opening.close()
+        uploads, session = server.services.uploads, server.services.sessions.attach("", "test")
+        digest = await upload(server, session, bytes(700_000))
+        source = UploadedSource(digest, None, ".onnx")
+        compiling = asyncio.ensure_future(uploads.compile(session, source, Compilation("CPU")))
+        await asyncio.to_thread(opening.wait_held, 1)
+        await uploads.release(session, [], [digest])
+        for content in (bytes(700_000), bytes(700_001)):
+            error = await refused(upload(server, session, content))
+            assert error.code is Code.TOO_LARGE
+            assert "--max-uploads-mb" in error.message
+        opening.open()
+        await compiling
+        await upload(server, session, bytes(700_001))
 
 
 async def test_one_upload_twice_is_held_once(serving: Serving) -> None:

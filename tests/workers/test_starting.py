@@ -42,6 +42,6 @@ async def test_a_follower_that_is_told_to_stop_does_not_load_to_the_end(tmp_path
             serving = asyncio.ensure_future(serve(settings, backend, stop, follower, never))
             await asyncio.to_thread(backend.has_begun.wait)
             stop.set()
-            assert not await serving, "it is to end without the load, which goes on"
+            assert not (await serving).has_stopped, "it is to end without the load, which goes on"
     finally:
         backend.may_end.set()

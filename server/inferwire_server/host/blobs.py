@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from io import SEEK_END
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
-from tempfile import mkdtemp
 from typing import NamedTuple, Protocol
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.model_formats import MODEL_SUFFIXES, SAVED_MODEL
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.host.own_folder import OwnFolder
 
@@ -24,18 +22,8 @@ class _Digest(Protocol):
     def update(self, data: bytes, /) -> None: ...
 
 
-BLOB_SUFFIX = ".blob"
-"""The ending of a compiled model."""
-
-_WEIGHTS_SUFFIX = {".xml": ".bin", ".pdmodel": ".pdiparams"}
-_MODEL = "model"
-_ONNX = ".onnx"
-_LONGEST_PATH = 255
-_VARIABLES = re.compile(r"variables/variables\.[A-Za-z0-9-]{1,64}")
-
-
 _BYTES_OF_A_FILE = 4096
-"""What a blob counts beside its content: files take a block, and a name."""
+"""What a blob counts beside its content, and a link to one, and a folder: they take a block, or a name."""
 
 
 class BlobLimits(NamedTuple):
@@ -57,7 +45,7 @@ class BlobStore:
         self._taken: dict[bytes, int] = {}
         self._byte_size = 0
         self._numbers = count()
-        self._removals: set[asyncio.Future[None]] = set()
+        self._begun: set[asyncio.Future[None]] = set()
 
     def __repr__(self) -> str:
         return f"<BlobStore: {len(self._holders)} blobs in {self._folder}>"
@@ -78,7 +66,9 @@ class BlobStore:
             )
         if len(digest) != 32:
             raise invalid_input(f"the blob's hash has {len(digest)} bytes, expected the 32 of a SHA-256")
-        taken, scratch = await self._take_room(byte_size), self._scratch(digest)
+        taken = byte_size + _BYTES_OF_A_FILE
+        await self._take_room(taken, f"the upload of {byte_size} bytes is")
+        scratch = self._scratch(digest)
         try:
             await _write(scratch, digest, byte_size, chunks)
             if digest not in self._holders or not self._path(digest).exists():
@@ -106,77 +96,83 @@ class BlobStore:
 
     async def cleared(self) -> None:
         """Wait until what is to be removed is gone."""
-        if self._removals:
-            await asyncio.wait(self._removals)
+        while self._begun:
+            await asyncio.wait(self._begun)
 
-    def lay_out(
-        self, model: bytes, weights: bytes | None, suffix: str, variables: Mapping[str, bytes]
-    ) -> tuple[Path, Path]:
-        """Link blobs under the names a runtime looks for; give a folder to `clear` later, and the model in it.
+    @asynccontextmanager
+    async def linked(self, files: Mapping[str, bytes]) -> AsyncGenerator[Path]:
+        """Link blobs under paths in a folder of their own, and hold them until that is gone after the block.
 
         Raises:
-            ServingError: INVALID_INPUT for a suffix that is none, and for variables at a path that may have none;
-                TOO_LARGE if the disk does not take the files.
+            ServingError: INVALID_INPUT for a path that is that of a file and of a folder; TOO_LARGE if the disk does
+                not take the files, or all uploads and they together are too much.
         """
-        _check_names(suffix, variables)
+        blobs = frozenset(files.values())
+        for digest in blobs:
+            self._holders[digest] += 1
+        taken = _BYTES_OF_A_FILE * (1 + sum(1 + path.count("/") for path in files))
+        try:
+            await self._take_room(taken, "the model's files are")
+        except BaseException:
+            self._drop_all(blobs)
+            raise
+        folder = self._folder / f"files.{next(self._numbers)}"
+        linking = self._begin(partial(self._link, folder, files))
+        try:
+            await asyncio.shield(linking)
+            yield folder
+        finally:
+            if linking.done():
+                self._remove(folder, taken, blobs)
+            else:  # whoever asked has gone, and the thread goes on
+                linking.add_done_callback(lambda _: self._remove(folder, taken, blobs))
+
+    def _link(self, folder: Path, files: Mapping[str, bytes]) -> None:
+        """Make a folder with links to blobs by their paths in it. Blocks."""
         with _on_disk("the model's files"):
-            folder = Path(mkdtemp(dir=self._folder))
-            try:
-                return folder, self._lay_out(folder, model, weights, suffix, variables)
-            except BaseException:
-                rmtree(folder)
-                raise
+            folder.mkdir()
+            for name, digest in files.items():
+                path = folder / name
+                try:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.hardlink_to(self._path(digest))
+                except (FileExistsError, NotADirectoryError) as error:
+                    raise invalid_input(f"'{name}' is taken by another of the model's files") from error
 
-    def clear(self, folder: Path) -> None:
-        """Remove a folder that blobs were laid out in."""
-        self._remove(folder)
-
-    def _lay_out(
-        self, folder: Path, model: bytes, weights: bytes | None, suffix: str, variables: Mapping[str, bytes]
-    ) -> Path:
-        if suffix == SAVED_MODEL:
-            self._link({SAVED_MODEL: model, **variables}, folder / _MODEL)
-            return folder / _MODEL
-        path = folder / f"{_MODEL}{suffix}"
-        files = {path.name: model, **variables}
-        if weights is not None:
-            files[path.with_suffix(_WEIGHTS_SUFFIX.get(suffix, ".bin")).name] = weights
-        self._link(files, folder)
-        return path
-
-    def _link(self, files: Mapping[str, bytes], folder: Path) -> None:
-        for name, digest in files.items():
-            path = folder / name
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.hardlink_to(self._path(digest))
-            except (FileExistsError, NotADirectoryError) as error:
-                raise invalid_input(f"'{name}' is taken by another of the model's files") from error
-
-    async def _take_room(self, byte_size: int) -> int:
-        """Count an upload that is announced, and give what it counts. What is being removed may have to go first."""
-        taken = byte_size + _BYTES_OF_A_FILE
-        if self._byte_size + taken > self._limits.of_all:
-            await self.cleared()
-        if self._byte_size + taken > self._limits.of_all:
+    async def _take_room(self, byte_size: int, what: str) -> None:
+        """Count what is going to be written. What is being removed may have to go first."""
+        while self._byte_size + byte_size > self._limits.of_all and self._begun:
+            await asyncio.wait(self._begun, return_when=asyncio.FIRST_COMPLETED)
+        if self._byte_size + byte_size > self._limits.of_all:
             raise ServingError(
                 Code.TOO_LARGE,
-                f"the upload of {byte_size} bytes is too much for this server, where uploads take {self._byte_size} of "
-                f"at most {self._limits.of_all} bytes; release some first, or start it with a larger --max-uploads-mb",
+                f"{what} too much for this server, where uploads take {self._byte_size} of at most "
+                f"{self._limits.of_all} bytes; release some first, or start it with a larger --max-uploads-mb",
             )
-        self._byte_size += taken
-        return taken
+        self._byte_size += byte_size
 
-    def _remove(self, path: Path, counted: int = 0) -> None:
-        """Remove a file or a folder on a thread, which takes seconds where it is large; it counts until it is gone."""
+    def _remove(self, path: Path, counted: int = 0, held: Iterable[bytes] = ()) -> None:
+        """Remove a file or a folder on a thread, which takes seconds where it is large.
 
-        def gone(removal: asyncio.Future[None]) -> None:
-            self._removals.discard(removal)
+        It counts until it is gone, and so long holds what it links to.
+        """
+
+        def gone(_: asyncio.Future[None]) -> None:
             self._byte_size -= counted
+            self._drop_all(held)
 
-        removal = asyncio.get_running_loop().run_in_executor(None, _remove, path)
-        self._removals.add(removal)
-        removal.add_done_callback(gone)
+        self._begin(partial(_remove, path)).add_done_callback(gone)
+
+    def _drop_all(self, digests: Iterable[bytes]) -> None:
+        for digest in digests:
+            self.drop(digest)
+
+    def _begin(self, call: Callable[[], None]) -> asyncio.Future[None]:
+        """Begin a call on a thread, which ends whether anybody waits for it or not."""
+        begun = asyncio.get_running_loop().run_in_executor(None, call)
+        self._begun.add(begun)
+        begun.add_done_callback(self._begun.discard)
+        return begun
 
     def _scratch(self, digest: bytes) -> Path:
         """Name a file that nobody looks for."""
@@ -193,24 +189,6 @@ def _remove(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
-
-
-def _check_names(suffix: str, variables: Mapping[str, bytes]) -> None:
-    """Let only names become paths that a model's files have."""
-    if suffix not in (*MODEL_SUFFIXES, SAVED_MODEL, BLOB_SUFFIX):
-        known = " ".join(MODEL_SUFFIXES)
-        raise invalid_input(f"the model file's ending is '{suffix}', expected one of {known}")
-    for path in variables:
-        is_known = _VARIABLES.fullmatch(path) if suffix == SAVED_MODEL else suffix == _ONNX and _is_beside(path)
-        if not is_known or path == f"{_MODEL}{_ONNX}":
-            raise invalid_input(f"a model with the ending '{suffix}' has variables at '{path}', expected none there")
-
-
-def _is_beside(path: str) -> bool:
-    """Whether a path leads into the folder it begins in, or below, and to nowhere else."""
-    parts = path.split("/")
-    is_short = len(path.encode("utf-8", "replace")) <= _LONGEST_PATH
-    return is_short and path.isprintable() and not any(part in ("", ".", "..") for part in parts)
 
 
 async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:

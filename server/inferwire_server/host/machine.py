@@ -11,6 +11,9 @@ from tempfile import gettempdir
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """Where a container's memory limit stands, by the newer and the older interface."""
 
+_MOUNTS = Path("/proc/self/mountinfo")
+"""What is mounted: a line each with the number of its device, and after a dash of what type it is."""
+
 
 def memory_bytes(limits: Sequence[Path] = _CGROUP_LIMITS) -> int:
     """Say how much memory there is: the machine's, or what the container may have of it."""
@@ -18,9 +21,22 @@ def memory_bytes(limits: Sequence[Path] = _CGROUP_LIMITS) -> int:
     return min([machine, *filter(None, map(_limit, limits))])
 
 
-def free_temporary_bytes() -> int:
-    """Say how much is free where temporary files are."""
-    return disk_usage(gettempdir()).free
+def free_temporary_bytes(limits: Sequence[Path] = _CGROUP_LIMITS) -> int:
+    """Say how much is free where temporary files are; a quarter of the memory at most if that is where they are."""
+    folder = Path(gettempdir())
+    free = disk_usage(folder).free
+    return min(free, memory_bytes(limits) // 4) if _is_in_memory(folder) else free
+
+
+def _is_in_memory(folder: Path) -> bool:
+    """Whether a folder's files take memory: the system counts what is free there, and not what a container may have."""
+    device = folder.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        mounts = [line.split() for line in _MOUNTS.read_text(errors="replace").splitlines()]
+    except OSError:
+        return False
+    return any(mount[2] == number and mount[mount.index("-") + 1] == "tmpfs" for mount in mounts)
 
 
 def _limit(file: Path) -> int | None:

@@ -28,15 +28,6 @@ _AGAIN_S = 10.0
 """How long it is from a watch that failed to the next, and from one renewal to the next meanwhile."""
 
 
-def changes_in(root: Path) -> AsyncGenerator[object, None]:
-    """Tell of changes in a repository, which may be one file, and once that a watch is on; until cancelled.
-
-    Raises:
-        OSError, RuntimeError: As `changes_in_any`.
-    """
-    return changes_in_any(lambda: [root.parent if root.is_file() else root])
-
-
 async def for_a_look() -> None:
     """Wait until files may be looked at again."""
     await asyncio.sleep(_LOOK_S)
@@ -67,7 +58,7 @@ async def changes_of(
         await wait()
 
 
-async def changes_in_any(folders: Callable[[], Collection[Path]]) -> AsyncGenerator[object, None]:
+async def changes_in(folders: Callable[[], Collection[Path]]) -> AsyncGenerator[object, None]:
     """Tell of changes in folders, of which each change may make others, and once that a watch is on; until cancelled.
 
     Nobody saw what changed before it was. It stays with the folders that it began with, wherever they are moved, and

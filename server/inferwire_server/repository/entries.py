@@ -27,8 +27,8 @@ _LOAD = "what it is loaded with"
 Overrides: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Settings that loads bring, over those that models have, by the models' names; as their files would say them."""
 
-Fingerprint: TypeAlias = frozenset[tuple[str, int, int, int]]
-"""Files by name, time, size and inode."""
+Fingerprint: TypeAlias = frozenset[tuple[str | int, ...]]
+"""Files by name, time, size, inode and who may read them, and what else decides what is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,20 @@ class Entry:
     overrides: tuple[Layer, ...] = field(default=(), compare=False)
 
     def fingerprint(self) -> Fingerprint:
-        """Say what its files are now: it differs once one of them does, or its model's settings do."""
-        single = self.location.is_file()
-        files = self.location.parent.glob(f"{escape(self.location.stem)}.*") if single else self.location.rglob("*")
+        """Say what its files are now: it differs once one does, who may read it, its settings or what is in its way."""
         # What the settings name, such as labels, lies beside them.
         settings = () if self.settings_file is None else self.settings_file.parent.glob("*")
-        marks = frozenset(mark for file in (*files, *settings) if (mark := _mark(file)))
+        marks = frozenset(mark for file in (*self._files(), *settings) if (mark := _mark(file)))
         said = [dict(layer.table) for layer in self.overrides]
-        return marks | {(json.dumps(said, sort_keys=True), 0, 0, 0)} if said else marks
+        return marks | {(self.obstacle, str(self.rival), json.dumps(said, sort_keys=True))}
+
+    def _files(self) -> Iterable[Path]:
+        """Give what lies there; nothing where it could not be read before, which may not even be looked at."""
+        if self.obstacle:
+            return ()
+        if self.location.is_file():
+            return self.location.parent.glob(f"{escape(self.location.stem)}.*")
+        return self.location.rglob("*")
 
     def settings(self) -> ModelSettings:
         """Read the model's settings; the defaults where it has no file.
@@ -178,9 +184,12 @@ def _unreadable(reason: str) -> ServingError:
     return ServingError(Code.MODEL_FAILED, f"its folder cannot be read: {reason}")
 
 
-def _mark(file: Path) -> tuple[str, int, int, int] | None:
+def _mark(file: Path) -> tuple[str | int, ...] | None:
     try:
-        status = file.stat()
+        found = file.stat()
     except OSError:
         return None  # it went while the folder was read
-    return (str(file), status.st_mtime_ns, status.st_size, status.st_ino) if S_ISREG(status.st_mode) else None
+    if not S_ISREG(found.st_mode):
+        return None
+    rights = found.st_mode, found.st_uid, found.st_gid
+    return str(file), found.st_mtime_ns, found.st_size, found.st_ino, *rights

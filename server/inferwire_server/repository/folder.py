@@ -56,6 +56,11 @@ class Repository:
     def __repr__(self) -> str:
         return f"<Repository {self.root}>"
 
+    @property
+    def why_empty(self) -> str:
+        """Say why there is nothing to serve, where that is so."""
+        return f"the model repository '{self.root}' has no model to serve"
+
     def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
         """List the versions to serve, by name, then by version, and warn of folders of which nothing is, once of each.
 
@@ -74,6 +79,10 @@ class Repository:
         )
         return [entry for versions in found.values() for entry in versions]
 
+    def folders(self) -> frozenset[Path]:
+        """Give the folder in which a change may matter."""
+        return frozenset({self.root.parent if self.root.is_file() else self.root})
+
     def scan(self) -> list[Entry]:
         """List every version of every model, by name, then by version.
 
@@ -86,7 +95,7 @@ class Repository:
             raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file")
         if self._is_one_model:
             return one_of_each(entries_at(self.root.resolve()))
-        children = [child for child in sorted(self.root.iterdir()) if not is_version(child)]
+        children = [child for child in sorted(self.root.iterdir()) if not _is_version(child)]
         return one_of_each(entry for child in children for entry in _entries_or_obstacle(child))
 
     @property
@@ -94,7 +103,7 @@ class Repository:
         children = list(self.root.iterdir())
         if any(child.name == SAVED_MODEL for child in children):
             return True
-        others = [child for child in children if not is_version(child)]
+        others = [child for child in children if not _is_version(child)]
         return len(others) < len(children) and not any(map(_has_model, others))
 
     def _without_models(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -102,9 +111,11 @@ class Repository:
         if not self.root.is_dir() or self._is_one_model:
             return
         for child in sorted(self.root.iterdir()):
-            if child.is_dir() and child.name not in (*_NO_MODELS, *names) and not child.name.startswith("."):
-                # It may have gone since.
-                with suppress(OSError):
+            if child.name in (*_NO_MODELS, *names) or child.name.startswith("."):
+                continue
+            # It may have gone since, or be one that nobody can look at.
+            with suppress(OSError):
+                if child.is_dir():
                     yield child.name, _STRAY_VERSION if is_version(child) else _no_model(child)
 
     def _warn_of(self, passed_over: Iterable[tuple[str, str]]) -> None:
@@ -123,6 +134,14 @@ def _no_model(folder: Path) -> str:
 def _not_chosen(versions: Sequence[Entry]) -> str:
     there = ", ".join(entry.version for entry in versions)
     return f"it has no version but {there}, expected one that its version policy asks for"
+
+
+def _is_version(path: Path) -> bool:
+    """Tell whether a child of the repository is named as a version is; one that cannot be looked at is a model."""
+    try:
+        return is_version(path)
+    except OSError:
+        return False
 
 
 def _entries_or_obstacle(path: Path) -> list[Entry]:

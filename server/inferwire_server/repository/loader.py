@@ -8,7 +8,7 @@ whoever asked for it has gone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -169,13 +169,16 @@ class Loader:
         if before is not None:
             self._let_go(entry.name, self._engine.unload(before))
 
-    def _retire_others(self, name: str, found: Iterable[Entry]) -> None:
-        """Retire the versions of a model that were not found, once something that was found serves."""
+    def _retire_others(self, name: str, found: Collection[Entry]) -> None:
+        """Retire the versions of a model that were not found; those that serve, once something that was found does.
+
+        Where its folder cannot be read, nobody knows which there are, and those that serve go on.
+        """
         kept = {entry.version for entry in found}
-        if kept and kept.isdisjoint(self._catalogue.versions(name)):
-            return
+        is_known = not any(entry.obstacle for entry in found)
+        is_replaced = not kept or (is_known and not kept.isdisjoint(self._catalogue.versions(name)))
         for served in self._catalogue.of(name):
-            if served.version not in kept:
+            if served.version not in kept and (is_replaced or not served.takes_jobs):
                 self._retire(served, is_gone=True)
 
     def _retire(self, served: Served, *, is_gone: bool = False) -> None:

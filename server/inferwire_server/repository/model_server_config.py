@@ -52,6 +52,11 @@ class ConfiguredRepository:
     def __repr__(self) -> str:
         return f"<ConfiguredRepository {self._file}>"
 
+    @property
+    def why_empty(self) -> str:
+        """Say why there is nothing to serve, where that is so."""
+        return f"the configuration '{self._file}' names no model to serve"
+
     def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
         """List the versions to serve, in the file's order.
 

@@ -120,15 +120,6 @@ class ModelSettings:
         )
 
 
-def read_settings(path: Path) -> ModelSettings:
-    """Read a model's settings file.
-
-    Raises:
-        ServingError: MODEL_FAILED naming the file, the setting, what it was and what was expected.
-    """
-    return settings_from([read_layer(path)], path.parent)
-
-
 def read_layer(path: Path) -> Layer:
     """Read a settings file without looking at what it says.
 
@@ -148,7 +139,7 @@ def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
     """Read what is said of a model, at least by one; the files that are named lie in the folder.
 
     Raises:
-        ServingError: As `read_settings`, naming who says it.
+        ServingError: MODEL_FAILED naming who says it, the setting, what it was and what was expected.
     """
     table = flattened(layers)
     problems = _unknown(table, layers)

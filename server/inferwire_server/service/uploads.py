@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from inferwire_proto.errors import Code
@@ -16,7 +16,8 @@ from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.host.blobs import BLOB_SUFFIX, BlobStore
+from inferwire_server.host.blobs import BlobStore
+from inferwire_server.host.model_layout import BLOB_SUFFIX, lay_out
 from inferwire_server.service.forbidden_properties import refuse_forbidden
 from inferwire_server.service.values import UploadedModel
 
@@ -102,7 +103,7 @@ class UploadService:
         Raises:
             ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
         """
-        with self._laid_out(session, source) as laid_out:
+        async with self._laid_out(session, source) as laid_out:
             return await self._engine.reading.run(self._engine.backend.read, laid_out)
 
     async def compile(self, session: Session, source: UploadedSource, compilation: Compilation) -> tuple[str, Model]:
@@ -121,7 +122,7 @@ class UploadService:
         """
         refuse_forbidden(compilation.properties)
         device, properties = compilation.device, compilation.properties
-        with self._laid_out(session, source) as laid_out:
+        async with self._laid_out(session, source) as laid_out:
             return await self._engine.reading.run(self._engine.backend.query, laid_out, device, properties)
 
     async def import_compiled(self, session: Session, digest: bytes, compilation: Compilation) -> tuple[str, Model]:
@@ -155,7 +156,7 @@ class UploadService:
         self, session: Session, source: UploadedSource, compilation: Compilation, *, is_compiled: bool = False
     ) -> tuple[str, Model]:
         refuse_forbidden(compilation.properties)
-        with self._laid_out(session, source) as laid_out:
+        async with self._laid_out(session, source) as laid_out:
             options = ModelOptions("", compilation.device, compilation.properties, binding=self._binding)
             brought = replace(laid_out, is_compiled=is_compiled)
             model = await self._engine.load(brought, options, threads=self._engine.compiling)
@@ -186,17 +187,16 @@ class UploadService:
             )
         return self._blobs
 
-    @contextmanager
-    def _laid_out(self, session: Session, source: UploadedSource) -> Generator[Source]:
+    @asynccontextmanager
+    async def _laid_out(self, session: Session, source: UploadedSource) -> AsyncGenerator[Source]:
         """Lay a model's files out for as long as the runtime reads them; its errors do not tell where."""
         blobs = self._store()
-        for digest in (source.model, source.weights, *source.variables.values()):
-            if digest is not None and digest not in session.blobs:
+        layout = lay_out(source.model, source.weights, source.suffix, source.variables)
+        for digest in layout.blobs.values():
+            if digest not in session.blobs:
                 raise invalid_input(f"blob {digest.hex() or 'of no hash'} is not uploaded in this session")
-        folder, path = blobs.lay_out(source.model, source.weights, source.suffix, source.variables)
-        try:
-            yield Source(path, reshape=source.reshape, preprocessing=source.preprocessing)
-        except ServingError as error:
-            raise ServingError(error.code, error.message.replace(f"{folder}/", "")) from error
-        finally:
-            blobs.clear(folder)
+        async with blobs.linked(layout.blobs) as folder:
+            try:
+                yield Source(folder / layout.model, reshape=source.reshape, preprocessing=source.preprocessing)
+            except ServingError as error:
+                raise ServingError(error.code, error.message.replace(f"{folder}/", "")) from error

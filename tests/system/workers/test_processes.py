@@ -22,6 +22,7 @@ from tests.system.workers.doors import V1, Door, opened_doors, rest, rest_tensor
 
 from inferwire_cli.server_process import ServerProcess, has_ended_within, running_server, tail, wait_until_ready
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2
+from inferwire_server.openvino_backend.compile_cache import alone_in
 
 MODELS = Path(__file__).resolve().parents[3] / "deploy/models"
 DIGITS = ("--model-repository", str(MODELS / "digits_mlp"))
@@ -201,6 +202,21 @@ def test_a_worker_that_dies_takes_the_server_with_it(temporary: Path) -> None:
         os.kill(followers_of(server, 2)[1], signal.SIGKILL)
         assert server.process.wait(END_S) == 1
         assert errors(log) == ["worker 3 has been ended by SIGKILL"]
+        assert_no_process_is_left(server)
+        assert_nothing_is_left(server, temporary)
+
+
+def test_a_worker_that_dies_takes_the_server_with_it_while_another_loads(temporary: Path, tmp_path: Path) -> None:
+    """What is inside the runtime then is left there: the interpreter is not to end around it."""
+    flags = ("--workers", "2", "--cache-dir", str(tmp_path / "cache"), "--grace-s", "0.1")
+    with alone_in(tmp_path / "cache"), started(*flags, *DIGITS, temporary=temporary) as (server, log):
+        waiting = "waiting for another that compiles into the cache"
+        while [line["event"] for line in log_lines(log)].count(waiting) < 2:
+            assert not has_ended_within(server, 0.02), tail(log)
+        os.kill(followers_of(server)[0], signal.SIGKILL)
+        assert server.process.wait(END_S) == 1
+        assert errors(log) == ["worker 2 has been ended by SIGKILL"]
+        assert log_lines(log)[-1]["event"] == "an inference or a load did not stop, the process ends without it"
         assert_no_process_is_left(server)
         assert_nothing_is_left(server, temporary)
 

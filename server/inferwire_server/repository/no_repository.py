@@ -1,0 +1,28 @@
+"""Where the models are of a server that is given none to serve: with its clients alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+
+from inferwire_server.repository.entries import Entry, Overrides
+
+
+class NoRepository:
+    """Has no model, and never will."""
+
+    def __repr__(self) -> str:
+        return "<NoRepository>"
+
+    @property
+    def why_empty(self) -> str:
+        """Say why there is nothing to serve."""
+        return "no models are named, expected a folder with --model-repository, or --allow-uploads"
+
+    def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:  # noqa: ARG002 - as others have it
+        """List the versions to serve."""
+        return []
+
+    def folders(self) -> frozenset[Path]:
+        """Give the folders in which a change may matter."""
+        return frozenset()
