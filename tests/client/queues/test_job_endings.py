@@ -12,6 +12,7 @@ from tests.client.queues.conftest import ONES, TIMEOUT_S, Finish
 
 import inferwire as ov
 from inferwire.requests import infer_request
+from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.request_results import results_of
 from inferwire.requests.request_tensors import RequestTensors
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
@@ -188,7 +189,7 @@ def test_the_results_of_a_request_are_read_before_its_queue_gives_it_to_others(
     queue = ov.AsyncInferQueue(compiled, 1)
     was_idle: list[bool] = []
 
-    def read(tensors: RequestTensors, *, share: bool, decode_strings: bool) -> ov.OVDict:
+    def read(tensors: RequestTensors, *, share: bool, decode_strings: bool) -> OVDict:
         was_idle.append(queue.is_ready())
         return results_of(tensors, share=share, decode_strings=decode_strings)
 

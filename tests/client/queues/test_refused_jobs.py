@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -109,7 +110,10 @@ def test_a_job_that_waits_for_room_can_be_cancelled(
 def test_a_job_that_is_cancelled_while_it_begins_again_in_vain_has_failed_once(
     transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refused_jobs, "CALLBACK_THREADS", SimpleNamespace(run=lambda again: again()))
+    def run_here(again: Callable[[], object]) -> None:
+        again()
+
+    monkeypatch.setattr(refused_jobs, "CALLBACK_THREADS", SimpleNamespace(run=run_here))
     failed: list[Any] = []
     is_over = threading.Event()
 

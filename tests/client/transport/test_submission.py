@@ -115,7 +115,11 @@ def test_one_that_was_a_call_of_its_own_is_taken_back_from_the_stream_that_it_wa
 
 def test_one_that_is_given_up_while_it_is_sent_again_takes_back_nothing_of_anothers(client: Client) -> None:
     taken_back: list[int] = []
-    link: Any = SimpleNamespace(stream=SimpleNamespace(cancel=lambda given: taken_back.append(given.id)))
+
+    def take_back(given: Submission) -> None:
+        taken_back.append(given.id)
+
+    link: Any = SimpleNamespace(stream=SimpleNamespace(cancel=take_back))
     client.submission.send(Doing(lambda: setattr(client.submission, "id", 7), client), link)
     client.submission.send(Doing(client.submission.cancel, client), link)
     assert taken_back == [0, 0], "7 was its id on the stream before"
