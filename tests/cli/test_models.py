@@ -16,7 +16,7 @@ import pytest
 from tests.client.transport.scripted_server import ScriptedServer
 
 from inferwire_cli.server_process import HOST, ServerProcess, free_ports, running_server
-from inferwire_proto.errors import CODE_METADATA
+from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 
 Run = Callable[..., Any]
@@ -49,43 +49,27 @@ def ending() -> Iterator[ScriptedServer]:
     server.stop()
 
 
-def has_become(code: str, status: grpc.StatusCode) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+def refused_with(code: Code) -> Callable[[bytes, grpc.ServicerContext], bytes]:
     def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
-        context.set_trailing_metadata(((CODE_METADATA, code),))
-        context.abort(status, "because")
+        context.set_trailing_metadata(((CODE_METADATA, code.name),))
+        context.abort(grpc.StatusCode[code.grpc], "because")
         return b""
 
     return refuse
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [
-        ("MODEL_NOT_FOUND", grpc.StatusCode.NOT_FOUND),
-        ("MODEL_NOT_READY", grpc.StatusCode.UNAVAILABLE),
-        ("MODEL_FAILED", grpc.StatusCode.FAILED_PRECONDITION),
-    ],
-)
-def test_a_model_that_takes_no_jobs_any_more_is_listed_as_it_was(
-    run: Run, ending: ScriptedServer, code: str, status: grpc.StatusCode
-) -> None:
-    ending.unary["GetModel"] = has_become(code, status)
+@pytest.mark.parametrize("code", [Code.MODEL_NOT_FOUND, Code.MODEL_NOT_READY, Code.MODEL_FAILED])
+def test_a_model_that_takes_no_jobs_any_more_is_listed_as_it_was(run: Run, ending: ScriptedServer, code: Code) -> None:
+    ending.unary["GetModel"] = refused_with(code)
     done = run("models", "--json", "--address", f"{HOST}:{ending.port}")
     assert (done.returncode, json.loads(done.stdout)) == (0, [{"name": "m", "version": "1", "state": "ready"}])
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [
-        ("SHUTTING_DOWN", grpc.StatusCode.UNAVAILABLE),
-        ("DEADLINE_EXCEEDED", grpc.StatusCode.DEADLINE_EXCEEDED),
-        ("INTERNAL", grpc.StatusCode.INTERNAL),
-    ],
-)
+@pytest.mark.parametrize("code", [Code.SHUTTING_DOWN, Code.DEADLINE_EXCEEDED, Code.INTERNAL])
 def test_a_server_that_fails_between_the_list_and_a_model_is_no_list(
-    run: Run, ending: ScriptedServer, code: str, status: grpc.StatusCode
+    run: Run, ending: ScriptedServer, code: Code
 ) -> None:
-    ending.unary["GetModel"] = has_become(code, status)
+    ending.unary["GetModel"] = refused_with(code)
     done = run("models", "--json", "--address", f"{HOST}:{ending.port}")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "inferwire: because\n")
 

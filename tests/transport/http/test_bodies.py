@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 import pytest_asyncio
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
+from tests.transport.counted_threads import CountedThreads
 
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.http.bodies import read_object
@@ -20,18 +19,6 @@ from inferwire_server.transport.http.responses import error_response, json_respo
 from inferwire_server.transport.http.server import http_server
 
 LIMIT = 1 << 20
-
-
-class Threads(ThreadPoolExecutor):
-    """Counts what is run on threads."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-        self.runs = 0
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        self.runs += 1
-        return super().submit(fn, *args, **kwargs)
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,7 +62,7 @@ async def test_an_object_of_more_values_than_settings_are_is_refused_before_it_i
 
 async def test_a_long_object_is_read_on_a_thread_and_a_short_one_where_it_comes(client: httpx.AsyncClient) -> None:
     await client.get("/")
-    with Threads() as threads:
+    with CountedThreads() as threads:
         asyncio.get_running_loop().set_default_executor(threads)
         for byte_size, runs in ((1000, 0), (600_000, 1)):
             answer = await client.post("/", content=b'{"name":"%b","none":null}' % (b"A" * byte_size))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
 import pytest_asyncio
+from tests.transport.counted_threads import CountedThreads
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, BY_OIP
@@ -49,21 +49,9 @@ def models() -> Models:
     return {name: FakeModel(spec(name)) for name in names}
 
 
-class Threads(ThreadPoolExecutor):
-    """Counts what is run on threads."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-        self.runs = 0
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        self.runs += 1
-        return super().submit(fn, *args, **kwargs)
-
-
 @pytest_asyncio.fixture
-async def threads() -> AsyncIterator[Threads]:
-    with Threads() as executor:
+async def threads() -> AsyncIterator[CountedThreads]:
+    with CountedThreads() as executor:
         asyncio.get_running_loop().set_default_executor(executor)
         yield executor
 
@@ -87,7 +75,9 @@ async def infer(channel: grpc.aio.Channel, data: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("datatype", TYPES)
-async def test_long_contents_are_read_on_a_thread(channel: grpc.aio.Channel, threads: Threads, datatype: str) -> None:
+async def test_long_contents_are_read_on_a_thread(
+    channel: grpc.aio.Channel, threads: CountedThreads, datatype: str
+) -> None:
     field, elements = TYPES[datatype]
     elements = elements * (COUNT // 2)
     data = request(BY_OIP[datatype].name, datatype, COUNT, **{field: elements})
@@ -95,7 +85,7 @@ async def test_long_contents_are_read_on_a_thread(channel: grpc.aio.Channel, thr
     assert threads.runs == 1
 
 
-async def test_short_contents_are_read_where_they_come(channel: grpc.aio.Channel, threads: Threads) -> None:
+async def test_short_contents_are_read_where_they_come(channel: grpc.aio.Channel, threads: CountedThreads) -> None:
     assert await infer(channel, request("f32", "FP32", 2, fp32_contents=[1, 2])) == [packed("FP32", [1, 2])]
     assert threads.runs == 0
 
@@ -124,7 +114,9 @@ async def test_what_cannot_be_the_model_s_input_is_refused(
     assert sentence in str(caught.value.details())
 
 
-async def test_a_stream_answers_long_and_short_ones_in_their_order(channel: grpc.aio.Channel, threads: Threads) -> None:
+async def test_a_stream_answers_long_and_short_ones_in_their_order(
+    channel: grpc.aio.Channel, threads: CountedThreads
+) -> None:
     elements = [0.5] * COUNT
     stream: Any = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")()
     await stream.write(request("f32", "FP32", COUNT, "long", fp32_contents=elements))
