@@ -205,6 +205,19 @@ def test_strings_that_are_very_many_are_seen_by_the_slot_that_reads_them(count: 
         assert refusal(model, ("x", malformed)).startswith(reason)
 
 
+@pytest.mark.parametrize("count", [MOST_STRINGS, MOST_STRINGS + 2])
+def test_strings_of_a_stack_are_looked_at_or_refused(count: int) -> None:
+    model = a_model(port("x", element_type="string"))
+    stack = ("x", Tensor(BY_NAME["string"], (count,), bytes(4 * count)))
+    if count <= MOST_STRINGS:
+        assert model.bind([stack], 2) == (stack[1],)
+        return
+    with pytest.raises(ServingError) as caught:
+        model.bind([stack], 2)
+    assert caught.value.message == "input 'x' of model 'm' has too many strings for a stack of 2 executions"
+    assert caught.value.code is Code.INVALID_INPUT
+
+
 @pytest.mark.parametrize(
     ("byte_size", "reason"),
     [

@@ -18,6 +18,7 @@ from inferwire_server.openvino_backend.backend import OpenVinoBackend
 from inferwire_server.repository.tallies import Tallies
 
 KNOWN = ("INFERWIRE_MAX_BATCH", "INFERWIRE_MAX_BATCH_DELAY_US", "INFERWIRE_PREFERRED_BATCHES")
+NUMBER = "expected a whole number from 0 to 999999999999999999"
 MODELS = Path(__file__).parents[2] / "deploy/models"
 
 
@@ -46,10 +47,20 @@ def test_properties_become_batching_and_the_runtime_does_not_see_them(
     [
         (
             {"INFERWIRE_MAX_BATCH": "many"},
-            "property INFERWIRE_MAX_BATCH is 'many', expected a whole number of 0 or more",
+            f"property INFERWIRE_MAX_BATCH is 'many', {NUMBER}",
         ),
-        ({"INFERWIRE_MAX_BATCH": True}, "property INFERWIRE_MAX_BATCH is True, expected a whole number of 0 or more"),
-        ({"INFERWIRE_MAX_BATCH": -1}, "property INFERWIRE_MAX_BATCH is -1, expected a whole number of 0 or more"),
+        ({"INFERWIRE_MAX_BATCH": True}, f"property INFERWIRE_MAX_BATCH is True, {NUMBER}"),
+        ({"INFERWIRE_MAX_BATCH": -1}, f"property INFERWIRE_MAX_BATCH is -1, {NUMBER}"),
+        pytest.param(
+            {"INFERWIRE_MAX_BATCH": "9" * 5000},
+            f"property INFERWIRE_MAX_BATCH is '{'9' * 5000}', {NUMBER}",
+            id="a text that Python does not read",
+        ),
+        pytest.param(
+            {"INFERWIRE_MAX_BATCH": 2, "INFERWIRE_MAX_BATCH_DELAY_US": 10**400},
+            f"property INFERWIRE_MAX_BATCH_DELAY_US is {10**400}, {NUMBER}",
+            id="a number of microseconds that is no float",
+        ),
         (
             {"INFERWIRE_MAX_BATCH": 4, "INFERWIRE_PREFERRED_BATCHES": [8]},
             "a preferred batch is 8 rows, expected 1 to 4",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
 from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.scheduling.job import Finishes
 from inferwire_server.core.states import ReadStates, StateAccess
@@ -22,6 +23,7 @@ from inferwire_server.engine.quick_slot import (
     Place,
     QuickSlot,
 )
+from inferwire_server.errors import ServingError
 
 LAYERS = (LayerTime("a", "Add", "ref"),)
 
@@ -33,12 +35,15 @@ class TimedSlot:
         self.takes_s = BRIEF_S / 2
         self.now = 0.0
         self.is_cancelled = False
+        self.is_failing = False
 
     def clock(self) -> float:
         return self.now
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
         self.now += self.takes_s
+        if self.is_failing:
+            raise ServingError(Code.INFERENCE_FAILED, "failed")
         return tuple(inputs)
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
@@ -114,6 +119,19 @@ def test_one_that_holds_the_loop_up_is_enough(quick: QuickSlot, timed: TimedSlot
     quick.try_out([row(4)], [0])
     timed.takes_s = 2 * ENDURABLE_S
     assert [run(quick) for _ in range(2)] == [Place.LOOP, Place.THREAD]
+
+
+def test_a_shape_that_fails_on_the_loop_is_tried_on_a_thread_anew(quick: QuickSlot, timed: TimedSlot) -> None:
+    quick.try_out([row(4)], [0])
+    quick.try_out([row(9)], [0])
+    timed.is_failing = True
+    place = quick.begin(((1, 4),))
+    with pytest.raises(ServingError, match="failed"):
+        quick.run([row(4)], [0])
+    quick.end(place)
+    timed.is_failing = False
+    assert [place, *(run(quick) for _ in range(TRIALS + 1))] == [Place.LOOP, *[Place.TRIAL] * TRIALS, Place.LOOP]
+    assert run(quick, 9) is Place.LOOP
 
 
 def test_a_shape_that_was_sent_away_is_tried_again_later(quick: QuickSlot, timed: TimedSlot) -> None:

@@ -87,6 +87,7 @@ def test_a_session_lends_so_much_and_no_more(lent: LentMemory, session: Session)
     with pytest.raises(ServingError, match="has lent 2 pieces of memory, which is the most it may") as caught:
         lent.lend(session, 3, LOAN)
     assert caught.value.code is Code.TOO_LARGE
+    lent.lend(session, 2, LOAN)
     lent.release(session, [1])
     lent.lend(session, 3, LOAN)
     assert repr(lent) == "<LentMemory: 3 of 2 sessions>"

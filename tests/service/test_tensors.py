@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 
@@ -276,6 +277,33 @@ async def test_an_output_that_is_kept_is_the_next_inference_s_input(serving: Ser
         services.tensors.release(session, [7])
         with pytest.raises(ServingError, match="tensor 7 is not kept in this session"):
             await services.inference.infer(Inference(Wanted(ServedModel("m")), (("x", kept),)))
+
+
+@pytest.mark.parametrize(
+    ("names", "box", "sentence"),
+    [
+        (["x"] * 20, (16_384, 4), "input 'x' of model 'm' is given twice"),
+        (["unknown"], (16_384, 4), "input 'unknown' of model 'm' is not known, expected one of 'x'"),
+        (["x"], (16_384, 3), r"input 'x' of model 'm' has shape [16384,3], expected [?,4]"),
+    ],
+)
+async def test_boxes_are_not_copied_for_what_is_refused(
+    serving: Serving, session: Session, names: list[str], box: tuple[int, int], sentence: str
+) -> None:
+    async with serving(FakeModel(echo_spec("m"))) as server:
+        services, kept = server.services, StoredTensor(session, 7, Box((0, 0), box))
+        services.tensors.create(kept, F32, (16_384, 4))
+        inference = Inference(Wanted(ServedModel("m")), tuple((name, kept) for name in names))
+        tracemalloc.start()
+        try:
+            with pytest.raises(ServingError) as caught:
+                services.inference.submit(inference, lambda _: None)
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert caught.value.message == sentence
+        copies = 2 if len(names) > 1 else 0
+        assert most < (copies + 0.5) * 16_384 * 16
 
 
 def held_by(tensor: Tensor) -> int:

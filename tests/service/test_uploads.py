@@ -14,7 +14,7 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_proto.properties import Properties
+from inferwire_proto.properties import EnumValue, Properties
 from inferwire_server.composition import compose
 from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.sessions import Session
@@ -115,6 +115,10 @@ async def test_nothing_of_one_session_is_anothers(serving: Serving) -> None:
         ({"NPUW_CACHE_DIR": "/x"}, "CACHE_DIR"),
         ({"DEVICE_PROPERTIES": {"CPU": {"WEIGHTS_PATH": "/x"}}}, "WEIGHTS_PATH"),
         ({"DEVICE_PROPERTIES": "{CPU:{CACHE_DIR:/x}}"}, "CACHE_DIR"),
+        ({"DEVICE_PROPERTIES": EnumValue("x", "{CPU:{CACHE_DIR:/x}}")}, "CACHE_DIR"),
+        ({"DEVICE_PROPERTIES": ["{CPU:{CACHE_DIR:/x}}"]}, "CACHE_DIR"),
+        ({"DEVICE_PROPERTIES": ({"CPU": {"CACHE_DIR": "/x"}},)}, "CACHE_DIR"),
+        ({"DEVICE_PROPERTIES": {EnumValue("x", "{CPU:{CACHE_DIR:/x}}")}}, "CACHE_DIR"),
         ({"LOG_LEVEL": "LOG_TRACE"}, "LOG_LEVEL"),
         ({"CACHE_PATH": "/x"}, "CACHE_PATH"),
         ({"CACHE_MODEL_PATH": "/x"}, "CACHE_MODEL_PATH"),

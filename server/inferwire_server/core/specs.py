@@ -140,7 +140,8 @@ class ModelSpec:
     def bind(self, given: Iterable[tuple[PortKey, Tensor]], count: int = 1) -> tuple[Tensor, ...]:
         """Put a caller's inputs into the model's order, or those of a stack of so many executions.
 
-        What very many strings are is left to the slot that reads them to see, with the same sentence.
+        What very many strings are is left to the slot that reads them to see, with the same sentence. So many of a
+        stack are refused: where one execution's end and the next one's begin, only who has looked at them knows.
 
         Raises:
             ServingError: INVALID_INPUT if one is unknown, missing, given twice, or does not fit.
@@ -153,7 +154,7 @@ class ModelSpec:
             if bound[index] is not None:
                 raise invalid_input(f"input '{self.inputs[index].oip_name}' of model '{self.name}' is given twice")
             if tensor.byte_size != self._checked_shape(index, tensor.element_type, tensor.shape, count):
-                self._check_values(index, tensor)
+                self._check_values(index, tensor, count)
             bound[index] = tensor
         complete = tuple([tensor for tensor in bound if tensor is not None])
         if len(complete) != len(bound):
@@ -204,9 +205,11 @@ class ModelSpec:
         """Begin a sentence about an input."""
         return f"input '{self.inputs[index].oip_name}' of model '{self.name}'"
 
-    def _check_values(self, index: int, tensor: Tensor) -> None:
+    def _check_values(self, index: int, tensor: Tensor, count: int) -> None:
         if not is_left_to_slot(tensor):
             check_content(self.prefix_of(index), tensor)
+        elif count > 1:
+            raise invalid_input(f"{self.prefix_of(index)} has too many strings for a stack of {count} executions")
 
     def _check_shape(self, index: int, element_type: ElementType, shape: tuple[int, ...], count: int) -> int | None:
         """Refuse a tensor by its type and shape; give how many bytes are one, None where their values count as well."""

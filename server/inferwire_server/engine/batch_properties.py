@@ -14,6 +14,9 @@ MAX_BATCH_DELAY_US = "INFERWIRE_MAX_BATCH_DELAY_US"
 PREFERRED_BATCHES = "INFERWIRE_PREFERRED_BATCHES"
 
 _OWN = "INFERWIRE_"
+_MOST_DIGITS = 18
+"""How long a number may be: Python reads and multiplies none of any length."""
+
 _KNOWN = (MAX_BATCH, MAX_BATCH_DELAY_US, PREFERRED_BATCHES)
 
 
@@ -53,8 +56,8 @@ def _numbers(name: str, value: PropertyValue) -> tuple[int, ...]:
 
 def _number(name: str, value: PropertyValue) -> int:
     """Read a whole number; as text too, as OpenVINO takes all its properties."""
-    is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    is_text = isinstance(value, str) and value.isascii() and value.isdigit()
+    is_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**_MOST_DIGITS
+    is_text = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS
     if not (is_number or is_text):
-        raise invalid_input(f"property {name} is {value!r}, expected a whole number of 0 or more")
+        raise invalid_input(f"property {name} is {value!r}, expected a whole number from 0 to {10**_MOST_DIGITS - 1}")
     return int(str(value))

@@ -138,10 +138,15 @@ class QuickSlot:
             self._is_tried = False
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
-        """Run an inference and learn how long it takes."""
+        """Run an inference and learn how long it takes; where it fails, forget its shape: failing may take long."""
+        shapes = tuple([tensor.shape for tensor in inputs])
         began = self._clock()
-        given = self._slot.run(inputs, outputs, finishes)
-        self._learn(tuple([tensor.shape for tensor in inputs]), self._clock() - began)
+        try:
+            given = self._slot.run(inputs, outputs, finishes)
+        except Exception:
+            self._paces.pop(shapes, None)
+            raise
+        self._learn(shapes, self._clock() - began)
         return given
 
     def try_out(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> None:

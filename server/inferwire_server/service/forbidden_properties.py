@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inferwire_proto.errors import Code
-from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_proto.properties import EnumValue, Properties, PropertyValue
 from inferwire_server.errors import ServingError
 
 FORBIDDEN_PROPERTIES = (
@@ -39,9 +39,15 @@ def refuse_forbidden(properties: Properties) -> None:
 
 def _forbidden(value: PropertyValue | Properties) -> Iterator[str]:
     """Find forbidden names in properties and in the properties of single devices within them."""
+    if isinstance(value, EnumValue):
+        # OpenVINO gets its name, as if it had come as text.
+        value = value.name
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _forbidden(name)
+            yield from _forbidden(inner)
+    elif isinstance(value, list | tuple | set):
+        for inner in value:
             yield from _forbidden(inner)
     elif isinstance(value, str):
         # OpenVINO takes the properties of single devices as text as well.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.sessions import Session
+from inferwire_server.core.specs import ModelSpec, PortKey
 from inferwire_server.core.states import StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.engine import Engine, Submission
@@ -198,8 +199,12 @@ class InferenceService:
             raise invalid_input(
                 f"model '{spec.name}' was reloaded with other inputs or outputs: get it again (served_model, GetModel)"
             )
+        # One after the other: what is brought in may be a copy, and is none where one before it is refused.
         inputs = spec.bind(
-            [(key, tensor if isinstance(tensor, Tensor) else self._bring_in(tensor)) for key, tensor in given],
+            (
+                (key, tensor if isinstance(tensor, Tensor) else self._bring_in(spec, key, tensor))
+                for key, tensor in given
+            ),
             executions,
         )
         outputs = spec.select(wanted.outputs)
@@ -216,9 +221,14 @@ class InferenceService:
         )
         return model, Submission(work, wanted.priority or model.priority, timeout_s, received_at=received_at)
 
-    def _bring_in(self, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
-        """Look up an input that the call names and does not carry."""
-        return self._shared_memory.tensor(given) if isinstance(given, SharedTensor) else self._tensors.tensor(given)
+    def _bring_in(self, spec: ModelSpec, key: PortKey, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
+        """Look up an input that the call names and does not carry; a box, which is copied, only where it fits."""
+        if isinstance(given, SharedTensor):
+            return self._shared_memory.tensor(given)
+        if isinstance(given, StoredTensor) and given.box is not None:
+            kept = self._tensors.get(replace(given, box=None))
+            spec.check_input(key, kept.element_type, given.box.shape)
+        return self._tensors.tensor(given)
 
     def _submit(
         self,

@@ -42,7 +42,8 @@ class LentMemory:
         """
         if session.has_ended:
             raise session_expired(session.id)
-        if len(self._lent.get(session, ())) >= self._most_loans:
+        lent = self._lent.get(session, {})
+        if memory_id not in lent and len(lent) >= self._most_loans:
             raise ServingError(
                 Code.TOO_LARGE, f"the session has lent {self._most_loans} pieces of memory, which is the most it may"
             )

@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from inferwire_proto import raw_fields
+from inferwire_proto import raw_fields, strings
+from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import models_pb2, types_pb2
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
+from inferwire_server.core.tensor_checks import MOST_STRINGS
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.errors import invalid_input
@@ -43,7 +46,10 @@ def models(runs: list[int]) -> Models:
         runs.append(inputs[0].shape[0])
         return (inputs[0]._replace(data=(values * 2).tobytes()),)
 
-    return {"double": FakeModel(echo_spec("double"), compute, optimal_slots=1)}
+    anything = (Dimension(0, None),) * 2
+    ports = [PortSpec(frozenset({name}), name, BY_NAME["string"], anything, name, "") for name in ("x", "y")]
+    words = FakeModel(ModelSpec("words", (ports[0],), (ports[1],)), optimal_slots=1)
+    return {"double": FakeModel(echo_spec("double"), compute, optimal_slots=1), "words": words}
 
 
 @pytest.fixture
@@ -145,6 +151,30 @@ async def test_what_does_not_fit_is_said_of_each_execution_as_if_it_were_alone(s
     found = await stream.results(2)
     sentence = "input 'x' of model 'double' has shape [1,5], expected [?,4]"
     assert set(found.values()) == {f"{types_pb2.ERROR_CODE_INVALID_INPUT}: {sentence}"}
+
+
+def words_for(*ids: int, rows: int) -> pb.Execution:
+    shape = (rows, MOST_STRINGS // 4)
+    header = types_pb2.TensorHeader(name="x", element_type=types_pb2.ELEMENT_TYPE_STRING, shape=shape)
+    return pb.Execution(ids=ids, target=pb.Target(served="words"), inputs=[header])
+
+
+async def test_a_string_too_many_of_a_large_stack_is_nobody_elses(stream: Stream) -> None:
+    a_row, own = [strings.pack([word] * (MOST_STRINGS // 4)) for word in (b"a", b"own")]
+    # While the first runs, the others wait and could run together.
+    executions = words_for(9, rows=1), words_for(1, 2, 3, rows=2), words_for(4, rows=1)
+    await stream.send(*executions, raw=[a_row, a_row * 6 + strings.pack([b"surplus"]), own])
+    found: dict[int, bytes | str] = {}
+    while len(found) < 5:
+        message = pb.SessionResponse.FromString(await stream.call.read())
+        raw = iter(message.raw)
+        for result in message.results:
+            (execution_id,) = result.ids
+            found[execution_id] = result.error.message if result.HasField("error") else next(raw)
+    sentence = (
+        "input 'x' of model 'words' is no string[2,2048]: 11 bytes follow the last of 4096 strings, expected none"
+    )
+    assert found == {9: a_row, 1: a_row * 2, 2: a_row * 2, 3: sentence, 4: own}
 
 
 async def test_a_cancelled_execution_of_a_stack_is_answered_at_once_and_the_others_go_on(

@@ -74,7 +74,7 @@ class Work(NamedTuple):
 
     Attributes:
         executions: How many of equal shapes it is, the rows of one behind those of the other. More than
-            one make a stack: see `core.stacks`.
+            one make a stack: see `core.scheduling.stacks`.
         one_by_one: Whether each execution of a stack is an inference of its own.
         kept: Which of `outputs` are kept after the job's end, and so may hold no memory of what ran with it.
     """
