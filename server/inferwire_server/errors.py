@@ -11,7 +11,7 @@ _LEFT_OUT = " ... "
 
 
 class ServingError(Exception):
-    """A call cannot be served. The transports turn what is left of it into a status.
+    """A call cannot be served. Whoever knows what to do about it catches it; the transports make all others a status.
 
     Attributes:
         message: The sentence, of which a very long one has its beginning and its end.
