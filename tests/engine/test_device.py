@@ -386,6 +386,21 @@ async def test_a_removed_model_refuses_ends_what_waits_and_goes_when_the_last_ha
         assert rig.tally.outcomes["finished"] == 1
 
 
+async def test_a_job_that_waits_for_the_device_starts_when_a_model_is_added_that_lets_more_run() -> None:
+    async with a_rig() as rig:
+        rig.device.add_model("other", ModelSlots.of(rig.model, 1))
+        rig.submit()
+        waiting = Job("other", WORK, 0.0)
+        rig.device.submit(waiting)
+        assert (waiting.state, rig.device.occupancy) == (JobState.QUEUED, Occupancy(1, 1, 1))
+        rig.device.add_model("wide", ModelSlots.of(rig.model, 2))
+        assert (waiting.state, rig.device.occupancy) == (JobState.RUNNING, Occupancy(2, 2, 0))
+        rig.model.gate.open()
+        await rig.device.remove_model("wide")
+        await rig.device.remove_model("other")
+        assert waiting.state is JobState.FINISHED
+
+
 async def test_whoever_stops_waiting_for_a_model_to_go_does_not_keep_it() -> None:
     async with a_rig() as rig:
         rig.device.add_model("other", ModelSlots.of(rig.model, 1))

@@ -103,9 +103,11 @@ class Device:
         return self._scheduler.occupancy_of(model)
 
     def add_model(self, model: ModelKey, slots: ModelSlots, terms: Terms = DEFAULT_TERMS) -> None:
-        """Take jobs for a model."""
+        """Take jobs for a model. Jobs of others may start, as more may run at once."""
         self._placed[model] = PlacedModel(slots, terms.batching, self._tally_of(self.name, model))
         self._scheduler.add_model(model, len(slots), terms)
+        self._apply(self._scheduler.wake(self._clock()))
+        self._arm_timer()
 
     def remove_model(self, model: ModelKey, error: ServingError | None = None) -> asyncio.Future[None]:
         """Take no more jobs for a model, and give a future of its last one's end.
