@@ -163,26 +163,28 @@ class Retries:
             self._waiting.append(submission)
 
     def _run(self) -> None:
-        while batch := self._gather():
+        # To compile a model again takes long: what needs none goes before, also where it comes later.
+        late: deque[tuple[Submission, Link | InferwireError]] = deque()
+        while (batch := self._gather(is_last=not late)) or late:
             links: dict[tuple[Link | None, bool], Link | InferwireError] = {}
-            ready: list[tuple[Submission, Link | InferwireError]] = []
-            others: list[tuple[Submission, Link | InferwireError]] = []
             for submission in batch:
                 why = submission.link, submission.needs_room
                 if why not in links:
                     links[why] = self._link_for(*why)
                 link = links[why]
-                is_ready = isinstance(link, InferwireError) or self._sender.is_ready(link, submission.header)
-                (ready if is_ready else others).append((submission, link))
-            # To compile a model again takes long: what needs none goes before.
-            for submission, link in (*ready, *others):
-                self._send_again(submission, link)
+                if isinstance(link, InferwireError) or self._sender.is_ready(link, submission.header):
+                    self._send_again(submission, link)
+                else:
+                    late.append((submission, link))
+            if not batch:
+                self._send_again(*late.popleft())
 
-    def _gather(self) -> list[Submission]:
+    def _gather(self, *, is_last: bool) -> list[Submission]:
+        """Give what waits. Where that is nothing, and the thread has nothing else to do, it ends."""
         with self._lock:
             batch = list(self._waiting)
             self._waiting.clear()
-            if not batch:
+            if not batch and is_last:
                 self._thread = None
             return batch
 
