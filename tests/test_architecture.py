@@ -24,7 +24,8 @@ CLIENT_LAYERS = tuple(
 )
 """The client's folders from the lowest to the highest; `Core` stands above them."""
 COMPOSITION = tuple(
-    f"inferwire_server.{name}" for name in ("process", "server", "sockets", "renewals", "composition", "terms")
+    f"inferwire_server.{name}"
+    for name in ("process", "server", "sockets", "renewals", "composition", "terms", "traces")
 )
 OIP_STUBS = "inferwire_server.transport.oip.stubs"
 WEB = ("fastapi", "starlette", "uvicorn")
@@ -219,6 +220,11 @@ def grpc_in_transports(found: Import) -> bool:
     )
 
 
+def opentelemetry_in_traces(found: Import) -> bool:
+    """Let one module know OpenTelemetry, which need not be installed."""
+    return found.is_of("opentelemetry") and found.importer != "inferwire_server.traces"
+
+
 def web_in_transports(found: Import) -> bool:
     """Keep FastAPI and its kin in the server's transports."""
     return found.is_of(*WEB) and not lies_in(found.importer, SERVER_TRANSPORT)
@@ -264,6 +270,7 @@ RULES: tuple[Rule, ...] = (
     no_layer_knows_of_processes,
     openvino_in_its_backend,
     grpc_in_transports,
+    opentelemetry_in_traces,
     web_in_transports,
     stubs_in_transports,
     oip_stubs_in_the_server,
@@ -313,6 +320,7 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (openvino_in_its_backend, "inferwire_server.engine.device", "def f():\n    import openvino"),
     (openvino_in_its_backend, "inferwire.core", "import openvino as ov"),
     (grpc_in_transports, "inferwire_server.service", "from grpc import aio"),
+    (opentelemetry_in_traces, "inferwire_server.composition", "from opentelemetry.trace import Tracer"),
     (web_in_transports, "inferwire_server.server", "import uvicorn"),
     (stubs_in_transports, "inferwire.core", "from inferwire_proto.inferwire.v1 import types_pb2"),
     (oip_stubs_in_the_server, "inferwire.transport.oip", f"import {OIP_STUBS}"),

@@ -114,7 +114,7 @@ def name_of(requirement: str) -> str:
 
 
 def test_extras_are_the_documented_ones(metadata: Message) -> None:
-    assert set(metadata.get_all("Provides-Extra", [])) == {"server", "cli", "tokenizers"}
+    assert set(metadata.get_all("Provides-Extra", [])) == {"server", "cli", "tokenizers", "traces"}
 
 
 def test_licence_and_notices_are_in_the_wheel(wheel: Path) -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic, time
+from typing import TYPE_CHECKING
 
 from inferwire_server import logs
 from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.core.ledger import JobLedger
+from inferwire_server.core.scheduling.tally import TallyOf
 from inferwire_server.core.sessions import Sessions
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.engine import Engine, QueueOptions
+from inferwire_server.engine.traced_engine import TracedEngine
 from inferwire_server.errors import invalid_input
 from inferwire_server.host.api_key_file import read_api_keys
 from inferwire_server.host.blobs import BlobStore
@@ -58,6 +61,9 @@ from inferwire_server.terms import (
     tensor_limits,
 )
 
+if TYPE_CHECKING:
+    from inferwire_server.traces import Traces
+
 
 def new_id() -> str:
     """Make a name nobody can guess."""
@@ -74,6 +80,7 @@ class Composition:
     catalogue: Catalogue
     loader: Loader
     metrics: Metrics
+    traces: Traces | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +122,20 @@ async def compose(
     metrics.name_build(version("inferwire"), backend.version)
     blobs = await asyncio.to_thread(_blob_store, settings) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
+    identity = Identity(settings.server_name, version("inferwire"), new_own_id())
     try:
         async with (
-            Engine(backend, queue, tallies.of, clock) as engine,
+            _sending(identity, clock) if settings.traces else nullcontext() as traces,
+            _engine(backend, queue, tallies.of, clock, traces) as engine,
             Loader(engine, catalogue, repository.served, model_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
         ):
             metrics.watch(lambda: engine.devices)
             metrics.watch_models(catalogue.statuses)
             parts = _Parts(engine, loader, catalogue, tallies, metrics, blobs, await _api_keys(settings))
-            services = _services(settings, parts, clock, new_own_id)
+            services = _services(settings, identity, parts, clock, new_own_id)
             reaper = tasks.create_task(services.sessions.reap())
-            yield Composition(engine, services, repository, catalogue, loader, metrics)
+            yield Composition(engine, services, repository, catalogue, loader, metrics, traces)
             reaper.cancel()
             services.shared_memory.close()
     finally:
@@ -139,7 +148,42 @@ async def _api_keys(settings: Settings) -> ApiKeys | None:
     return None if file is None else await asyncio.to_thread(read_api_keys, file)
 
 
-def _services(settings: Settings, parts: _Parts, clock: Callable[[], float], new_own_id: Callable[[], str]) -> Services:
+@asynccontextmanager
+async def _sending(identity: Identity, clock: Callable[[], float]) -> AsyncGenerator[Traces, None]:
+    """Send traces of what is done inside.
+
+    Raises:
+        ServingError: INVALID_INPUT if what sends them is not installed, or cannot be set up.
+    """
+    try:
+        from inferwire_server.traces import Traces
+    except ModuleNotFoundError as error:
+        raise invalid_input(
+            f"--traces is set, and {error.name} is not installed: install the extra inferwire[traces], or build the "
+            "image with --build-arg EXTRAS=server,traces"
+        ) from error
+    traces = Traces(identity, clock)
+    try:
+        yield traces
+    finally:
+        await traces.close()
+
+
+def _engine(
+    backend: Backend, queue: QueueOptions, tally_of: TallyOf, clock: Callable[[], float], traces: Traces | None
+) -> Engine:
+    if traces is None:
+        return Engine(backend, queue, tally_of, clock)
+    return TracedEngine(backend, queue, tally_of, clock, current=traces.current)
+
+
+def _services(
+    settings: Settings,
+    identity: Identity,
+    parts: _Parts,
+    clock: Callable[[], float],
+    new_own_id: Callable[[], str],
+) -> Services:
     """Build all services, and have the metrics read what they count."""
     engine, catalogue, metrics = parts.engine, parts.catalogue, parts.metrics
     uploads = UploadService(engine, parts.blobs, new_id, binding_terms(settings), allows_imports=settings.allow_imports)
@@ -151,7 +195,6 @@ def _services(settings: Settings, parts: _Parts, clock: Callable[[], float], new
     segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None
     shared_memory = SharedMemoryService(segments)
     inference = InferenceService(engine, models, sequences, tensors, shared_memory)
-    identity = Identity(settings.server_name, version("inferwire"), new_own_id())
     refusals = Refusals()
     metrics.watch_results(lambda: ledger.kept)
     metrics.watch_refusals(lambda: refusals.counts)
@@ -169,6 +212,7 @@ def _services(settings: Settings, parts: _Parts, clock: Callable[[], float], new
         statistics=StatisticsService(catalogue, parts.tallies.of_version, lambda at: time() - clock() + at),
         logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
         refusals=refusals,
+        is_tracing=settings.traces,
     )
 
 

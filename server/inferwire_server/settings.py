@@ -1,6 +1,6 @@
 """The server's settings: each declared once, for flag, environment variable, default and help.
 
-Nothing else of the server reads the environment.
+Nothing else of the server reads the environment, but what OpenTelemetry reads for its traces.
 """
 
 from __future__ import annotations
@@ -340,6 +340,16 @@ class Settings:
             help="Seconds that running work then has to finish; a second signal ends it at once.",
         ),
     ] = 30.0
+    traces: Annotated[
+        bool,
+        Parameter(
+            group=_OPERATION,
+            show_default=False,
+            help="Send traces of inferences to an OpenTelemetry collector, by OTLP over HTTP. Where it is, and which "
+            "of them it gets, OpenTelemetry's own variables say, such as OTEL_EXPORTER_OTLP_ENDPOINT and "
+            "OTEL_TRACES_SAMPLER. Needs the extra inferwire[traces].",
+        ),
+    ] = False
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Parameter(group=_OPERATION, help="Lowest level to log."),

@@ -26,7 +26,11 @@ from inferwire_server.service.uploads import UploadService
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """All that a transport may call."""
+    """All that a transport may call.
+
+    Attributes:
+        is_tracing: Whether traces of inferences are sent anywhere.
+    """
 
     access: AccessService
     health: HealthService
@@ -41,3 +45,4 @@ class Services:
     statistics: StatisticsService
     logs: LogService
     refusals: Refusals
+    is_tracing: bool = False

@@ -144,7 +144,12 @@ async def test_nothing_is_traced(rpc: Any, rest_address: str, model: str) -> Non
 @pytest.mark.parametrize(
     ("model", "given", "status", "sentence"),
     [
-        ("", {"trace_level": ["TIMESTAMPS"]}, 501, "'trace_level' is TIMESTAMPS, expected OFF: this server does not"),
+        (
+            "",
+            {"trace_level": ["TIMESTAMPS"]},
+            501,
+            "'trace_level' is TIMESTAMPS, expected OFF: --traces alone changes that",
+        ),
         ("", {"trace_colour": "red"}, 400, "trace setting 'trace_colour' is not known, expected one of trace_level"),
         ("nope", {}, 404, "Request for unknown model: 'nope' is not found"),
     ],

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol's trace extension, as a server answers it that does not trace.
+"""The Open Inference Protocol's trace extension: whether inferences are traced, which the operator alone decides.
 
 It knows neither protobuf nor JSON.
 """
@@ -19,31 +19,33 @@ _SETTINGS: dict[str, list[str]] = {
     "trace_file": [""],
     "trace_mode": ["triton"],
 }
+_SETTINGS_OF_TRACING = _SETTINGS | {"trace_level": ["TIMESTAMPS"], "trace_rate": ["1"], "trace_mode": ["opentelemetry"]}
 
 
 def trace_settings(services: Services, model: str = "") -> dict[str, list[str]]:
-    """Say that nothing is traced, of one model or of all.
+    """Say whether inferences are traced, of one model or of all.
 
     Raises:
         ServingError: MODEL_NOT_FOUND.
     """
     if model:
         services.models.find(model)
-    return _SETTINGS
+    return _SETTINGS_OF_TRACING if services.is_tracing else _SETTINGS
 
 
 def set_trace_settings(services: Services, given: Mapping[str, Sequence[str]], model: str = "") -> dict[str, list[str]]:
-    """Take settings as long as they trace nothing, and say what is in force.
+    """Take settings as long as they leave the level as it is, and say what is in force.
 
     Raises:
-        ServingError: MODEL_NOT_FOUND, INVALID_INPUT for a setting that there is not, UNIMPLEMENTED for a trace.
+        ServingError: MODEL_NOT_FOUND, INVALID_INPUT for a setting that there is not, UNIMPLEMENTED for another level.
     """
+    (level,) = trace_settings(services)["trace_level"]
     for name, values in given.items():
         if name not in _SETTINGS:
             raise invalid_input(f"trace setting '{name}' is not known, expected one of {', '.join(_SETTINGS)}")
-        if name == "trace_level" and any(value != "OFF" for value in values):
+        if name == "trace_level" and any(value != level for value in values):
             raise ServingError(
                 Code.UNIMPLEMENTED,
-                f"trace setting 'trace_level' is {', '.join(values)}, expected OFF: this server does not trace",
+                f"trace setting 'trace_level' is {', '.join(values)}, expected {level}: --traces alone changes that",
             )
     return trace_settings(services, model)

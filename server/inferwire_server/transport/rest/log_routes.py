@@ -35,7 +35,7 @@ class LogRoutes:
             Route("GET", _LOGGING, self.logging, TAG, "What is logged?", openapi=doc.LOG_SETTINGS),
             Route("POST", _LOGGING, self.set_logging, TAG, "Change what is logged", openapi=doc.SET_LOG_SETTINGS),
             Route("GET", _TRACE, self.tracing, TAG, "What is traced?", openapi=doc.TRACE_SETTINGS),
-            Route("POST", _TRACE, self.set_tracing, TAG, "Trace nothing", openapi=doc.SET_TRACE_SETTINGS),
+            Route("POST", _TRACE, self.set_tracing, TAG, "Leave traces as they are", openapi=doc.SET_TRACE_SETTINGS),
         ]
 
     async def logging(self, _request: Request) -> Response:
@@ -51,11 +51,11 @@ class LogRoutes:
         return json_response(log_settings(self._services))
 
     async def tracing(self, request: Request) -> Response:
-        """Give the trace settings, which are always off: this server does not trace."""
+        """Give the trace settings: `trace_level` is TIMESTAMPS where the server sends traces, else OFF."""
         return json_response(trace_settings(self._services, request.path_params.get("model", "")))
 
     async def set_tracing(self, request: Request) -> Response:
-        """Accept settings whose level is OFF, and no others: this server does not trace."""
+        """Accept settings that leave `trace_level` as it is, and no others: it is the server's `--traces`."""
         body = await read_object(request, self._max_body_bytes)
         given = {name: _texts(name, value) for name, value in body.items()}
         model = request.path_params.get("model", "")

@@ -19,6 +19,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
+from inferwire_server.transport.adoption import Adopt
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.listening import CannotListen, authority, reason_not_to_listen, require_free
 from inferwire_server.transport.oip.stubs import grpc_service_pb2
@@ -53,6 +54,7 @@ class GrpcOptions:
         shares_port: Whether other processes may listen there as well: the system then spreads connections over them.
         address: Where it listens besides, for processes that are told.
         tls: What the port shows; None for a plain one.
+        adopt: Makes what a call does part of its caller's trace; None where there are no traces.
     """
 
     host: str = "127.0.0.1"
@@ -62,6 +64,7 @@ class GrpcOptions:
     shares_port: bool = False
     address: str | None = None
     tls: Tls | None = None
+    adopt: Adopt | None = None
 
 
 _NOTHING: Mapping[str, Call] = {}
@@ -155,7 +158,7 @@ class GrpcServer:
         )
         services = [*self._offered, health]
         server = grpc.aio.server(options=_channel_options(self._options))
-        guard = Guard(self._drain, self._services.refusals, self._services.access)
+        guard = Guard(self._drain, self._services.refusals, self._services.access, self._options.adopt)
         handlers = [generic_handler(service, guard, self._around) for service in services]
         further = [raw_handler(method, call, guard) for method, call in self._further.items()]
         server.add_generic_rpc_handlers([*handlers, guard.before(_reflection(services)), *further])

@@ -22,6 +22,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, bug
 from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.transport.adoption import Adopt
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rpc.caller import shown_key
@@ -66,11 +67,16 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What is done around every call: its key is checked, and it is counted as it runs and if it is refused."""
+    """What is done around every call: its key is checked, and it is counted as it runs and if it is refused.
+
+    Attributes:
+        adopt: Makes what a call does part of its caller's trace; None where there are no traces.
+    """
 
     drain: Drain
     refusals: Refusals
     access: AccessService
+    adopt: Adopt | None = None
 
     def before(self, handler: grpc.GenericRpcHandler, keyless: frozenset[str] = frozenset()) -> grpc.GenericRpcHandler:
         """Ask for a key before calls, but those named in full; nothing where no key is needed."""
@@ -97,7 +103,17 @@ class Guard:
             finally:
                 drain.leave()
 
-        return guarded
+        return guarded if self.adopt is None else _adopted(guarded, self.adopt)
+
+
+def _adopted(call: Call, adopt: Adopt) -> Call:
+    """Give what answers a call inside the trace that its metadata names."""
+
+    async def adopted(request: Any, context: Context) -> Any:
+        with adopt(context.invocation_metadata() or ()):
+            return await call(request, context)
+
+    return adopted
 
 
 def generic_handler(service: Service, guard: Guard, around: Around | None = None) -> grpc.GenericRpcHandler:
