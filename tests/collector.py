@@ -68,10 +68,12 @@ def collecting() -> Generator[Collector]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
-        yield Collector(f"http://127.0.0.1:{server.server_port}", spans, answers)
-        answers.set()
-        server.shutdown()
-        thread.join()
+        try:
+            yield Collector(f"http://127.0.0.1:{server.server_port}", spans, answers)
+        finally:
+            answers.set()
+            server.shutdown()
+            thread.join()
 
 
 def _spans(request: ExportTraceServiceRequest) -> Generator[Collected]:

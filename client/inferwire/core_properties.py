@@ -106,9 +106,10 @@ class CoreProperties:
         others = {name: _for_openvino(given) for name, given in self._given.items() if name not in ("", *_OVER_OTHERS)}
         asked = merged.get(_DEVICE_PROPERTIES, {})
         if others and isinstance(asked, dict):
-            inner = cast("dict[str, dict[str, PropertyValue]]", asked)
             merged[_DEVICE_PROPERTIES] = {
-                name: {**others.get(name, {}), **inner.get(name, {})} for name in {**others, **inner}
+                # A text for a device is OpenVINO's to read, or to refuse.
+                name: {**others.get(name, {}), **own} if isinstance(own := asked.get(name, {}), dict) else own
+                for name in {**others, **asked}
             }
 
 

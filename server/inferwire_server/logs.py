@@ -12,11 +12,16 @@ from inferwire_server.settings import Settings
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _OFF = logging.CRITICAL + 1
 
-_LEAST = {"grpc": logging.WARNING, "uvicorn": logging.ERROR, "watchfiles": logging.WARNING}
+_LEAST = {
+    "grpc": logging.WARNING,
+    "opentelemetry.trace": logging.ERROR,
+    "uvicorn": logging.ERROR,
+    "watchfiles": logging.WARNING,
+}
 """The least level of what libraries say, at whatever level the server logs.
 
 The server tells their steps itself: when it starts and stops, and what has become of a change. uvicorn's warnings are
-of requests that are none, which anybody could fill the log with.
+of requests that are none, and OpenTelemetry's of headers that are none, which anybody could fill the log with.
 """
 
 _CALLS, _NOT_SENT = "grpc._cython.cygrpc", "ExecuteBatchError"

@@ -13,7 +13,7 @@ from inferwire_server.composition import Composition
 from inferwire_server.errors import invalid_input
 from inferwire_server.settings import MEBIBYTE, Settings
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.http.adopted import Adopted
+from inferwire_server.transport.http.adopted import adopting
 from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.listening import require_free
 from inferwire_server.transport.relay.colleagues import Colleagues
@@ -63,7 +63,8 @@ async def listening(
     if crew.is_lead and crew.count > 1:
         _check_shareable(settings)
     max_body_bytes = settings.max_http_body_mb * MEBIBYTE
-    app = create_app(server.services, server.metrics.text, max_body_bytes)
+    adopt = None if server.traces is None else server.traces.adopt
+    app = adopting(create_app(server.services, server.metrics.text, max_body_bytes), adopt)
     rpc = GrpcOptions(
         settings.host,
         settings.grpc_port,
@@ -72,13 +73,11 @@ async def listening(
         shares_port=crew.count > 1,
         address=crew.address,
         tls=tls,
-        adopt=None if server.traces is None else server.traces.adopt,
+        adopt=adopt,
     )
     async with _sessions(server, rpc.max_message_bytes, crew) as sessions, Colleagues(crew) as colleagues:
         front = front_of(crew, app, colleagues, server.services, max_body_bytes)
         front = replace(front, app=asking_for_key(front.app, server.services))
-        if rpc.adopt is not None:
-            front = replace(front, app=Adopted(front.app, rpc.adopt))
         async with (
             GrpcServer(server.services, rpc, front.around, front.calls, sessions) as grpc_server,
             _http(settings, front, crew, sessions, tls) as http,

@@ -17,13 +17,19 @@ from typing import NamedTuple
 
 import structlog
 from opentelemetry.context import Context, attach, detach, get_current
+from opentelemetry.environment_variables import OTEL_TRACES_EXPORTER
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.propagate import extract
-from opentelemetry.sdk.environment_variables import OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL
+from opentelemetry.sdk.environment_variables import (
+    OTEL_EXPORTER_OTLP_ENDPOINT,
+    OTEL_EXPORTER_OTLP_PROTOCOL,
+    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT,
+    OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,
+)
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
 from inferwire_server.core.scheduling.job import Job, JobState, state_of
@@ -39,7 +45,9 @@ log = structlog.stdlib.get_logger()
 _FLUSH_S = 2.0
 """How long the last spans may take to reach the collector when the server ends."""
 
-_PROTOCOL = "http/protobuf"
+_W3C = TraceContextTextMapPropagator()
+_HEADERS = frozenset(_W3C.fields)
+"""What is read of a request's headers. Baggage is not: it would be kept and logged, and used by nobody."""
 
 
 class Traces:
@@ -51,12 +59,12 @@ class Traces:
         Raises:
             ServingError: INVALID_INPUT if OpenTelemetry's variables cannot be followed.
         """
-        _check_protocol()
+        _check_variables()
         try:
             self._exporter = OTLPSpanExporter()
             self._provider = TracerProvider(resource=_resource(identity), shutdown_on_exit=False)
             self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
-        except ValueError as error:
+        except (ImportError, RuntimeError, ValueError) as error:
             raise invalid_input(f"OpenTelemetry's variables do not let --traces send any: {error}") from error
         self._tracer = self._provider.get_tracer("inferwire", identity.version)
         self._clock = clock
@@ -64,7 +72,12 @@ class Traces:
     @contextmanager
     def adopt(self, headers: Iterable[tuple[str, str | bytes]]) -> Generator[None]:
         """Have jobs that are submitted inside belong to the trace that a request's headers name, if they name one."""
-        token = attach(extract({name: value for name, value in headers if isinstance(value, str)}))
+        named: dict[str, str] = {}
+        for name, value in headers:
+            if name in _HEADERS and isinstance(value, str):
+                # Of several, `tracestate` has all entries; several of `traceparent` are none.
+                named[name] = f"{named[name]},{value}" if name in named else value
+        token = attach(_W3C.extract(named, Context()))
         try:
             yield
         finally:
@@ -78,10 +91,12 @@ class Traces:
         """Send what is left, but not for ever."""
         sending = asyncio.ensure_future(asyncio.to_thread(self._provider.shutdown))
         await asyncio.wait([sending], timeout=_FLUSH_S)
-        if not sending.done():
-            log.warning("the last traces were not sent: the collector does not take them")
-            # It then tries no more, which ends the thread unless the collector has a request that it does not answer.
-            self._exporter.shutdown()
+        if sending.done():
+            sending.result()
+            return
+        log.warning("the last traces may not have been sent: the collector does not take them")
+        # It then tries no more, which ends the thread unless the collector has a request that it does not answer.
+        self._exporter.shutdown()
 
 
 class Stretch(NamedTuple):
@@ -102,14 +117,15 @@ class JobTrace:
 
     def end(self, job: Job) -> None:
         """Record a job that has ended."""
-        slot_at, ended_at = (job.submitted_at + s for s in (job.timings.queue_s, job.timings.total_s))
+        ended_at = job.submitted_at + job.timings.total_s
+        slot_at = ended_at if job.started_at is None else job.started_at
         queue, inference = Stretch("queue", job.submitted_at, slot_at), Stretch("inference", slot_at, ended_at)
         whole = Stretch("infer", _begun_at(job.received_at, job.submitted_at), ended_at)
         self._record(
             whole,
             (queue,) if job.started_at is None else (queue, inference),
             _attributes(model_of(job), job.count, job.state),
-            next((result for result in job.apart if isinstance(result, ServingError)), job.error),
+            next((result for result in job.apart if isinstance(result, ServingError) and _is_error(result)), job.error),
         )
 
     def refuse(self, model: Model, submission: Submission, error: ServingError) -> None:
@@ -134,7 +150,7 @@ class JobTrace:
             for name, begun_at, ended_at in parts:
                 part = self.tracer.start_span(name, within, start_time=epoch_ns + _nanoseconds(begun_at))
                 part.end(epoch_ns + _nanoseconds(ended_at))
-            if error is not None and state_of(error) is not JobState.CANCELLED:
+            if error is not None and _is_error(error):
                 span.set_attribute("error.type", error.code.name)
                 span.set_status(Status(StatusCode.ERROR, error.message))
         span.end(epoch_ns + _nanoseconds(whole.ended_at))
@@ -150,16 +166,24 @@ def _resource(identity: Identity) -> Resource:
     return Resource.create(own).merge(OTELResourceDetector().detect())
 
 
-def _check_protocol() -> None:
-    """Refuse what the environment says of how spans are sent, if it is not how they are sent here.
+def _check_variables() -> None:
+    """Refuse what the environment says of how spans are sent, if they cannot be sent so.
 
     Raises:
         ServingError: INVALID_INPUT.
     """
-    for name in (OTEL_EXPORTER_OTLP_TRACES_PROTOCOL, OTEL_EXPORTER_OTLP_PROTOCOL):
-        given = environ.get(name)
-        if given and given != _PROTOCOL:
-            raise invalid_input(f"{name} is '{given}', expected {_PROTOCOL}, by which --traces sends them")
+    _check((OTEL_TRACES_EXPORTER,), "otlp, which --traces sends by", lambda given: given == "otlp")
+    protocols = (OTEL_EXPORTER_OTLP_TRACES_PROTOCOL, OTEL_EXPORTER_OTLP_PROTOCOL)
+    _check(protocols, "http/protobuf, which --traces sends by", lambda given: given == "http/protobuf")
+    endpoints = (OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_EXPORTER_OTLP_ENDPOINT)
+    _check(endpoints, "a URL such as http://127.0.0.1:4318", lambda given: given.startswith(("http://", "https://")))
+
+
+def _check(names: Sequence[str], expected: str, is_good: Callable[[str], bool]) -> None:
+    """Refuse what the first of several variables that is set says."""
+    name, given = next(((name, given) for name in names if (given := environ.get(name))), ("", ""))
+    if given and not is_good(given):
+        raise invalid_input(f"{name} is '{given}', expected {expected}")
 
 
 def _attributes(model: Model, executions: int, outcome: str) -> Mapping[str, AttributeValue]:
@@ -172,6 +196,11 @@ def _attributes(model: Model, executions: int, outcome: str) -> Mapping[str, Att
         "inferwire.executions": executions,
         "inferwire.outcome": str(outcome),
     }
+
+
+def _is_error(error: ServingError) -> bool:
+    """Whether something has gone wrong: not where the caller has cancelled."""
+    return state_of(error) is not JobState.CANCELLED
 
 
 def _begun_at(received_at: float | None, submitted_at: float) -> float:

@@ -144,6 +144,12 @@ def test_a_device_over_others_takes_what_was_set_for_them(transport: FakeTranspo
     ]
 
 
+def test_what_is_no_map_for_a_device_is_openvinos_to_refuse(transport: FakeTransport, core: ov.Core) -> None:
+    core.set_property("CPU", {"NUM_STREAMS": 1})
+    core.compile_model(XML, "AUTO", {"DEVICE_PROPERTIES": {"CPU": "NUM_STREAMS=2"}})
+    assert transport.compiles[0][2] == {"DEVICE_PROPERTIES": {"CPU": "NUM_STREAMS=2"}}
+
+
 def test_what_was_set_for_all_of_a_kind_is_each_ones(transport: FakeTransport, core: ov.Core) -> None:
     core.set_property({"NUM_STREAMS": 1, "PERF_COUNT": True})
     core.set_property("GPU", {"NUM_STREAMS": 2, "INFERENCE_PRECISION_HINT": ov.Type.f16})

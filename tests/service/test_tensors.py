@@ -83,6 +83,20 @@ async def test_a_box_of_a_large_tensor_is_written_on_a_thread_and_who_reads_mean
     assert [at for at in range(len(written)) if written[at]] == [0, 7, LARGE]
 
 
+async def test_a_box_of_a_large_tensor_is_read_on_a_thread_and_holds_none_of_what_is_written_meanwhile(
+    large: tuple[TensorService, StoredTensor], threads: BusyThreads
+) -> None:
+    tensors, stored = large
+    threads.occupy()
+    read = asyncio.ensure_future(tensors.read(byte_at(stored, 7)))
+    await asyncio.sleep(0)
+    await tensors.put(stored, Tensor(BY_NAME["u8"], (9,), b"123456789"))
+    assert not read.done()
+    threads.leave()
+    assert bytes((await read).data) == b"\0"
+    assert bytes((await tensors.read(byte_at(stored, 7))).data) == b"8"
+
+
 async def test_what_is_written_while_a_box_waits_for_its_thread_stays(
     large: tuple[TensorService, StoredTensor], threads: BusyThreads
 ) -> None:

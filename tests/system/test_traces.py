@@ -21,6 +21,7 @@ MODELS = Path(__file__).resolve().parents[2] / "deploy" / "models"
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACE_ID, PARENT_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = {"traceparent": f"00-{TRACE_ID}-{PARENT_ID}-01"}
+MOMENT_NS = 50_000_000
 PIXELS = np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 64)
 REQUEST = {"inputs": [{"name": "pixels", "datatype": "FP32", "shape": [1, 64], "data": PIXELS.ravel().tolist()}]}
 
@@ -64,8 +65,8 @@ def check_a_job(spans: list[Collected], since_ns: int) -> Collected:
     times = whole.begun_ns, queue.begun_ns, queue.ended_ns, inference.begun_ns, inference.ended_ns
     assert list(times) == sorted(times)
     assert whole.ended_ns == inference.ended_ns
-    assert since_ns <= whole.begun_ns + 1_000_000
-    assert whole.ended_ns <= time_ns()
+    # What is timed by another clock is moved to this one, which may be a moment off.
+    assert since_ns - MOMENT_NS <= whole.begun_ns <= whole.ended_ns <= time_ns() + MOMENT_NS
     assert whole.attributes == {
         "inferwire.model": "digits_mlp",
         "inferwire.version": "1",
@@ -153,6 +154,7 @@ def test_the_last_traces_are_sent_before_the_end(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("is_there", [True, False], ids=["it does not answer", "it is not there"])
 def test_a_collector_that_takes_nothing_holds_up_nobody(monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
     (nowhere,) = free_ports(1)
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "3600000")
     with collecting() as collector:
         collector.answers.clear()
         monkeypatch.setenv(ENDPOINT, collector.address if is_there else f"http://{HOST}:{nowhere}")
@@ -162,7 +164,7 @@ def test_a_collector_that_takes_nothing_holds_up_nobody(monkeypatch: pytest.Monk
             end(server)
             assert server.process.returncode == 0
             events = [line["event"] for line in log_lines(log)]
-            assert "the last traces were not sent: the collector does not take them" in events, tail(log)
+            assert "the last traces may not have been sent: the collector does not take them" in events, tail(log)
 
 
 def test_a_way_of_sending_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

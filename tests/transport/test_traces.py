@@ -4,32 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import pytest_asyncio
 from tests.collector import TIMEOUT_S, Collected, Collector, collecting
 
+from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import compose
+from inferwire_server.service import Services
+from inferwire_server.service.values import Inference, ServedModel, Wanted
 from inferwire_server.settings import Settings
 
 Models = dict[str, FakeModel]
+SLOW_S = 0.05
+ROWS = np.arange(1, 4, dtype=np.float32).repeat(4).reshape(3, 4)
 
 
 def fail(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     raise ServingError(Code.INFERENCE_FAILED, "failed in its slot")
 
 
+def fail_at_second(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Take some time for one of the rows, and fail at the second."""
+    row = bytes(inputs[0].data)
+    time.sleep(SLOW_S if row in ROWS.tobytes() else 0)
+    return fail(inputs) if row == ROWS[1].tobytes() else tuple(inputs)
+
+
 @pytest.fixture
 def models() -> Models:
     return {
+        "slow": FakeModel(echo_spec("slow"), compute=fail_at_second),
         "fail": FakeModel(echo_spec("fail"), compute=fail),
         "held": FakeModel(echo_spec("held"), gate=Gate(is_open=False), optimal_slots=1),
     }
@@ -89,7 +104,7 @@ async def test_what_did_not_run_has_no_time_in_a_slot(
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(infer(client, "held"))
         await asyncio.to_thread(models["held"].gate.wait_held, 1)
-        waiting = tasks.create_task(infer(client, "held", timeout=300_000))
+        waiting = tasks.create_task(infer(client, "held", timeout=2_000_000))
         await until_queued(load, 1)
         assert await infer(client, "held") == 429
         whole = await taken(collector, "infer")
@@ -98,17 +113,47 @@ async def test_what_did_not_run_has_no_time_in_a_slot(
         whole = await taken(collector, "infer", "queue")
         assert whole.attributes["inferwire.outcome"] == "expired"
         assert whole.attributes["error.type"] == "DEADLINE_EXCEEDED"
-        assert whole.ended_ns - whole.begun_ns >= 250_000_000
+        assert whole.ended_ns - whole.begun_ns >= 1_900_000_000
         running.cancel()
     whole = await taken(collector, "infer", "queue", "inference")
     assert (whole.attributes["inferwire.outcome"], whole.error) == ("cancelled", "")
     assert "error.type" not in whole.attributes
 
 
+async def test_a_stack_is_one_span_that_says_what_failed(
+    client: httpx.AsyncClient, services: Services, collector: Collector
+) -> None:
+    # Once the model is known to be quick, a slot takes several one by one.
+    assert await infer(client, "slow") == 200
+    await taken(collector, "infer", "queue", "inference")
+    rows = Tensor(BY_NAME["f32"], ROWS.shape, ROWS.tobytes())
+    (prepared,) = services.inference.prepare_stack(Inference(Wanted(ServedModel("slow")), (("x", rows),), len(ROWS)))
+    ended = asyncio.Event()
+    services.inference.submit_prepared(prepared, lambda _: ended.set())
+    await ended.wait()
+    spans = {span.name: span for span in await asyncio.to_thread(collector.take, 3)}
+    assert spans["infer"].attributes["inferwire.executions"] == len(ROWS)
+    assert spans["infer"].error == "failed in its slot"
+    # They run one after the other, all of that time in a slot.
+    inference = spans["inference"]
+    assert inference.ended_ns - inference.begun_ns >= len(ROWS) * SLOW_S * 1e9
+    assert spans["queue"].ended_ns == inference.begun_ns
+
+
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
         ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL is 'grpc', expected http/"),
+        (
+            "OTEL_TRACES_EXPORTER",
+            "console",
+            "OTEL_TRACES_EXPORTER is 'console', expected otlp, which --traces sends by",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            "collector:4318",
+            "is 'collector:4318', expected a URL such as http:",
+        ),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "do not let --traces send any: max_queue_size must be a positive integer"),
     ],
 )

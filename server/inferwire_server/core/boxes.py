@@ -1,4 +1,7 @@
-"""Boxes: parts of tensors between two corners."""
+"""Boxes: parts of tensors between two corners.
+
+numpy lets other threads run while it copies them, `tobytes` and `bytes` do not.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ def cut(tensor: Tensor, box: Box) -> Tensor:
     Raises:
         ServingError: INVALID_INPUT if the box is not within the tensor, or its elements are not whole bytes.
     """
-    return Tensor(tensor.element_type, box.shape, _part(_array(tensor, tensor.data), tensor, box).tobytes())
+    part = _part(_array(tensor, tensor.data), tensor, box)
+    return Tensor(tensor.element_type, box.shape, _bytes_of(part.copy()))
 
 
 def paste(tensor: Tensor, box: Box, part: Tensor) -> Tensor:
@@ -50,16 +54,19 @@ def paste(tensor: Tensor, box: Box, part: Tensor) -> Tensor:
             f"the part is {describe(part.element_type, part.shape)}, "
             f"expected {describe(tensor.element_type, box.shape)} for the box {box}"
         )
-    # It lets other threads run while it copies, as numpy does.
     whole = kept.copy()
     _part(whole, tensor, box)[...] = _array(part, part.data)
-    return tensor._replace(data=whole.reshape(-1).view(np.uint8).data)
+    return tensor._replace(data=_bytes_of(whole))
 
 
 def _array(tensor: Tensor, data: bytes | memoryview) -> np.ndarray[Any, Any]:
     if tensor.element_type.is_string or tensor.element_type.is_packed:
         raise invalid_input(f"a tensor of type {tensor.element_type.name} has no boxes, expected one of whole bytes")
     return np.frombuffer(data, tensor.element_type.storage_dtype).reshape(tensor.shape)
+
+
+def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _part(array: np.ndarray[Any, Any], tensor: Tensor, box: Box) -> np.ndarray[Any, Any]:

@@ -50,8 +50,10 @@ class TracedEngine(Engine):
         trace = self._current()
 
         def ended(job: Job) -> None:
-            on_end(job)
-            trace.end(job)
+            try:
+                on_end(job)
+            finally:
+                trace.end(job)
 
         try:
             return super().submit(model, submission, ended, at_once=at_once)

@@ -94,6 +94,15 @@ class TensorService:
         self._check_takes(stored, tensor)
         self._keep(stored, own)
 
+    async def read(self, stored: StoredTensor) -> Tensor:
+        """Give a tensor that is kept, or a copy of a box of it; of a large one on a thread.
+
+        Raises:
+            ServingError: TENSOR_NOT_FOUND; INVALID_INPUT for a box that is not in it.
+        """
+        kept = self._kept(stored)
+        return kept if stored.box is None else await _on_thread_if(kept.byte_size > LARGE, cut, kept, stored.box)
+
     def get(self, stored: StoredTensor) -> Tensor:
         """Give a tensor that is kept, or a copy of a box of it.
 

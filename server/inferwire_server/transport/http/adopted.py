@@ -18,3 +18,8 @@ class Adopted:
         """Answer a request."""
         with self._adopt((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]):
             await self._app(scope, receive, send)
+
+
+def adopting(app: ASGIApp, adopt: Adopt | None) -> ASGIApp:
+    """Put the adoption before an application; nothing where there are no traces."""
+    return app if adopt is None else Adopted(app, adopt)

@@ -54,7 +54,7 @@ class GrpcOptions:
         shares_port: Whether other processes may listen there as well: the system then spreads connections over them.
         address: Where it listens besides, for processes that are told.
         tls: What the port shows; None for a plain one.
-        adopt: Makes what a call does part of its caller's trace; None where there are no traces.
+        adopt: Makes what a call of one message does part of its caller's trace; None where there are no traces.
     """
 
     host: str = "127.0.0.1"

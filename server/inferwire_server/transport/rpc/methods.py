@@ -70,7 +70,7 @@ class Guard:
     """What is done around every call: its key is checked, and it is counted as it runs and if it is refused.
 
     Attributes:
-        adopt: Makes what a call does part of its caller's trace; None where there are no traces.
+        adopt: Makes what a call of one message does part of its caller's trace; None where there are no traces.
     """
 
     drain: Drain
@@ -103,17 +103,7 @@ class Guard:
             finally:
                 drain.leave()
 
-        return guarded if self.adopt is None else _adopted(guarded, self.adopt)
-
-
-def _adopted(call: Call, adopt: Adopt) -> Call:
-    """Give what answers a call inside the trace that its metadata names."""
-
-    async def adopted(request: Any, context: Context) -> Any:
-        with adopt(context.invocation_metadata() or ()):
-            return await call(request, context)
-
-    return adopted
+        return guarded
 
 
 def generic_handler(service: Service, guard: Guard, around: Around | None = None) -> grpc.GenericRpcHandler:
@@ -187,6 +177,8 @@ def _handler(
     if around is not None and not method.client_streaming and not method.server_streaming:
         call, serialize = around(method.full_name, _serializing(call, serialize)), None
     call = guard.around(call)
+    if guard.adopt is not None and not method.client_streaming:
+        call = _adopted(call, guard.adopt)
     match method.client_streaming, method.server_streaming:
         case False, False:
             return grpc.unary_unary_rpc_method_handler(call, deserialize, serialize)
@@ -204,6 +196,14 @@ def _call(service: Service, method: MethodDescriptor) -> Call:
     if (call is None) == (sentence is None):
         raise bug(f"call {method.full_name} has to be either answered or listed as unimplemented")
     return call or _refusing(sentence or "")
+
+
+def _adopted(call: Call, adopt: Adopt) -> Call:
+    async def adopted(request: Any, context: Context) -> Any:
+        with adopt(context.invocation_metadata() or ()):
+            return await call(request, context)
+
+    return adopted
 
 
 def _parsing(call: Call, message_type: type[Message]) -> Call:

@@ -47,7 +47,7 @@ class TensorCalls:
     async def get_tensor(self, data: bytes, context: Context) -> bytes:
         """Read a tensor, or a box of it."""
         request = parse(pb.GetTensorRequest, data)
-        tensor = self._services.tensors.get(self._stored(request.tensor, context))
+        tensor = await self._services.tensors.read(self._stored(request.tensor, context))
         header = types_pb2.TensorHeader(
             element_type=types_pb2.ElementType.ValueType(tensor.element_type.wire), shape=tensor.shape
         )

@@ -1,0 +1,45 @@
+"""Traces of inferences that one worker takes and another runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.collector import collecting
+from tests.system.workers.conftest import FLAGS, ROW
+from tests.system.workers.doors import OIP, call, oip_request, opened_doors, rest_tensor
+
+from inferwire_cli.server_process import running_server
+from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
+
+TRACE_ID, PARENT_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+TRACEPARENT = f"00-{TRACE_ID}-{PARENT_ID}-01"
+MODEL = "silero_vad_stateful"
+CHUNK = np.zeros((1, 576), np.float32)
+
+
+def test_a_request_is_part_of_its_callers_trace_whichever_worker_has_it(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with collecting() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.address)
+        monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+        monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")
+        with (
+            running_server(repository, "--workers", "2", "--traces", *FLAGS) as server,
+            opened_doors(server, 2, "digits_mlp", "pixels", ROW) as doors,
+        ):
+            parameters = {"sequence_id": 1, "sequence_start": True}
+            body = {"inputs": [rest_tensor("input", CHUNK)], "parameters": parameters}
+            request = oip_request(MODEL, "input", CHUNK)
+            request.parameters["sequence_id"].int64_param = 2
+            request.parameters["sequence_start"].bool_param = True
+            for door in doors:
+                assert door.rest("POST", f"/v2/models/{MODEL}/infer", body, traceparent=TRACEPARENT).status == 200
+                metadata = ("traceparent", TRACEPARENT)
+                call(door.channel, f"{OIP}.ModelInfer", request, oip.ModelInferResponse, metadata)
+            wholes = [span for span in collector.take(3 * 2 * len(doors)) if span.name == "infer"]
+            assert {(span.trace_id, span.parent_id) for span in wholes} == {(TRACE_ID, PARENT_ID)}
+            # All of them ran in the one worker that has the model's states.
+            assert len({span.resource["service.instance.id"] for span in wholes}) == 1
