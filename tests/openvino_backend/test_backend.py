@@ -237,9 +237,12 @@ def test_a_failed_inference_says_why_and_the_slot_runs_again(backend: OpenVinoBa
     assert slot.run([f32([[2]]), f32([[3]])], [0]) == (f32([[6]]),)
 
 
+LONG = 256
+
+
 def long_running(folder: Path) -> Source:
     """A model of many steps; an inference is cancelled between two of them."""
-    x = parameter(BY_NAME["f32"], (-1, -1))
+    x = parameter(BY_NAME["f32"], (LONG, LONG))
     node: Any = x
     for _ in range(500):
         node = ops.tanh(ops.matmul(node, node, False, False))
@@ -249,14 +252,14 @@ def long_running(folder: Path) -> Source:
 def test_a_running_inference_is_cancelled_and_its_slot_runs_again(backend: OpenVinoBackend, tmp_path: Path) -> None:
     slot = compiled(backend, long_running(tmp_path)).create_slot()
     with ThreadPoolExecutor() as threads:
-        running = threads.submit(slot.run, [f32(np.ones((512, 512)))], [0])
+        running = threads.submit(slot.run, [f32(np.ones((LONG, LONG)))], [0])
         # A cancel before the start does not stick, so it is repeated until the inference has ended.
         while not running.done():
             slot.cancel()
         with pytest.raises(ServingError) as caught:
             running.result()
     assert (caught.value.code, caught.value.message) == (Code.CANCELLED, "the inference was cancelled")
-    assert slot.run([f32(np.zeros((1, 1)))], [0]) == (f32([[0]]),)
+    assert slot.run([f32(np.zeros((LONG, LONG)))], [0]) == (f32(np.zeros((LONG, LONG))),)
 
 
 def test_a_cancel_of_an_idle_slot_does_not_stick(backend: OpenVinoBackend, tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
-"""An inference that fails leaves nothing behind in a graph of OpenVINO's that others' inferences could fail by."""
+"""An inference that fails or is cancelled leaves nothing behind in a graph of OpenVINO's that others suffer from."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,8 @@ from inferwire_server.openvino_backend.graphs import Graphs
 from inferwire_server.openvino_backend.sources import renewal
 
 GOOD, BAD = 8, 7
+NETWORK = Path(__file__).resolve().parents[2] / "deploy/models/efficientnet_lite0/1/efficientnet_lite0.xml"
+"""Of as many pictures as there are."""
 
 
 @pytest.fixture
@@ -46,6 +50,10 @@ def infer(slot: Slot, length: int) -> int:
     """Infer, and say how many rows came of it."""
     (found,) = slot.run([Tensor(BY_NAME["f32"], (length,), np.ones(length, np.float32).tobytes())], [0])
     return found.shape[0]
+
+
+def floats(tensor: Tensor) -> Any:
+    return np.frombuffer(tensor.data, np.float32)
 
 
 def fail(slot: Slot) -> None:
@@ -97,6 +105,25 @@ def test_inferences_beside_ones_that_fail_do_not(model: OpenVinoModel) -> None:
     with ThreadPoolExecutor(2) as threads:
         for each in [threads.submit(run, *pair) for pair in zip(slots, (GOOD, BAD), strict=True)]:
             each.result()
+
+
+def test_what_is_cancelled_changes_no_ones_answer_after_it() -> None:
+    options = ModelOptions("net", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
+    slot = OpenVinoBackend().compile(Source(NETWORK), options).create_slot()
+    pictures = np.random.default_rng(0).random((2, 3, 224, 224), np.float32)
+    both = Tensor(BY_NAME["f32"], pictures.shape, pictures.tobytes())
+    one = Tensor(BY_NAME["f32"], (1, *pictures.shape[1:]), pictures[:1].tobytes())
+    (expected,) = slot.run([one], [0])
+    with ThreadPoolExecutor(1) as threads:
+        for tenths_ms in range(100):
+            running = threads.submit(slot.run, [both], [0])
+            sleep(tenths_ms / 10_000)
+            slot.cancel()
+            with suppress(ServingError):
+                running.result()
+            (found,) = slot.run([one], [0])
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(floats(found), floats(expected), atol=1e-4)
 
 
 def test_the_new_graph_is_everybodys_whether_what_failed_fails_again_or_not(path: Path) -> None:

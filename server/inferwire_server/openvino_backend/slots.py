@@ -72,8 +72,9 @@ class OpenVinoSlot:
         return translate(Code.INVALID_INPUT, lambda: self._access(states))
 
     def cancel(self) -> None:
-        """Stop the inference that runs, if the device can."""
-        self._request.cancel()
+        """Stop the inference that runs, if the device can and nothing is left behind for the next one."""
+        if not self._graphs.can_be_spoilt:
+            self._request.cancel()
 
     def profile(self) -> tuple[LayerTime, ...]:
         """Give what each layer took in the last run."""
