@@ -1,4 +1,4 @@
-"""Entries that callers name by id: those still open, and for a while those that have ended."""
+"""Jobs that callers name by id: those still open, and for a while those that have ended."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ class NoThread(Exception):
 class ThreadPool:
     """As many threads as calls were ever in flight at once, up to a limit; idle ones wait for the next call.
 
-    The threads are daemons: a second signal ends the process whatever an inference is doing.
+    It is not the standard library's, which leaves a call behind where the system gives no thread for it, and which the
+    interpreter waits for at its end: these threads are daemons.
     """
 
     def __init__(self, name: str, limit: int | None = None) -> None:

@@ -74,9 +74,10 @@ class Api(FastAPI):
 
 def create_app(services: Services, metrics_text: Callable[[], Awaitable[bytes]], max_body_bytes: int = 64 << 20) -> Api:
     """Build the application over the services; no body may be larger, as it is sent or as it is decompressed."""
-    routes = [route.api_routes(services.refusals) for route in _routes(services, metrics_text, max_body_bytes)]
+    routes = _routes(services, metrics_text, max_body_bytes)
+    made = [(route, route.api_routes(services.refusals)) for route in routes]
     app = Api(
-        quick=routes[0],
+        quick=[each for route, api_routes in made if route.is_quick for each in api_routes],
         refusals=services.refusals,
         needs_key=services.access.needs_key,
         title=TITLE,
@@ -89,7 +90,7 @@ def create_app(services: Services, metrics_text: Callable[[], Awaitable[bytes]],
         redirect_slashes=False,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
     )
-    for api_routes in routes:
+    for _, api_routes in made:
         app.router.routes.extend(api_routes)
     # The page comes before the library's, which names this server as its own connection does: behind a proxy that
     # speaks TLS, a browser would not load its scripts.
@@ -103,7 +104,7 @@ def create_app(services: Services, metrics_text: Callable[[], Awaitable[bytes]],
 
 
 def _routes(services: Services, metrics_text: Callable[[], Awaitable[bytes]], max_body_bytes: int) -> list[Route]:
-    """List every route, the one that is called most first."""
+    """List every route."""
     return [
         *OipRoutes(services, max_body_bytes).routes(),
         *JobRoutes(services, max_body_bytes).routes(),

@@ -34,7 +34,7 @@ class OipRoutes:
         infer, ready = (tuple(f"{path}/{last}" for path in MODEL_PATHS) for last in ("infer", "ready"))
         config, stats = (tuple(f"{path}/{last}" for path in MODEL_PATHS) for last in ("config", "stats"))
         return [
-            Route("POST", infer, self.infer, TAG, "Run an inference", openapi=doc.INFER),
+            Route("POST", infer, self.infer, TAG, "Run an inference", openapi=doc.INFER, is_quick=True),
             Route("GET", ready, self.model_ready, TAG, "Is a model ready?", openapi=doc.MODEL_READY),
             # Before the models, one of which could be called so.
             Route("GET", ("/v2/models/stats",), self.statistics, TAG, "All models' statistics", openapi=doc.STATISTICS),

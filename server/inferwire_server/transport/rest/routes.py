@@ -38,6 +38,7 @@ class Route:
         openapi: What the OpenAPI document says beyond that, as OpenAPI writes it.
         hidden: Paths that work alike and are not documented twice.
         is_safe: Whether a GET changes nothing whatever it asks for, so that HEAD is answered as well.
+        is_quick: Whether it is called so often that it is looked up before all others, past the framework.
     """
 
     method: str
@@ -49,6 +50,7 @@ class Route:
     openapi: dict[str, Any] = field(default_factory=dict[str, Any])
     hidden: tuple[str, ...] = ()
     is_safe: bool = True
+    is_quick: bool = False
 
     def api_routes(self, refusals: Refusals) -> list[APIRoute]:
         """Give one route for each path; requests that they refuse are counted."""

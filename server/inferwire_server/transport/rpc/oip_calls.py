@@ -102,7 +102,7 @@ class OipCalls:
         return encode_log_settings(log_settings(self._services))
 
     async def trace_setting(self, request: pb.TraceSettingRequest, _: Context) -> pb.TraceSettingResponse:
-        """Say that nothing is traced."""
+        """Say whether inferences are traced, and refuse to change that."""
         given = decode_trace_settings(request)
         return encode_trace_settings(set_trace_settings(self._services, given, request.model_name))
 
