@@ -146,13 +146,14 @@ def test_the_new_graph_is_everybodys_whether_what_failed_fails_again_or_not(path
     assert graphs.compiled is made[1]
 
 
-def test_a_model_whose_files_are_others_by_now_stays_what_it_was(path: Path) -> None:
+@pytest.mark.parametrize("later_ns", [1, 0], ids=["later", "of the same time and size"])
+def test_a_model_whose_files_are_others_by_now_stays_what_it_was(path: Path, later_ns: int) -> None:
     model = OpenVinoBackend().compile(Source(path), ModelOptions("rows", "CPU", {"NUM_STREAMS": "1"}))
     slot = model.create_slot()
     infer(slot, GOOD)
     status = path.stat()
-    path.write_text("no model")
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    path.write_text("no model".ljust(status.st_size))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + later_ns))
     fail(slot)
     assert infer(slot, GOOD) == 2
 

@@ -90,12 +90,12 @@ def _set_batch(model: ov.Model, batch: Dimension) -> None:
     model.reshape(shapes)
 
 
-def _stamps(source: Source) -> Iterator[tuple[Path, int, int]]:
-    """Say what tells a model's files from others of their names."""
+def _stamps(source: Source) -> Iterator[tuple[Path, tuple[int, ...]]]:
+    """Say what tells a model's files from others of their names: the time of a change cannot be set, others can."""
     for file in _files(source):
         if file.is_file():
             status = file.stat()
-            yield file, status.st_size, status.st_mtime_ns
+            yield file, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _files(source: Source) -> Iterator[Path]:
