@@ -23,7 +23,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
-from inferwire_server.openvino_backend.graphs import Graphs
+from inferwire_server.openvino_backend.graphs import Graph, Graphs
 from inferwire_server.openvino_backend.sources import renewal
 
 GOOD, BAD = 8, 7
@@ -107,6 +107,30 @@ def test_inferences_beside_ones_that_fail_do_not(model: OpenVinoModel) -> None:
             each.result()
 
 
+def test_what_fails_changes_no_ones_answer_beside_it(tmp_path: Path) -> None:
+    data = op.parameter([ov.Dimension(4, 1000)], np.float32, name="data")
+    rows = op.reshape(data, op.constant(np.array([-1, 4], np.int64)), special_zero=False)
+    like = op.tanh(op.tanh(data))
+    make: Any = ov.Model
+    # What fails is the other branch's: this one would go on with the shape of what has failed.
+    ov.save_model(make([op.result(like), op.result(rows)], [data], "branches"), tmp_path / "branches.xml")
+    options = ModelOptions("branches", "CPU", {"NUM_STREAMS": "1"})
+    model = OpenVinoBackend().compile(Source(tmp_path / "branches.xml"), options)
+    good, bad = (model.create_slot() for _ in range(2))
+
+    def fail_often() -> None:
+        for _ in range(30):
+            fail(bad)
+
+    with ThreadPoolExecutor(1) as threads:
+        failing = threads.submit(fail_often)
+        lengths: list[int] = []
+        while not failing.done():
+            lengths.append(infer(good, GOOD))
+        failing.result()
+    assert set(lengths) == {GOOD}
+
+
 def test_what_is_cancelled_changes_no_ones_answer_after_it() -> None:
     options = ModelOptions("net", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
     slot = OpenVinoBackend().compile(Source(NETWORK), options).create_slot()
@@ -134,16 +158,18 @@ def test_the_new_graph_is_everybodys_whether_what_failed_fails_again_or_not(path
         made.append(core.compile_model(path, "CPU"))
         return made[-1]
 
-    def infer_in(compiled: ov.CompiledModel, length: int) -> int:
-        return compiled.create_infer_request().infer([np.ones(length, np.float32)])[0].shape[0]
+    def infer_in(graph: Graph, length: int) -> int:
+        return graph.compiled.create_infer_request().infer([np.ones(length, np.float32)])[0].shape[0]
 
     graphs = Graphs(core.compile_model(path, "CPU"), renew)
     failure = RuntimeError("somebody else's shape")
-    assert graphs.run_anew(lambda compiled: infer_in(compiled, GOOD), failure) == 2
-    assert graphs.compiled is made[0]
+    first = graphs.current
+    assert graphs.run_anew(lambda graph: infer_in(graph, GOOD), first, failure) == 2
+    assert first.is_spoilt
+    assert graphs.good().compiled is made[0]
     with pytest.raises(RuntimeError, match=rf"\({BAD}\)"):
-        graphs.run_anew(lambda compiled: infer_in(compiled, BAD), failure)
-    assert graphs.compiled is made[1]
+        graphs.run_anew(lambda graph: infer_in(graph, BAD), graphs.current, failure)
+    assert graphs.good().compiled is made[1]
 
 
 @pytest.mark.parametrize("later_ns", [1, 0], ids=["later", "of the same time and size"])

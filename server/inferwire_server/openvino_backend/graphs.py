@@ -2,14 +2,15 @@
 
 OpenVINO's CPU device looks at a node of a dynamic model again only where its inputs have other shapes than it last
 computed with. An inference that fails half way leaves nodes with shapes of its own behind: the next callers' inferences
-then fail as well, with that one's message, until somebody's shapes happen to differ. A graph in which nothing has been
-computed mistakes nothing. One that is cancelled half way leaves as much, and the next callers get wrong outputs, of
-another's shape: so it is not, which is cheaper than a graph anew for each.
+then fail as well, with that one's message, or get outputs of its shape, until somebody's shapes happen to differ. A
+graph in which nothing has been computed mistakes nothing. One that is cancelled half way leaves as much: so none is
+interrupted there, which costs less than a new graph for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeVar
 
@@ -23,22 +24,57 @@ T = TypeVar("T")
 log = structlog.stdlib.get_logger()
 
 
+@dataclass(eq=False, slots=True)
+class Graph:
+    """What a model runs in.
+
+    Attributes:
+        is_spoilt: Whether an inference is known to have failed in it: what else is computed there may be wrong.
+        running: The requests that run in it, each from before its start until it is known whether it has failed.
+    """
+
+    compiled: ov.CompiledModel
+    is_spoilt: bool = False
+    running: set[ov.InferRequest] = field(default_factory=set[ov.InferRequest])
+
+    def is_trusted(self) -> bool:
+        """Whether no inference has failed in it, one of those included whose thread has not heard of it yet."""
+        for request in tuple(self.running):
+            try:
+                request.wait_for(0)
+            except OPENVINO_ERRORS:
+                return False
+        return not self.is_spoilt
+
+
 class Graphs:
     """The graphs of a model, of which one at a time runs what comes. `renew` makes one more, like the one it is given.
 
     Attributes:
-        compiled: The one that runs what comes.
+        current: The one that runs what comes.
         can_be_spoilt: Whether an inference that ends half way leaves anything behind.
     """
 
     def __init__(self, compiled: ov.CompiledModel, renew: Callable[[ov.CompiledModel], ov.CompiledModel]) -> None:
-        self.compiled = compiled
+        self.current = Graph(compiled)
         self._renew = renew
         self._renewing = Lock()
         ports = (*compiled.inputs, *compiled.outputs)
         self.can_be_spoilt = any(port.get_partial_shape().is_dynamic for port in ports)
 
-    def run_anew(self, run: Callable[[ov.CompiledModel], T], failure: Exception) -> T:
+    @property
+    def compiled(self) -> ov.CompiledModel:
+        """The compiled model that runs what comes."""
+        return self.current.compiled
+
+    def good(self) -> Graph:
+        """Give the graph that runs what comes, once there is another where an inference has failed in it."""
+        if self.current.is_spoilt:
+            with self._renewing:
+                return self.current
+        return self.current
+
+    def run_anew(self, run: Callable[[Graph], T], failed: Graph, failure: Exception) -> T:
         """Run what has failed once more, in a new graph that nobody else has used; from then on it is everybody's.
 
         Raises:
@@ -46,13 +82,21 @@ class Graphs:
         """
         if not self.can_be_spoilt:
             raise failure
+        # Those who compute in it meanwhile see that as they end.
+        failed.is_spoilt = True
         with self._renewing:
+            renewed = None
             try:
-                renewed = self._renew(self.compiled)
+                renewed = Graph(self._renew(failed.compiled))
             except (*OPENVINO_ERRORS, OSError, MemoryError) as error:
                 log.warning("a failed inference may fail others until a reload", reason=str(error).strip())
                 raise failure from None
+            finally:
+                # Without another, nobody is to wait for one.
+                failed.is_spoilt = renewed is not None
             try:
                 return run(renewed)
             finally:
-                self.compiled = renewed
+                # One that fails in it as the first leaves nothing that another's shapes could be taken for.
+                renewed.is_spoilt = False
+                self.current = renewed

@@ -18,7 +18,7 @@ from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, W
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS, translate, translated
-from inferwire_server.openvino_backend.graphs import Graphs
+from inferwire_server.openvino_backend.graphs import Graph, Graphs
 from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime, view_of
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -40,32 +40,40 @@ class OpenVinoSlot:
         self._keeps_states = bool(spec.states) and keeps_states
         self._resets_states = bool(spec.states) and not keeps_states
         self._prefixes = [spec.prefix_of(index) for index in range(len(spec.inputs))]
-        self._use(graphs.compiled)
+        self._use(graphs.current)
 
-    def _use(self, compiled: ov.CompiledModel) -> None:
+    def _use(self, graph: Graph) -> None:
         """Run in this graph from now on."""
-        self._compiled = compiled
-        self._request = request = compiled.create_infer_request()
+        self._graph = graph
+        self._request = request = graph.compiled.create_infer_request()
         self._own_inputs = [_own_input(request, index) for index in range(len(self._spec.inputs))]
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
         """Run an inference and give copies of the outputs asked for, or what their finishes make of them."""
         try:
-            if self._compiled is not self._graphs.compiled and not self._keeps_states:
-                self._use(self._graphs.compiled)
-            return self._run(inputs, outputs, finishes)
+            if self._keeps_states:
+                return self._run(inputs, outputs, finishes)
+            while True:
+                if self._graph is not (graph := self._graphs.good()):
+                    self._use(graph)
+                given = self._run(inputs, outputs, finishes)
+                # Another's inference may have failed in the graph meanwhile.
+                if not self._graphs.can_be_spoilt or graph.is_trusted():
+                    return given
         except OPENVINO_ERRORS as error:
             failure = translated(Code.INFERENCE_FAILED, error)
             failure.__cause__ = error
-        if failure.code is not Code.INFERENCE_FAILED or self._keeps_states:
+        if self._keeps_states:
             raise failure
 
-        def run_in(compiled: ov.CompiledModel) -> tuple[Tensor, ...]:
-            self._use(compiled)
+        def run_in(graph: Graph) -> tuple[Tensor, ...]:
+            self._use(graph)
+            if failure.code is not Code.INFERENCE_FAILED:
+                raise failure
             return self._run(inputs, outputs, finishes)
 
         # It may be another's inference before it that went wrong, and not this one.
-        return translate(Code.INFERENCE_FAILED, lambda: self._graphs.run_anew(run_in, failure))
+        return translate(Code.INFERENCE_FAILED, lambda: self._graphs.run_anew(run_in, self._graph, failure))
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
         """Read, write or reset states, and give copies of what was read."""
@@ -108,12 +116,24 @@ class OpenVinoSlot:
 
     def _infer(self, outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
         """Run the request on the inputs it has."""
-        # A completion callback would miss failures and cancels; wait() sees them all.
-        self._request.start_async()
-        self._request.wait()
+        self._compute()
         if not finishes:
             return tuple([self._finished(index, None) for index in outputs])
         return tuple([self._finished(index, finish) for index, finish in zip(outputs, finishes, strict=True)])
+
+    def _compute(self) -> None:
+        running = self._graph.running
+        running.add(self._request)
+        try:
+            # A completion callback would miss failures and cancels; wait() sees them all.
+            self._request.start_async()
+            self._request.wait()
+        except OPENVINO_ERRORS:
+            # Before others that ran in it can take it for one in which nothing has failed.
+            self._graph.is_spoilt = self._graphs.can_be_spoilt and not self._keeps_states
+            raise
+        finally:
+            running.discard(self._request)
 
     def _finished(self, index: int, finish: Finish | None) -> Tensor:
         tensor, element_type = self._request.get_output_tensor(index), self._spec.outputs[index].element_type
@@ -129,8 +149,8 @@ class OpenVinoQuickSlot(OpenVinoSlot):
     def __init__(self, graphs: Graphs, spec: ModelSpec) -> None:
         super().__init__(graphs, spec, keeps_states=False)
 
-    def _use(self, compiled: ov.CompiledModel) -> None:
-        super()._use(compiled)
+    def _use(self, graph: Graph) -> None:
+        super()._use(graph)
         self._kept: list[_KeptInput | None] = [None] * len(self._spec.inputs)
 
     def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
