@@ -107,6 +107,37 @@ def test_inferences_beside_ones_that_fail_do_not(model: OpenVinoModel) -> None:
             each.result()
 
 
+def test_what_ran_beside_one_that_failed_runs_again(model: OpenVinoModel) -> None:
+    good, bad = (model.create_slot() for _ in range(2))
+    shapes: list[tuple[int, ...]] = []
+
+    def finish(found: Tensor) -> Tensor:
+        shapes.append(found.shape)
+        if len(shapes) == 1:
+            fail(bad)
+        return found.on_its_own()
+
+    data = Tensor(BY_NAME["f32"], (GOOD,), np.ones(GOOD, np.float32).tobytes())
+    (rows,) = good.run([data], [0], (finish,))
+    assert shapes == [(2, 4), (2, 4)]
+    assert rows.shape == (2, 4)
+
+
+def test_a_graph_is_not_trusted_as_soon_as_a_request_has_failed_in_it(path: Path) -> None:
+    graph = Graph(ov.Core().compile_model(path, "CPU"))
+    request = graph.compiled.create_infer_request()
+    graph.running.add(request)
+    assert graph.is_trusted()
+    request.start_async([np.ones(BAD, np.float32)])
+    with pytest.raises(RuntimeError, match=rf"\({BAD}\)"):
+        request.wait()
+    assert not graph.is_trusted()
+    graph.running.discard(request)
+    assert graph.is_trusted()
+    graph.is_spoilt = True
+    assert not graph.is_trusted()
+
+
 def test_what_fails_changes_no_ones_answer_beside_it(tmp_path: Path) -> None:
     data = op.parameter([ov.Dimension(4, 1000)], np.float32, name="data")
     rows = op.reshape(data, op.constant(np.array([-1, 4], np.int64)), special_zero=False)

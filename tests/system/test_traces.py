@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
+from queue import SimpleQueue
 from time import time_ns
 from typing import Any
 
@@ -11,7 +12,7 @@ import httpx
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
-from tests.collector import Collected, Collector, collecting
+from tests.collector import TIMEOUT_S, Collected, Collector, collecting
 from tests.system.servers import log_lines, started
 
 import inferwire as ov
@@ -128,6 +129,31 @@ def test_inferences_of_a_session_have_traces_of_their_own(server: ServerProcess,
     second = check_a_job(collector.take(3), 0)
     assert len({first.trace_id, second.trace_id, TRACE_ID}) == 3
     assert (first.parent_id, second.parent_id) == ("", "")
+
+
+def test_what_comes_over_a_stream_has_traces_of_its_own(server: ServerProcess, collector: Collector) -> None:
+    asked: Any = triton.InferInput("pixels", [1, 64], "FP32")
+    asked.set_data_from_numpy(PIXELS)
+    errors: SimpleQueue[Any] = SimpleQueue()
+
+    def take(result: Any, error: Any) -> None:
+        errors.put(error)
+
+    with triton.InferenceServerClient(server.grpc_address) as client:
+        client.start_stream(take, headers=TRACEPARENT)
+        client.async_stream_infer("digits_mlp", [asked])
+        assert errors.get(timeout=TIMEOUT_S) is None
+    assert check_a_job(collector.take(3), 0).parent_id == ""
+
+
+def test_a_look_at_states_is_no_inference(server: ServerProcess, collector: Collector) -> None:
+    core = ov.Core(server.grpc_address)
+    request = core.served_model("silero_vad_stateful").create_infer_request()
+    request.infer([np.zeros((1, 576), np.float32)])
+    assert family(collector.take(3))[0].attributes["inferwire.model"] == "silero_vad_stateful"
+    assert request.query_state()[0].state.data.size
+    core.served_model("digits_mlp")({0: PIXELS})
+    check_a_job(collector.take(3), 0)
 
 
 def test_the_protocol_says_that_inferences_are_traced(server: ServerProcess) -> None:

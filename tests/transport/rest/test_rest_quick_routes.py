@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import httpx
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from inferwire_server.composition import Composition
+from inferwire_server.transport.http.server import http_server
+from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.quick_routes import QuickRoutes
 
 
@@ -59,3 +63,17 @@ async def test_what_is_no_request_goes_on() -> None:
 
     await QuickRoutes([], app)({"type": "lifespan"}, receive, send)
     assert passed == [{"type": "lifespan"}]
+
+
+async def test_an_inference_passes_the_framework_by(composition: Composition) -> None:
+    app = create_app(composition.services, composition.metrics.text)
+    row = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [0, 1, 2, 3]}
+    async with (
+        http_server(app, "127.0.0.1", 0) as server,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/v2") as client,
+    ):
+        (await client.post("/models/echo/infer", json={"inputs": [row]})).raise_for_status()
+        # The framework makes it at the first request that it sees.
+        assert app.middleware_stack is None
+        (await client.get("/models/echo")).raise_for_status()
+        assert app.middleware_stack is not None
