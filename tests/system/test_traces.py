@@ -117,6 +117,8 @@ def test_what_its_caller_does_not_sample_is_not_sent(server: ServerProcess, coll
     url = f"http://{server.http_address}/v2/models/digits_mlp/infer"
     unsampled = {"traceparent": f"00-{TRACE_ID}-{PARENT_ID}-00"}
     httpx.post(url, json=REQUEST, headers=unsampled).raise_for_status()
+    httpx.post(url, json=REQUEST, headers=TRACEPARENT).raise_for_status()
+    assert family(collector.take(3))[0].parent_id == PARENT_ID
     httpx.post(url, json=REQUEST, headers={"traceparent": "nonsense"}).raise_for_status()
     assert family(collector.take(3))[0].trace_id != TRACE_ID
 
