@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,7 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.layers import LayerTime
-from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.scheduling.job import Job, JobState, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.rpc.session_call import OutgoingResults
@@ -31,6 +32,39 @@ def with_running(count: int, limit: int = 1 << 28) -> Outbox:
     for number in range(count):
         outbox.admit((number,), ended())
     return outbox
+
+
+def behind(running: int, queued: int) -> tuple[Outbox, list[Job]]:
+    """Make an outbox that waits for jobs of which so many run, and the others wait for a slot; and the jobs."""
+    outbox = Outbox(1 << 28, lambda _, __: None)
+    jobs = [Job("m", Work((), (0,)), submitted_at=0.0) for _ in range(running + queued)]
+    for number, job in enumerate(jobs):
+        outbox.admit((number,), job)
+    for job in jobs[:running]:
+        job.start(0.0)
+    return outbox, jobs
+
+
+def is_sent_after(outbox: Outbox, jobs: list[Job], number: int, inference_s: float = 0.005, byte_size: int = 4) -> bool:
+    """End the job of this number, whose slot goes to the next that waits; say whether there is something to send."""
+    waiting = [job for job in jobs if job.state is JobState.QUEUED]
+    if waiting:
+        waiting[0].start(0.0)
+    outbox.put((number,), ended(inference_s, byte_size))
+    return outbox.is_ready
+
+
+async def what_comes_first(outbox: Outbox, after_s: float) -> str:
+    """Say whether what the outbox holds falls due before so much time has passed, however late both are heard of."""
+    first: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def come(what: str) -> None:
+        if not first.done():
+            first.set_result(what)
+
+    outbox.on_ready = partial(come, "due")
+    asyncio.get_running_loop().call_later(after_s, come, "later")
+    return await first
 
 
 def ids(message: bytes) -> list[int]:
@@ -55,10 +89,47 @@ async def test_tiny_results_wait_until_as_many_have_ended_as_still_run() -> None
     assert not outbox.has_ended
 
 
-async def test_a_result_that_took_long_is_sent_at_once() -> None:
+async def test_a_result_that_took_longer_is_sent_at_once() -> None:
     outbox = with_running(4)
-    outbox.put((0,), ended(inference_s=0.01))
+    outbox.put((0,), ended(inference_s=0.005))
     assert outbox.is_ready
+
+
+async def test_a_result_that_took_longer_waits_while_more_executions_wait_for_a_slot_than_would_be_sent() -> None:
+    outbox, jobs = behind(running=3, queued=5)
+    assert not is_sent_after(outbox, jobs, 0)
+    assert not is_sent_after(outbox, jobs, 1)
+    # Three have ended and two wait.
+    assert is_sent_after(outbox, jobs, 2)
+    assert ids(outbox.take()) == [0, 1, 2]
+
+
+async def test_a_result_that_took_longer_is_sent_at_once_where_its_next_finds_every_slot_of_its_own() -> None:
+    outbox, jobs = behind(running=3, queued=2)
+    assert is_sent_after(outbox, jobs, 0)
+
+
+async def test_a_result_that_took_long_never_waits() -> None:
+    outbox, jobs = behind(running=3, queued=50)
+    assert is_sent_after(outbox, jobs, 0, inference_s=0.011)
+
+
+async def test_results_that_took_longer_wait_for_no_more_than_a_message_holds() -> None:
+    outbox, jobs = behind(running=3, queued=50)
+    assert not is_sent_after(outbox, jobs, 0, byte_size=1 << 20)
+    assert is_sent_after(outbox, jobs, 1)
+
+
+async def test_a_result_waits_twice_as_long_as_its_inference_took_and_a_tiny_one_beside_it_no_longer() -> None:
+    outbox, jobs = behind(running=3, queued=50)
+    assert not is_sent_after(outbox, jobs, 0, inference_s=0.01)
+    assert await what_comes_first(outbox, after_s=0.012) == "later"
+    assert await what_comes_first(outbox, after_s=0.1) == "due"
+    assert ids(outbox.take()) == [0]
+    assert not is_sent_after(outbox, jobs, 1, inference_s=0.01)
+    outbox.put((2,), ended())
+    assert await what_comes_first(outbox, after_s=0.012) == "due"
+    assert ids(outbox.take()) == [1, 2]
 
 
 async def test_a_tiny_result_waits_for_slow_ones_only_for_a_moment() -> None:

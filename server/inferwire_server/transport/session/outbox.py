@@ -1,8 +1,10 @@
 """What a session has to send: results, gathered into as few messages as do no harm.
 
-Writing a message costs the loop about as much as five tiny executions. So results of executions that took
-next to nothing wait until there are as many of them as still run: then one half of the client's
-executions is on its way while the other runs, however many it has in flight, and a lone one never waits.
+Writing a message costs the loop about as much as five tiny executions, and both sides' threads wake for it. So results
+of executions that took next to nothing wait until there are as many of them as still run: then one half of the
+client's executions is on its way while the other runs, however many it has in flight, and a lone one never waits.
+Those that took a little longer wait only while more of the client's executions wait for a slot than would be sent:
+no slot is idle for it.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
+from math import inf
 from typing import NamedTuple
 
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.layers import LayerTime
-from inferwire_server.core.scheduling.job import Job, Result
+from inferwire_server.core.scheduling.job import Job, JobState, Result
 from inferwire_server.core.scheduling.stacks import is_whole, results
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.refusing import too_large
@@ -28,10 +32,16 @@ _MOST_WAITING_BYTES = 64 << 20
 """How much may wait before the reader stops taking executions of a client that takes no results."""
 
 _TINY_S = 0.001
-"""Results of inferences that took longer are sent at once."""
+"""Results of inferences that took longer are sent at once, unless others of the client wait for a slot."""
+
+_QUICK_S = 0.01
+"""Results of inferences that took longer are sent at once in any case: gathering them would win next to nothing."""
 
 _LONGEST_HOLD_S = 0.001
 """How long a result waits for others at the most, should what still runs take longer than it did."""
+
+_HELD_INFERENCES = 2
+"""How many times as long as its inference took a result may wait, where that is longer."""
 
 _RESULT_BYTES = 128
 """About what a result has besides its outputs' bytes, the sentence of its error, and its layers."""
@@ -73,6 +83,7 @@ class Outbox:
         self._waiting_bytes = 0
         self._is_due = False
         self._due_timer: asyncio.TimerHandle | None = None
+        self._due_at = inf
 
     def __repr__(self) -> str:
         return f"<Outbox: {len(self._running)} running, {self._waiting} results of {self._waiting_bytes} bytes>"
@@ -121,15 +132,17 @@ class Outbox:
 
     def put(self, ids: Sequence[int], job: Job) -> None:
         """Send the results of a job that has ended, but of executions that were dropped: those have theirs."""
-        if job.timings.inference_s > _TINY_S:
+        took_s = job.timings.inference_s
+        if took_s > _TINY_S and (took_s > _QUICK_S or not self._has_backlog(len(ids))):
             self._is_due = True
+        hold_s = max(_LONGEST_HOLD_S, _HELD_INFERENCES * took_s)
         for ended in _parts(ids, job):
             for execution_id in ended.ids:
                 self._running.pop(execution_id, None)
             if ended.byte_size > self._max_message_bytes:
                 self._put(_refused(ended.ids, too_large(ended.byte_size, self._max_message_bytes)))
             else:
-                self._put(ended)
+                self._put(ended, hold_s)
 
     def refuse(self, ids: Sequence[int], error: ServingError) -> None:
         """Send why executions did not run, or have no result of their own."""
@@ -150,9 +163,7 @@ class Outbox:
             results.append(raw_fields.field(pb.SessionResponse.RESULTS_FIELD_NUMBER, result))
             buffers += outputs
         self._is_due = bool(self._ended)
-        if self._due_timer is not None:
-            self._due_timer.cancel()
-            self._due_timer = None
+        self._stop_timer()
         self._waiting_bytes -= message_bytes
         return raw_fields.join(b"".join(results), buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
 
@@ -164,19 +175,37 @@ class Outbox:
         error = encode_error(ended.result) if isinstance(ended.result, ServingError) else None
         return pb.ExecutionResult(ids=ended.ids, error=error).SerializeToString(), []
 
-    def _put(self, ended: _Ended) -> None:
+    def _has_backlog(self, ended: int) -> bool:
+        """Whether more executions wait for a slot than results do, with so many that have just ended.
+
+        Executions of a client mostly start in the order that they came in.
+        """
+        waiting = self._waiting + ended
+        running = next(islice(reversed(self._running.values()), waiting, None), None)
+        return running is not None and running.job.state is JobState.QUEUED and self._waiting_bytes < _MESSAGE_BYTES
+
+    def _put(self, ended: _Ended, hold_s: float = _LONGEST_HOLD_S) -> None:
         self._ended.append(ended)
         self._waiting += len(ended.ids)
         self._waiting_bytes += ended.byte_size
         if self.is_ready:
             self.on_ready()
-        elif self._due_timer is None:
-            self._due_timer = asyncio.get_running_loop().call_later(_LONGEST_HOLD_S, self._fall_due)
+            return
+        loop = asyncio.get_running_loop()
+        due_at = loop.time() + hold_s
+        if due_at < self._due_at:
+            self._stop_timer()
+            self._due_timer, self._due_at = loop.call_at(due_at, self._fall_due), due_at
 
     def _fall_due(self) -> None:
-        self._due_timer = None
+        self._stop_timer()
         self._is_due = True
         self.on_ready()
+
+    def _stop_timer(self) -> None:
+        if self._due_timer is not None:
+            self._due_timer.cancel()
+        self._due_timer, self._due_at = None, inf
 
 
 def _nobody_waits() -> None:
