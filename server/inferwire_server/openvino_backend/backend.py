@@ -19,6 +19,7 @@ from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.bound_slots import OpenVinoBoundSlot
 from inferwire_server.openvino_backend.compile_cache import alone_in
 from inferwire_server.openvino_backend.errors import translate
 from inferwire_server.openvino_backend.graphs import Graphs
@@ -147,7 +148,8 @@ class OpenVinoModel:
 
     def create_slot(self, *, keeps_states: bool = False) -> OpenVinoSlot:
         """Make a slot. Unless it keeps the model's states, every inference in it starts from fresh ones."""
-        return translate(Code.MODEL_FAILED, lambda: OpenVinoSlot(self._graphs, self.spec, keeps_states=keeps_states))
+        make = OpenVinoBoundSlot if keeps_states and self.spec.states else OpenVinoSlot
+        return translate(Code.MODEL_FAILED, lambda: make(self._graphs, self.spec))
 
     def create_quick_slot(self) -> OpenVinoQuickSlot | None:
         """Make a slot that computes on the thread that calls it and no other; None where no inference can be brief."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TypeVar
+from typing import Protocol, TypeVar
+from weakref import WeakSet
 
 import openvino as ov
 import structlog
@@ -37,6 +38,10 @@ class Graph:
     is_spoilt: bool = False
     running: set[ov.InferRequest] = field(default_factory=set[ov.InferRequest])
 
+    def create_request(self) -> ov.InferRequest:
+        """Make a request that runs in it."""
+        return self.compiled.create_infer_request()
+
     def is_trusted(self) -> bool:
         """Whether no inference has failed in it, one of those included whose thread has not heard of it yet."""
         for request in tuple(self.running):
@@ -45,6 +50,14 @@ class Graph:
             except OPENVINO_ERRORS:
                 return False
         return not self.is_spoilt
+
+
+class Follower(Protocol):
+    """Something that keeps a graph in memory while nothing runs in it."""
+
+    def follow(self) -> None:
+        """Go to the graph that runs what comes, if that can be now."""
+        ...
 
 
 class Graphs:
@@ -59,6 +72,8 @@ class Graphs:
         self.current = Graph(compiled)
         self._renew = renew
         self._renewing = Lock()
+        self._followers: WeakSet[Follower] = WeakSet()
+        self._counting = Lock()
         ports = (*compiled.inputs, *compiled.outputs)
         self.can_be_spoilt = any(port.get_partial_shape().is_dynamic for port in ports)
 
@@ -66,6 +81,11 @@ class Graphs:
     def compiled(self) -> ov.CompiledModel:
         """The compiled model that runs what comes."""
         return self.current.compiled
+
+    def add_follower(self, follower: Follower) -> None:
+        """Have it follow whenever there is a new graph, for as long as anybody else has it."""
+        with self._counting:
+            self._followers.add(follower)
 
     def good(self) -> Graph:
         """Give the graph that runs what comes, once there is another where an inference has failed in it."""
@@ -100,3 +120,7 @@ class Graphs:
                 # One that fails in it as the first leaves nothing that another's shapes could be taken for.
                 renewed.is_spoilt = False
                 self.current = renewed
+                with self._counting:
+                    followers = tuple(self._followers)
+                for follower in followers:
+                    follower.follow()

@@ -28,46 +28,34 @@ LARGEST_COPY = 1 << 16
 
 
 class OpenVinoSlot:
-    """One `InferRequest`, reused.
+    """One `InferRequest`, reused by whoever comes next: a model's states begin afresh for each.
 
     The request reads its inputs where the caller's bytes lie and does not keep them alive: the
     caller holds them until `run` returns, and before that the request gets its own tensors back.
     """
 
-    def __init__(self, graphs: Graphs, spec: ModelSpec, *, keeps_states: bool) -> None:
+    def __init__(self, graphs: Graphs, spec: ModelSpec, *, keeps_states: bool = False) -> None:
         self._graphs = graphs
         self._spec = spec
-        self._keeps_states = bool(spec.states) and keeps_states
         self._resets_states = bool(spec.states) and not keeps_states
         self._prefixes = [spec.prefix_of(index) for index in range(len(spec.inputs))]
-        self._use(graphs.current)
+        self._use(graphs.current, graphs.current.create_request())
 
-    def _use(self, graph: Graph) -> None:
-        """Run in this graph from now on."""
-        self._graph = graph
-        self._request = request = graph.compiled.create_infer_request()
+    def _use(self, graph: Graph, request: ov.InferRequest) -> None:
+        """Run this request, which is one of this graph, from now on."""
         self._own_inputs = [_own_input(request, index) for index in range(len(self._spec.inputs))]
+        self._graph, self._request = graph, request
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
         """Run an inference and give copies of the outputs asked for, or what their finishes make of them."""
         try:
-            if self._keeps_states:
-                return self._run(inputs, outputs, finishes)
-            while True:
-                if self._graph is not (graph := self._graphs.good()):
-                    self._use(graph)
-                given = self._run(inputs, outputs, finishes)
-                # Another's inference may have failed in the graph meanwhile.
-                if not self._graphs.can_be_spoilt or graph.is_trusted():
-                    return given
+            return self._run_trusted(inputs, outputs, finishes)
         except OPENVINO_ERRORS as error:
             failure = translated(Code.INFERENCE_FAILED, error)
             failure.__cause__ = error
-        if self._keeps_states:
-            raise failure
 
         def run_in(graph: Graph) -> tuple[Tensor, ...]:
-            self._use(graph)
+            self._move(graph)
             if failure.code is not Code.INFERENCE_FAILED:
                 raise failure
             return self._run(inputs, outputs, finishes)
@@ -87,6 +75,24 @@ class OpenVinoSlot:
     def profile(self) -> tuple[LayerTime, ...]:
         """Give what each layer took in the last run."""
         return translate(Code.INFERENCE_FAILED, lambda: layer_times(self._request))
+
+    def _move(self, graph: Graph) -> None:
+        """Run in another graph from now on."""
+        self._use(graph, graph.create_request())
+
+    def _go_back(self) -> None:
+        """Be as before a run whose answer cannot be trusted, in a graph that can."""
+        self._move(self._graphs.good())
+
+    def _run_trusted(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+        """Run in a graph in which no inference has failed, others' meanwhile included."""
+        if self._graph is not (graph := self._graphs.good()):
+            self._move(graph)
+        given = self._run(inputs, outputs, finishes)
+        while self._graphs.can_be_spoilt and not self._graph.is_trusted():
+            self._go_back()
+            given = self._run(inputs, outputs, finishes)
+        return given
 
     def _access(self, states: StateAccess) -> tuple[Tensor, ...]:
         variables = {variable.name: variable for variable in self._request.query_state()}
@@ -130,7 +136,7 @@ class OpenVinoSlot:
             self._request.wait()
         except OPENVINO_ERRORS:
             # Before others that ran in it can take it for one in which nothing has failed.
-            self._graph.is_spoilt = self._graphs.can_be_spoilt and not self._keeps_states
+            self._graph.is_spoilt = self._graphs.can_be_spoilt
             raise
         finally:
             running.discard(self._request)
@@ -147,10 +153,10 @@ class OpenVinoQuickSlot(OpenVinoSlot):
     """
 
     def __init__(self, graphs: Graphs, spec: ModelSpec) -> None:
-        super().__init__(graphs, spec, keeps_states=False)
+        super().__init__(graphs, spec)
 
-    def _use(self, graph: Graph) -> None:
-        super()._use(graph)
+    def _use(self, graph: Graph, request: ov.InferRequest) -> None:
+        super()._use(graph, request)
         self._kept: list[_KeptInput | None] = [None] * len(self._spec.inputs)
 
     def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:

@@ -1,0 +1,97 @@
+"""The slot of one caller, whose states it keeps, whatever graph takes the place of its own: `OpenVinoBoundSlot`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TypeAlias
+
+import openvino as ov
+import structlog
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.scheduling.job import Finishes
+from inferwire_server.core.specs import ModelSpec
+from inferwire_server.core.states import StateAccess
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
+from inferwire_server.openvino_backend.graphs import Graph, Graphs
+from inferwire_server.openvino_backend.slots import OpenVinoSlot
+
+log = structlog.stdlib.get_logger()
+
+_States: TypeAlias = Mapping[str, ov.Tensor]
+"""Copies of states by their names."""
+
+LARGEST_COPY = 1 << 22
+"""Bytes of states that are copied before each run that may have to be run again: half a millisecond's worth."""
+
+
+class OpenVinoBoundSlot(OpenVinoSlot):
+    """One `InferRequest` with its caller's states. An inference that fails leaves them as they are.
+
+    Whoever has made a new graph moves it there while it is idle, or else it would keep the one before in memory.
+    """
+
+    def __init__(self, graphs: Graphs, spec: ModelSpec) -> None:
+        self._lock = Lock()
+        self._is_small = True
+        self._before: _States | None = None
+        super().__init__(graphs, spec, keeps_states=True)
+        graphs.add_follower(self)
+
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+        """Run an inference on its caller's states."""
+        with self._lock:
+            self._before = self._copied_if_small()
+            try:
+                return super().run(inputs, outputs, finishes)
+            finally:
+                self._before = None
+
+    def access(self, states: StateAccess) -> tuple[Tensor, ...]:
+        """Read, write or reset states, and give copies of what was read."""
+        with self._lock:
+            return super().access(states)
+
+    def follow(self) -> None:
+        """Move to the graph that runs what comes, unless it is running: then it does so before its next run."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._move(self._graphs.current)
+        except OPENVINO_ERRORS as error:
+            log.warning("a caller's states stay where an inference has failed", reason=str(error).strip())
+        finally:
+            self._lock.release()
+
+    def _move(self, graph: Graph) -> None:
+        self._use_with(graph, self._states())
+
+    def _go_back(self) -> None:
+        if self._before is None:
+            raise ServingError(
+                Code.INFERENCE_FAILED,
+                "another caller's inference has failed beside this one, and OpenVINO may have mixed up their shapes: "
+                "neither the outputs nor the states of this one can be trusted; reset or write the states",
+            )
+        self._use_with(self._graphs.good(), self._before)
+
+    def _copied_if_small(self) -> _States | None:
+        """Give copies of the states, unless they are large, or nothing can spoil the run."""
+        if not self._is_small or not self._graphs.can_be_spoilt:
+            return None
+        states = self._states()
+        self._is_small = sum([state.byte_size for state in states.values()]) <= LARGEST_COPY
+        return states
+
+    def _states(self) -> _States:
+        return {variable.name: variable.state for variable in self._request.query_state()}
+
+    def _use_with(self, graph: Graph, states: _States) -> None:
+        """Run in this graph from now on, where that can have these states."""
+        request = graph.create_request()
+        for variable in request.query_state():
+            variable.state = states[variable.name]
+        self._use(graph, request)
