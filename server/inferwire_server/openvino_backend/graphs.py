@@ -19,6 +19,7 @@ import openvino as ov
 import structlog
 
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
+from inferwire_server.openvino_backend.failures import Failures
 
 T = TypeVar("T")
 
@@ -65,11 +66,13 @@ class Graphs:
 
     Attributes:
         current: The one that runs what comes.
+        failures: What failed lately in a graph that nobody else had used.
         can_be_spoilt: Whether an inference that ends half way leaves anything behind.
     """
 
     def __init__(self, compiled: ov.CompiledModel, renew: Callable[[ov.CompiledModel], ov.CompiledModel]) -> None:
         self.current = Graph(compiled)
+        self.failures = Failures()
         self._renew = renew
         self._renewing = Lock()
         self._followers: WeakSet[Follower] = WeakSet()
@@ -107,13 +110,12 @@ class Graphs:
         with self._renewing:
             renewed = None
             try:
-                renewed = Graph(self._renew(failed.compiled))
-            except (*OPENVINO_ERRORS, OSError, MemoryError) as error:
-                log.warning("a failed inference may fail others until a reload", reason=str(error).strip())
-                raise failure from None
+                renewed = self._renewed(failed)
             finally:
                 # Without another, nobody is to wait for one.
                 failed.is_spoilt = renewed is not None
+            if renewed is None:
+                raise failure
             try:
                 return run(renewed)
             finally:
@@ -124,3 +126,15 @@ class Graphs:
                     followers = tuple(self._followers)
                 for follower in followers:
                     follower.follow()
+
+    def another(self) -> Graph | None:
+        """Make a graph for what may well fail, so that nobody suffers from it; None where there can be none."""
+        with self._renewing:
+            return self._renewed(self.current)
+
+    def _renewed(self, graph: Graph) -> Graph | None:
+        try:
+            return Graph(self._renew(graph.compiled))
+        except (*OPENVINO_ERRORS, OSError, MemoryError) as error:
+            log.warning("a failed inference may fail others until a reload", reason=str(error).strip())
+            return None

@@ -16,7 +16,7 @@ from inferwire_server.core.scheduling.job import Finish, Finishes
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.errors import invalid_input
+from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS, translate, translated
 from inferwire_server.openvino_backend.graphs import Graph, Graphs
 from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime, view_of
@@ -37,6 +37,7 @@ class OpenVinoSlot:
     def __init__(self, graphs: Graphs, spec: ModelSpec, *, keeps_states: bool = False) -> None:
         self._graphs = graphs
         self._spec = spec
+        self._keeps_states = bool(spec.states) and keeps_states
         self._resets_states = bool(spec.states) and not keeps_states
         self._prefixes = [spec.prefix_of(index) for index in range(len(spec.inputs))]
         self._use(graphs.current, graphs.current.create_request())
@@ -48,6 +49,11 @@ class OpenVinoSlot:
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
         """Run an inference and give copies of the outputs asked for, or what their finishes make of them."""
+        if (known := self._graphs.failures.like(inputs)) is not None:
+            if not self._keeps_states and known.is_of(inputs):
+                raise ServingError(Code.INFERENCE_FAILED, known.message)
+            if (graph := self._graphs.another()) is not None:
+                return self._run_apart(graph, inputs, outputs, finishes)
         try:
             return self._run_trusted(inputs, outputs, finishes)
         except OPENVINO_ERRORS as error:
@@ -55,13 +61,13 @@ class OpenVinoSlot:
             failure.__cause__ = error
 
         def run_in(graph: Graph) -> tuple[Tensor, ...]:
+            if failure.code is Code.INFERENCE_FAILED:
+                return self._run_first(graph, inputs, outputs, finishes)
             self._move(graph)
-            if failure.code is not Code.INFERENCE_FAILED:
-                raise failure
-            return self._run(inputs, outputs, finishes)
+            raise failure
 
         # It may be another's inference before it that went wrong, and not this one.
-        return translate(Code.INFERENCE_FAILED, lambda: self._graphs.run_anew(run_in, self._graph, failure))
+        return self._graphs.run_anew(run_in, self._graph, failure)
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
         """Read, write or reset states, and give copies of what was read."""
@@ -106,6 +112,29 @@ class OpenVinoSlot:
                 for name in names or self._spec.states:
                     _named(variables, name).reset()
         return ()
+
+    def _run_apart(
+        self, graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes
+    ) -> tuple[Tensor, ...]:
+        """Run what may well fail in a graph that nobody else has used or will use."""
+        try:
+            return self._run_first(graph, inputs, outputs, finishes)
+        finally:
+            translate(Code.INFERENCE_FAILED, lambda: self._move(self._graphs.current))
+
+    def _run_first(
+        self, graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes
+    ) -> tuple[Tensor, ...]:
+        """Run as the first in a graph. What fails there fails by itself, and is remembered."""
+        try:
+            self._move(graph)
+            given = self._run(inputs, outputs, finishes)
+        except OPENVINO_ERRORS as error:
+            failure = translated(Code.INFERENCE_FAILED, error)
+            self._graphs.failures.add(inputs, failure.message)
+            raise failure from error
+        self._graphs.failures.forget(inputs)
+        return given
 
     def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
         views = list(map(to_runtime, inputs, self._prefixes))
