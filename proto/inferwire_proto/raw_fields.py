@@ -8,7 +8,7 @@ either way: a peer that knows nothing of this reads and writes the same messages
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
@@ -125,6 +125,20 @@ def split(
         raise MalformedMessage(
             f"the {len(data)} bytes received are not a message of type {message_type.DESCRIPTOR.full_name}"
         ) from error
+
+
+def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Give number and content of those fields of any message that have a length.
+
+    Raises:
+        IndexError: If it is no message, or is cut short.
+    """
+    at = 0
+    while at < len(message):
+        key, at = _decode_varint(message, at)
+        start, at = _skip(message, at, key & 7)
+        if key & 7 == _LENGTH_DELIMITED:
+            yield key >> 3, message[start:at]
 
 
 @lru_cache

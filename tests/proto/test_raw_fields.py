@@ -16,6 +16,7 @@ from inferwire_proto.raw_fields import (
     SHORT_FIELD,
     SMALL_MESSAGE,
     MalformedMessage,
+    fields,
 )
 
 LARGE = b"\x01" * (SMALL_MESSAGE + 1)
@@ -47,6 +48,16 @@ def test_fields_written_apart_are_one_message(number: int, ids: list[int]) -> No
     header = Execution(target=Target(served="m" * number)).SerializeToString()
     written = raw_fields.field(InferRequest.EXECUTION_FIELD_NUMBER, header + Execution(ids=ids).SerializeToString())
     assert InferRequest.FromString(written).execution == Execution(ids=ids, target=Target(served="m" * number))
+
+
+def test_of_any_message_those_fields_are_read_that_have_a_length() -> None:
+    long = b"b" * 200
+    numbers = (b"\x08\x96\x01", b"\x1d" + bytes(4), b"\x21" + bytes(8))
+    written = raw_fields.field(2, b"a").join(numbers) + raw_fields.field(300, long)
+    assert list(fields(memoryview(written))) == [(2, b"a"), (2, b"a"), (300, long)]
+    for broken in (written[:-1], b"\x0b", b"\xff" * 11):  # cut short; of a group; of a number too large
+        with pytest.raises(IndexError):
+            list(fields(memoryview(broken)))
 
 
 @given(buffers)
