@@ -8,7 +8,7 @@ either way: a peer that knows nothing of this reads and writes the same messages
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
@@ -45,13 +45,18 @@ class MalformedMessage(ValueError):
     """The bytes are not the protobuf message they should be."""
 
 
-def join(header: bytes, buffers: Iterable[Content], raw_field: int, padding_field: int | None) -> bytes:
+def join(
+    header: bytes,
+    buffers: Iterable[Content],
+    raw_field: int = RAW_FIELD,
+    padding_field: int | None = PADDING_FIELD,
+) -> bytes:
     """Join a serialised header and tensors' bytes into one message, copying each buffer once.
 
     Args:
         header: The serialised message without its tensors.
         buffers: Each entry's bytes, contiguous; those of a stack in as many pieces as it has tensors.
-        raw_field: The number of the repeated `bytes` field that holds them.
+        raw_field: The number of the repeated `bytes` field that holds them; that of inferwire.v1 where none is given.
         padding_field: The number of an ignored `bytes` field that may be filled so that each
             tensor starts aligned; None where the message has no such field.
     """
@@ -59,7 +64,10 @@ def join(header: bytes, buffers: Iterable[Content], raw_field: int, padding_fiel
 
 
 def pieces(
-    header: bytes, buffers: Iterable[Content], raw_field: int, padding_field: int | None
+    header: bytes,
+    buffers: Iterable[Content],
+    raw_field: int = RAW_FIELD,
+    padding_field: int | None = PADDING_FIELD,
 ) -> list[bytes | memoryview]:
     """Give the message that `join` makes in pieces, of which the tensors' bytes are where they were."""
     parts: list[bytes | memoryview] = [header]
@@ -83,14 +91,14 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def split(
-    message_type: type[M], data: bytes | memoryview, raw_field: int, *, most_beside: int | None = None
+    message_type: type[M], data: bytes | memoryview, raw_field: int = RAW_FIELD, *, most_beside: int | None = None
 ) -> tuple[M, Sequence[memoryview | bytes]]:
     """Parse a message, and give its tensors' bytes without copying large ones.
 
     Args:
         message_type: What it is.
         data: Its bytes.
-        raw_field: The number of the repeated `bytes` field that holds the tensors.
+        raw_field: The number of the repeated `bytes` field that holds the tensors, as in `join`.
         most_beside: How many bytes a large message may have beside them, which may be a great many fields of what its
             own fields are; None for any number.
 
@@ -117,6 +125,20 @@ def split(
         raise MalformedMessage(
             f"the {len(data)} bytes received are not a message of type {message_type.DESCRIPTOR.full_name}"
         ) from error
+
+
+def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Give number and content of those fields of any message that have a length.
+
+    Raises:
+        IndexError: If it is no message, or is cut short.
+    """
+    at = 0
+    while at < len(message):
+        key, at = _decode_varint(message, at)
+        start, at = _skip(message, at, key & 7)
+        if key & 7 == _LENGTH_DELIMITED:
+            yield key >> 3, message[start:at]
 
 
 @lru_cache

@@ -273,6 +273,11 @@ def test_bf16_travels_as_its_bits() -> None:
     assert numbers_of(single, ov.Type.bf16).tolist() == -2.5
 
 
+def test_bf16_is_rounded_as_openvino_does() -> None:
+    bits = read_value("[1.00390625, 1.01171875, NaN, -Infinity]", port("x", ov.Type.bf16, [4]), PLAIN)
+    np.testing.assert_array_equal(numbers_of(bits, ov.Type.bf16), [1.0, 1.015625, np.nan, -np.inf])
+
+
 def test_json_tells_apart_what_it_has_no_number_for() -> None:
     output = port("y", ov.Type.f32, [3])
     document = as_document(Answer(output, np.array([np.inf, np.nan, -np.inf], np.float32)), (), 1)

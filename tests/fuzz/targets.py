@@ -86,7 +86,7 @@ def configuration(data: bytes) -> None:
 
 
 def execution(data: bytes) -> None:
-    message, raw = raw_fields.split(inference_pb2.SessionRequest, data, raw_fields.RAW_FIELD)
+    message, raw = raw_fields.split(inference_pb2.SessionRequest, data)
     for each in message.executions:
         with suppress(ServingError):
             plans.decode_execution(each, raw, None)
@@ -157,7 +157,7 @@ def _session_request() -> bytes:
     one = request.executions.add(ids=[1], outputs=[0])
     one.target.served = "m"
     one.inputs.add(name="x", shape=[1, 2], element_type=BY_NAME["f32"].wire)  # pyright: ignore[reportArgumentType]
-    return raw_fields.join(request.SerializeToString(), [bytes(8)], raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
+    return raw_fields.join(request.SerializeToString(), [bytes(8)])
 
 
 _CONFIGURATION = {"max_batch_size": "8", "instance_group": [{"count": 2}], "input": [{"name": "x", "dims": [-1]}]}

@@ -101,7 +101,9 @@ def test_a_file_that_is_not_beside_the_model(runtime: Any, tmp_path: Path, locat
         assert str(caught.value).startswith(f"'{path}' keeps tensors in '{location}', {why}")
 
 
-@pytest.mark.parametrize("content", [b"", b"location", b"\x3alocation", with_initializer("x")[:-60], b"\xff" * 9])
+@pytest.mark.parametrize(
+    "content", [b"", b"location", b"\x3alocation", b"\x0blocation", with_initializer("x")[:-60], b"\xff" * 9]
+)
 def test_what_is_no_onnx_is_what_the_runtime_says(runtime: Any, tmp_path: Path, content: bytes) -> None:
     with pytest.raises(RuntimeError, match="model"):
         runtime.core.read_model(save(tmp_path, content))

@@ -13,10 +13,10 @@ from inferwire_proto.raw_fields import (
     ALIGNMENT,
     MANY_SHORT_FIELDS,
     PADDING_FIELD,
-    RAW_FIELD,
     SHORT_FIELD,
     SMALL_MESSAGE,
     MalformedMessage,
+    fields,
 )
 
 LARGE = b"\x01" * (SMALL_MESSAGE + 1)
@@ -26,7 +26,7 @@ buffers = st.lists(st.binary(max_size=40) | st.just(LARGE), max_size=4)
 
 
 def join(parts: list[bytes], padding: int | None = PADDING_FIELD) -> bytes:
-    return raw_fields.join(HEADER.SerializeToString(), parts, RAW_FIELD, padding)
+    return raw_fields.join(HEADER.SerializeToString(), parts, padding_field=padding)
 
 
 @given(buffers, st.sampled_from([None, PADDING_FIELD]))
@@ -38,7 +38,7 @@ def test_what_is_joined_is_a_message_like_any_other(parts: list[bytes], padding:
 
 @given(st.lists(st.lists(st.binary(max_size=40) | st.just(LARGE), min_size=1, max_size=3).map(tuple), max_size=3))
 def test_the_pieces_of_an_entry_are_joined_in_their_order(parts: list[tuple[bytes, ...]]) -> None:
-    whole = raw_fields.join(HEADER.SerializeToString(), parts, RAW_FIELD, PADDING_FIELD)
+    whole = raw_fields.join(HEADER.SerializeToString(), parts)
     assert list(InferRequest.FromString(whole).raw) == [b"".join(pieces) for pieces in parts]
 
 
@@ -50,10 +50,20 @@ def test_fields_written_apart_are_one_message(number: int, ids: list[int]) -> No
     assert InferRequest.FromString(written).execution == Execution(ids=ids, target=Target(served="m" * number))
 
 
+def test_of_any_message_those_fields_are_read_that_have_a_length() -> None:
+    long = b"b" * 200
+    numbers = (b"\x08\x96\x01", b"\x1d" + bytes(4), b"\x21" + bytes(8))
+    written = raw_fields.field(2, b"a").join(numbers) + raw_fields.field(300, long)
+    assert list(fields(memoryview(written))) == [(2, b"a"), (2, b"a"), (300, long)]
+    for broken in (written[:-1], b"\x0b", b"\xff" * 11):  # cut short; of a group; of a number too large
+        with pytest.raises(IndexError):
+            list(fields(memoryview(broken)))
+
+
 @given(buffers)
 def test_what_protobuf_wrote_is_split(parts: list[bytes]) -> None:
     whole = InferRequest(execution=HEADER.execution, raw=parts).SerializeToString()
-    header, raw = raw_fields.split(InferRequest, whole, RAW_FIELD)
+    header, raw = raw_fields.split(InferRequest, whole)
     assert [bytes(part) for part in raw] == parts
     assert header.execution == HEADER.execution
 
@@ -70,7 +80,7 @@ def test_every_buffer_starts_aligned(parts: list[bytes]) -> None:
 
 def test_a_large_buffer_is_a_view_of_the_message() -> None:
     message = join([LARGE])
-    _, (raw,) = raw_fields.split(InferRequest, message, RAW_FIELD)
+    _, (raw,) = raw_fields.split(InferRequest, message)
     assert isinstance(raw, memoryview)
     assert raw.obj is message
 
@@ -78,14 +88,14 @@ def test_a_large_buffer_is_a_view_of_the_message() -> None:
 @given(buffers)
 def test_a_message_that_is_a_view_is_split_as_its_bytes_are(parts: list[bytes]) -> None:
     whole = join(parts)
-    header, raw = raw_fields.split(InferRequest, memoryview(bytearray(whole)), RAW_FIELD)
+    header, raw = raw_fields.split(InferRequest, memoryview(bytearray(whole)))
     assert [bytes(part) for part in raw] == parts
     assert header.execution == HEADER.execution
 
 
 def test_short_buffers_are_no_views_however_many_they_are() -> None:
     parts = [b"tensor"] * SMALL_MESSAGE
-    header, raw = raw_fields.split(InferRequest, join(parts), RAW_FIELD)
+    header, raw = raw_fields.split(InferRequest, join(parts))
     assert raw == parts
     assert isinstance(raw[0], bytes)
     assert header.execution == HEADER.execution
@@ -95,33 +105,33 @@ def test_short_buffers_are_no_views_however_many_they_are() -> None:
 def test_a_large_message_of_very_many_fields_is_malformed(field: bytes) -> None:
     most = MANY_SHORT_FIELDS // SHORT_FIELD
     large = join([b"\1" * MANY_SHORT_FIELDS])
-    _, raw = raw_fields.split(InferRequest, large + field * (most - 3), RAW_FIELD)
+    _, raw = raw_fields.split(InferRequest, large + field * (most - 3))
     assert isinstance(raw[0], memoryview)
     with pytest.raises(MalformedMessage, match=f"bytes received have more than {most} fields"):
-        raw_fields.split(InferRequest, large + field * most, RAW_FIELD)
+        raw_fields.split(InferRequest, large + field * most)
 
 
 def test_a_large_message_has_only_so_much_beside_its_tensors_where_that_is_said() -> None:
     most = 10 * len(HEADER.SerializeToString())
     tensor = b"\1" * MANY_SHORT_FIELDS
     inputs = InferRequest(execution=Execution(inputs=[TensorHeader()] * most)).SerializeToString()
-    header, raw = raw_fields.split(InferRequest, join([tensor], None), RAW_FIELD, most_beside=most)
+    header, raw = raw_fields.split(InferRequest, join([tensor], None), most_beside=most)
     assert (header, raw) == (HEADER, [tensor])
-    header, _ = raw_fields.split(InferRequest, inputs + join([tensor], None), RAW_FIELD)
+    header, _ = raw_fields.split(InferRequest, inputs + join([tensor], None))
     assert len(header.execution.inputs) == most
     with pytest.raises(MalformedMessage, match=f"beside their tensors, expected at most {most}"):
-        raw_fields.split(InferRequest, inputs + join([tensor], None), RAW_FIELD, most_beside=most)
+        raw_fields.split(InferRequest, inputs + join([tensor], None), most_beside=most)
 
 
 @pytest.mark.parametrize("size", [10, SMALL_MESSAGE])
 def test_a_message_cut_short_is_malformed(size: int) -> None:
     with pytest.raises(MalformedMessage, match=r"are not a message of type inferwire\.v1\.InferRequest"):
-        raw_fields.split(InferRequest, join([b"\0" * size])[:-1], RAW_FIELD)
+        raw_fields.split(InferRequest, join([b"\0" * size])[:-1])
 
 
 @given(st.binary(max_size=60), st.booleans())
 def test_bytes_are_a_message_or_malformed(data: bytes, is_large: bool) -> None:
     try:
-        raw_fields.split(InferRequest, data + (LARGE if is_large else b""), RAW_FIELD)
+        raw_fields.split(InferRequest, data + (LARGE if is_large else b""))
     except MalformedMessage as error:
         assert "bytes received" in str(error)  # noqa: PT017 - either outcome is right

@@ -60,7 +60,7 @@ def test_each_of_a_stack_has_its_own_answer(name: str, server: ServerProcess) ->
     raw = [b"".join([each.tobytes() for each in column]) for column in columns]
     hello = pb.SessionRequest(hello=pb.SessionHello(client="test")).SerializeToString()
     message = pb.SessionRequest(executions=[stack]).SerializeToString()
-    sent = [hello, raw_fields.join(message, raw, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)]
+    sent = [hello, raw_fields.join(message, raw)]
     found: dict[int, Any] = {}
     with grpc.insecure_channel(server.grpc_address) as channel:
         session: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")

@@ -156,7 +156,7 @@ def over_session(channel: grpc.aio.Channel) -> Infer:
         await stream.read()
         message = inference_pb2.SessionRequest(executions=[execution(model, columns, 1)]).SerializeToString()
         raw = [np.ones(columns, np.float32).tobytes()]
-        await stream.write(raw_fields.join(message, raw, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD))
+        await stream.write(raw_fields.join(message, raw))
         await stream.read()
         stream.cancel()
 
@@ -260,7 +260,7 @@ async def test_each_execution_of_a_message_is_a_request(channel: grpc.aio.Channe
     executions = [execution("nobody", 4, 1, 2, 3), execution("nobody", 4, 4)]
     message = inference_pb2.SessionRequest(executions=executions).SerializeToString()
     raw = [bytes(48), bytes(16)]
-    await stream.write(raw_fields.join(message, raw, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD))
+    await stream.write(raw_fields.join(message, raw))
     answered: set[int] = set()
     while len(answered) < 4:
         for result in inference_pb2.SessionResponse.FromString(await stream.read()).results:
@@ -276,7 +276,7 @@ async def test_an_execution_that_its_client_cancels_is_a_cancelled_job(
     await stream.write(inference_pb2.SessionRequest(hello=inference_pb2.SessionHello()).SerializeToString())
     await stream.read()
     message = inference_pb2.SessionRequest(executions=[execution("held", 4, 1)]).SerializeToString()
-    await stream.write(raw_fields.join(message, [bytes(16)], raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD))
+    await stream.write(raw_fields.join(message, [bytes(16)]))
     await asyncio.to_thread(models["held"].gate.wait_held, 1)
     await stream.write(inference_pb2.SessionRequest(cancels=[1]).SerializeToString())
     await stream.read()

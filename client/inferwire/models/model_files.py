@@ -1,6 +1,6 @@
 """Model files on this machine, read for upload.
 
-Owns which files make a model of each format. Reads files and hashes them; knows no server.
+Finds the files that make a model, reads and hashes them; knows no server.
 """
 
 from __future__ import annotations
@@ -17,12 +17,7 @@ from inferwire.models.onnx_files import external_files
 from inferwire.tensors.tensor import Tensor, as_tensor
 from inferwire.transport.descriptions import Blobs
 from inferwire.transport.executions import WireBytes
-
-WEIGHTS_SUFFIXES: Mapping[str, str] = {".xml": ".bin", ".pdmodel": ".pdiparams"}
-"""The formats that keep their weights in a second file, and that file's ending."""
-
-SAVED_MODEL = "saved_model.pb"
-"""The file that makes a folder a TensorFlow SavedModel."""
+from inferwire_proto.model_formats import SAVED_MODEL, WEIGHTS_SUFFIXES
 
 _LONGEST_SHOWN = 255
 """How much of a path is shown: what is longer is none, but the text of a model perhaps, of any size."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inferwire.transport.executions import WireBytes
+from inferwire_proto.raw_fields import fields
 
 _METADATA, _GRAPH = 14, 7
 """Fields of a model: pairs of strings, and its graph."""
@@ -39,7 +40,7 @@ def external_files(content: bytes) -> list[str]:
     try:
         tensors = [each for graph in _below(memoryview(content), _GRAPH) for each in _tensors(graph)]
         found = [_pairs(tensor, _EXTERNAL_DATA).get(_LOCATION.decode()) for tensor in tensors]
-    except (IndexError, KeyError, UnicodeDecodeError):
+    except (IndexError, UnicodeDecodeError):
         return []  # what is wrong with the file is the runtime's to say
     return sorted({location for location in found if location})
 
@@ -56,32 +57,9 @@ def _tensors(graph: memoryview) -> Iterator[memoryview]:
 
 def _pairs(message: memoryview, number: int) -> dict[str, str]:
     """Read a field with pairs of strings, each of them a message of the fields 1 and 2."""
-    entries = [dict(_fields(entry)) for entry in _below(message, number)]
+    entries = [dict(fields(entry)) for entry in _below(message, number)]
     return {bytes(entry.get(1, b"")).decode(): bytes(entry.get(2, b"")).decode() for entry in entries}
 
 
 def _below(message: memoryview, *numbers: int) -> Iterator[memoryview]:
-    return (content for number, content in _fields(message) if number in numbers)
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Give number and content of a protobuf message's fields, of those that have a length."""
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        kind = tag & 7
-        size, start = _varint(message, at) if kind in (0, 2) else ({1: 8, 5: 4}[kind], at)
-        at = start if kind == 0 else start + size
-        if kind == 2:
-            yield tag >> 3, message[start:at]
-
-
-def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
+    return (content for number, content in fields(message) if number in numbers)

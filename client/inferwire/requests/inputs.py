@@ -193,7 +193,7 @@ def _tensor_of_array(array: Array, target: Tensor, *, share: bool) -> Tensor:
         shape = memory.shape if target.size else (1,)
         return Tensor(array.astype(dtype).reshape(shape))
     if memory.row.name == "bf16":
-        return _filled(target, array.shape, array.view(dtype))
+        return _filled(target, array.shape, array.view(dtype))  # as openvino does: bits, whatever their type is
     if not array.flags.writeable:
         return _filled(target, array.shape, array)
     if array.dtype != dtype:

@@ -43,7 +43,7 @@ class GrpcStates:
 
         data = self._call("StateService.GetStates", request, target, sequence)
         try:
-            response, raw = raw_fields.split(states_pb2.GetStatesResponse, data, raw_fields.RAW_FIELD)
+            response, raw = raw_fields.split(states_pb2.GetStatesResponse, data)
             return codec.decode_states(response.states, raw)
         except (ValueError, KeyError) as error:
             raise InferwireError(f"the answer of {self._caller.address} cannot be read: {error}") from error
@@ -55,7 +55,7 @@ class GrpcStates:
 
         def request(named: inference_pb2.Target) -> bytes:
             header = states_pb2.SetStatesRequest(target=named, sequence=mark, states=headers).SerializeToString()
-            return raw_fields.join(header, buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
+            return raw_fields.join(header, buffers)
 
         self._call("StateService.SetStates", request, target, sequence)
 

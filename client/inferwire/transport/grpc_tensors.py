@@ -45,7 +45,7 @@ class GrpcTensors:
         """Write a tensor, or a box in it."""
         header = codec.encode_stored(box, element_type, shape)
         request = tensors_pb2.PutTensorRequest(tensor=header).SerializeToString()
-        message = raw_fields.join(request, (data,), raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
+        message = raw_fields.join(request, (data,))
         self._releases.with_room(lambda: self._call("TensorService.PutTensor", message), TooLarge)
 
     def get(self, box: StoredBox) -> WireBytes:
@@ -53,7 +53,7 @@ class GrpcTensors:
         request = tensors_pb2.GetTensorRequest(tensor=codec.encode_box(box)).SerializeToString()
         answer = self._call("TensorService.GetTensor", request)
         try:
-            _, (data,) = raw_fields.split(tensors_pb2.GetTensorResponse, answer, raw_fields.RAW_FIELD)
+            _, (data,) = raw_fields.split(tensors_pb2.GetTensorResponse, answer)
         except ValueError as error:
             raise InferwireError(f"the answer of {self._caller.address} cannot be read: {error}") from error
         return data

@@ -31,7 +31,7 @@ class LargeExecution:
     def start(self, header: bytes, inputs: Sequence[WireBytes]) -> None:
         """Send it."""
         request = InferRequest(execution=Execution.FromString(header)).SerializeToString()
-        message = raw_fields.join(request, inputs, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
+        message = raw_fields.join(request, inputs)
         with rpc.as_own_errors(self._address):
             self._call = rpc.start_unary(self._channel, "InferenceService.Infer", message, self._metadata)
         self._call.add_done_callback(self._end)
@@ -49,7 +49,7 @@ class LargeExecution:
 
     def _outcome(self, call: rpc.UnaryFuture) -> tuple[Outcome, OutputBytes]:
         try:
-            response, raw = raw_fields.split(InferResponse, call.result(), raw_fields.RAW_FIELD)
+            response, raw = raw_fields.split(InferResponse, call.result())
             outcome, (data,) = codec.decode_result(response.result, raw)
         except grpc.FutureCancelledError:
             return Outcome(error=error_of(Code.CANCELLED, f"the server at {self._address} cancelled it")), ()

@@ -13,6 +13,7 @@ from rich.text import Text
 from inferwire.graph.ports import PortDescription
 from inferwire.values.types import Type
 from inferwire_cli.infer.elements import Array
+from inferwire_proto import bf16
 
 FEW = 8
 """So many values are shown of an output, and all of one that has no more."""
@@ -43,10 +44,7 @@ class Guess:
 
 def numbers_of(array: Array, element_type: Type) -> Array:
     """Give the numbers of an output: openvino shows those of bf16 as bits of f16."""
-    if element_type != Type.bf16:
-        return array
-    bits = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16
-    return bits.view(np.float32).reshape(array.shape)
+    return bf16.to_float32(array) if element_type == Type.bf16 else array
 
 
 def guesses(answer: Answer, labels: Sequence[str], count: int) -> list[list[Guess]]:

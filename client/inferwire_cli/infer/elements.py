@@ -11,6 +11,7 @@ from inferwire.graph.ports import PortDescription
 from inferwire.tensors.tensor import Tensor
 from inferwire.values.types import Type
 from inferwire_cli.terminal import CommandError
+from inferwire_proto import bf16
 from inferwire_proto.element_types import BY_NAME
 
 Array = NDArray[Any]
@@ -90,7 +91,9 @@ def _as_floats(array: Array, port: PortDescription) -> Array:
         given = np.array([_as_float(each) for each in array.flat]).reshape(array.shape)
     with np.errstate(over="ignore"):
         if port.element_type == Type.bf16:
-            floats, numbers = _as_bf16(given.astype(np.float32, casting="same_kind"))
+            bits = bf16.from_float32(given.astype(np.float32, casting="same_kind"))
+            # The bits as openvino shows them, as if of f16, and the numbers that they are.
+            floats, numbers = bits.view(np.float16), bf16.to_float32(bits)
         else:
             floats = numbers = given.astype(port.element_type.to_dtype(), casting="same_kind", copy=False)
     was_infinite = given is array and np.isinf(array)
@@ -103,13 +106,6 @@ def _as_float(number: int) -> float:
         return float(number)
     except OverflowError:
         return float("inf")
-
-
-def _as_bf16(floats: NDArray[np.float32]) -> tuple[Array, Array]:
-    """Give bf16 as openvino shows it, as bits of f16, which numpy has beside it; and the numbers that they are."""
-    bits = np.ascontiguousarray(floats).view(np.uint32).reshape(floats.shape)
-    rounded = np.where(np.isfinite(floats), bits + np.uint32(0x8000), bits) >> 16
-    return rounded.astype(np.uint16).view(np.float16), (rounded << 16).astype(np.uint32).view(np.float32)
 
 
 def _require(fits: Array, array: Array, port: PortDescription, expected: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from inferwire_proto import bf16
 from inferwire_proto.element_types import ElementType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -66,9 +67,7 @@ def write_shape(shape: Iterable[object]) -> str:
 def numbers(tensor: Tensor) -> Array:
     """Give the elements as numpy's numbers, flat: a view, but of bf16, which numpy has not. Not for strings."""
     array: Array = np.frombuffer(tensor.data, tensor.element_type.storage_dtype)
-    if tensor.element_type.name == "bf16":
-        return (array.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
-    return array
+    return bf16.to_float32(array) if tensor.element_type.name == "bf16" else array
 
 
 def zero_tensor(element_type: ElementType, shape: tuple[int, ...]) -> Tensor:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from inferwire_proto import strings
+from inferwire_proto import bf16, strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
@@ -96,7 +96,7 @@ def _length(dimension: Dimension, wanted: int) -> int:
 def _values(element_type: ElementType, uniform: Array) -> bytes:
     """Write numbers from 0 to 1 as a type: as they are, or stretched to a few small whole ones."""
     if element_type.name == "bf16":
-        return (uniform.astype("<f4").view("<u4") >> 16).astype("<u2").tobytes()
+        return bf16.from_float32(uniform.astype(np.float32)).tobytes()
     if element_type.name == "boolean":
         return (uniform < 0.5).tobytes()
     if element_type.name.startswith("f8"):

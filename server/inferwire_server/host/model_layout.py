@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.model_formats import MODEL_SUFFIXES, SAVED_MODEL
+from inferwire_proto.model_formats import MODEL_SUFFIXES, SAVED_MODEL, WEIGHTS_SUFFIXES
 from inferwire_server.errors import ServingError, invalid_input
 
 BLOB_SUFFIX = ".blob"
 """The ending of a compiled model."""
 
-_WEIGHTS_SUFFIX = {".xml": ".bin", ".pdmodel": ".pdiparams"}
 _MODEL = "model"
 _ONNX = ".onnx"
 _LONGEST_PATH = 255
@@ -52,7 +51,7 @@ def lay_out(model: bytes, weights: bytes | None, suffix: str, variables: Mapping
     name = f"{_MODEL}{suffix}"
     blobs = {name: model, **variables}
     if weights is not None:
-        blobs[f"{_MODEL}{_WEIGHTS_SUFFIX.get(suffix, '.bin')}"] = weights
+        blobs[f"{_MODEL}{WEIGHTS_SUFFIXES.get(suffix, '.bin')}"] = weights
     return ModelLayout(name, blobs)
 
 

@@ -15,7 +15,7 @@ from stat import S_ISREG
 from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.model_formats import MODEL_SUFFIXES, SAVED_MODEL
+from inferwire_proto.model_formats import MODEL_SUFFIXES, SAVED_MODEL
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.model_settings import FILE_NAME, ModelSettings, read_layer, settings_from

@@ -19,7 +19,7 @@ from types import MappingProxyType
 import structlog
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.model_formats import SAVED_MODEL
+from inferwire_proto.model_formats import SAVED_MODEL
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.entries import (

@@ -80,7 +80,7 @@ class Stream:
     async def send(self, *executions: pb.Execution, raw: Sequence[bytes] = (), cancels: Sequence[int] = ()) -> None:
         """Send one message."""
         message = pb.SessionRequest(executions=executions, cancels=cancels).SerializeToString()
-        await self.call.write(raw_fields.join(message, raw, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD))
+        await self.call.write(raw_fields.join(message, raw))
 
     async def results(self, number: int) -> dict[int, list[float] | str]:
         """Read so many executions' values or errors, by id; `messages` says which came together."""

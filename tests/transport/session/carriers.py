@@ -37,7 +37,7 @@ class Ended(NamedTuple):
 
 def joined(message: pb.SessionRequest, raw: Sequence[bytes] = ()) -> bytes:
     """Write a message with its inputs' bytes."""
-    return raw_fields.join(message.SerializeToString(), raw, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
+    return raw_fields.join(message.SerializeToString(), raw)
 
 
 class Stream(ABC):

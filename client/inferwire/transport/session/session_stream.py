@@ -188,7 +188,7 @@ class SessionStream:
         self._end(Cancelled(f"the connection to {self._address} was closed here") if self._is_closing else error)
 
     def _take(self, data: WireBytes) -> None:
-        message, raw = raw_fields.split(SessionResponse, data, raw_fields.RAW_FIELD)
+        message, raw = raw_fields.split(SessionResponse, data)
         if message.HasField("welcome"):
             self._set_limits(message.welcome)
             self._welcomed.set()
@@ -258,4 +258,4 @@ def _pieces(stacks: Sequence[Stack], cancels: Sequence[int]) -> Pieces:
         buffers += (
             encoded.sent_of(stack[0].inputs) if len(stack) == 1 else zip(*[each.inputs for each in stack], strict=True)
         )
-    return raw_fields.pieces(b"".join(parts), buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
+    return raw_fields.pieces(b"".join(parts), buffers)

@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 import orjson
 
-from inferwire_proto import strings
+from inferwire_proto import bf16, strings
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Array, Tensor, numbers
 from inferwire_server.errors import ServingError, invalid_input
@@ -28,7 +28,6 @@ WITH_ARRAYS = orjson.OPT_SERIALIZE_NUMPY
 _AT_ONCE = 1 << 16
 """How many numbers are written at once: between them other threads have their turn."""
 
-_SHIFT = np.uint32(16)
 _SIGNED = {"i8": "b", "i16": "h", "i32": "i", "i64": "q"}
 _STRUCT_CODES = _SIGNED | {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d"}
 """What the module struct calls the types."""
@@ -143,8 +142,8 @@ def _pack_floats(elements: list[object], element_type: ElementType, prefix: str)
 
 def _pack_bf16(elements: list[object], expected: str, prefix: str) -> bytes:
     with np.errstate(over="ignore"):
-        values = _round_to_bf16(np.array(elements, np.float64).astype(np.float32))
-    finite = np.isfinite((values.astype(np.uint32) << _SHIFT).view(np.float32))
+        values = bf16.from_float32(np.array(elements, np.float64).astype(np.float32))
+    finite = np.isfinite(bf16.to_float32(values))
     if not finite.all():
         raise _unfit(elements, int(np.argmin(finite)), expected, prefix)
     return values.tobytes()
@@ -166,12 +165,6 @@ def _fits(element: object, form: str) -> bool:
     except (OverflowError, struct.error):
         return False
     return True
-
-
-def _round_to_bf16(values: Array) -> Array:
-    """Keep the upper half of each float's bits, rounded to the nearest, to even on a tie."""
-    bits = values.view(np.uint32)
-    return ((bits + np.uint32(0x7FFF) + ((bits >> _SHIFT) & np.uint32(1))) >> _SHIFT).astype(np.uint16)
 
 
 def _unpack_strings(tensor: Tensor, prefix: str) -> list[str]:

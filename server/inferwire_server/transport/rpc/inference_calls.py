@@ -88,7 +88,7 @@ class InferenceCalls:
         await SessionCall(self._services, sockets.drain, context, terms, sockets.hello_s).run()
 
     def _inference(self, message_type: _Request, data: bytes, context: Context) -> Inference:
-        request, raw = raw_fields.split(message_type, data, raw_fields.RAW_FIELD, most_beside=MANY_SHORT_FIELDS)
+        request, raw = raw_fields.split(message_type, data, most_beside=MANY_SHORT_FIELDS)
         if len(request.execution.ids) > 1:
             raise invalid_input(
                 f"the execution is a stack of {len(request.execution.ids)}, expected one: stacks are for Session"
@@ -98,5 +98,4 @@ class InferenceCalls:
     def _answer(self, message_type: _Response, job: Job) -> bytes:
         result, buffers = encode_result(job, job.result())
         header = raw_fields.field(message_type.RESULT_FIELD_NUMBER, result)
-        message = raw_fields.join(header, buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
-        return checked(message, self._max_message_bytes)
+        return checked(raw_fields.join(header, buffers), self._max_message_bytes)

@@ -45,12 +45,11 @@ class StateCalls:
         ]
         header = pb.GetStatesResponse(states=headers).SerializeToString()
         buffers = [tensor.data for tensor in tensors]
-        message = raw_fields.join(header, buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
-        return checked(message, self._max_message_bytes)
+        return checked(raw_fields.join(header, buffers), self._max_message_bytes)
 
     async def set_states(self, data: bytes, context: Context) -> bytes:
         """Replace the tensors of states."""
-        request, raw = raw_fields.split(pb.SetStatesRequest, data, raw_fields.RAW_FIELD, most_beside=MANY_SHORT_FIELDS)
+        request, raw = raw_fields.split(pb.SetStatesRequest, data, most_beside=MANY_SHORT_FIELDS)
         if len(raw) != len(request.states):
             raise invalid_input(f"the call sets {len(request.states)} states, but the message has bytes of {len(raw)}")
         values = [(header.name, decode_tensor(header, data)) for header, data in zip(request.states, raw, strict=True)]

@@ -37,7 +37,7 @@ class TensorCalls:
 
     async def put_tensor(self, data: bytes, context: Context) -> bytes:
         """Write a tensor, or a box in it."""
-        request, raw = raw_fields.split(pb.PutTensorRequest, data, raw_fields.RAW_FIELD, most_beside=MANY_SHORT_FIELDS)
+        request, raw = raw_fields.split(pb.PutTensorRequest, data, most_beside=MANY_SHORT_FIELDS)
         if len(raw) != 1:
             raise invalid_input(f"the call writes one tensor, but the message has bytes of {len(raw)}")
         stored = self._stored(request.tensor.stored, context)
@@ -52,8 +52,7 @@ class TensorCalls:
             element_type=types_pb2.ElementType.ValueType(tensor.element_type.wire), shape=tensor.shape
         )
         response = pb.GetTensorResponse(tensor=header).SerializeToString()
-        message = raw_fields.join(response, (tensor.data,), raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
-        return checked(message, self._max_message_bytes)
+        return checked(raw_fields.join(response, (tensor.data,)), self._max_message_bytes)
 
     async def lend_memory(self, request: pb.LendMemoryRequest, context: Context) -> pb.LendMemoryResponse:
         """Read a client's memory in place from now on."""

@@ -165,7 +165,7 @@ class Outbox:
         self._is_due = bool(self._ended)
         self._stop_timer()
         self._waiting_bytes -= message_bytes
-        return raw_fields.join(b"".join(results), buffers, raw_fields.RAW_FIELD, raw_fields.PADDING_FIELD)
+        return raw_fields.join(b"".join(results), buffers)
 
     def _encode(self, ended: _Ended) -> tuple[bytes, list[bytes | memoryview]]:
         if ended.job is not None:

@@ -125,7 +125,7 @@ class SessionStream:
             ServingError: Why there is none.
             MalformedMessage: If the data is no message.
         """
-        message, raw = raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD, most_beside=MANY_SHORT_FIELDS)
+        message, raw = raw_fields.split(pb.SessionRequest, data, most_beside=MANY_SHORT_FIELDS)
         session = self._open(message)
         welcome = self._welcome(session)
         self._take(message, raw, received_at)
@@ -138,7 +138,7 @@ class SessionStream:
             ServingError: Why the stream cannot go on.
             MalformedMessage: If the data is no message.
         """
-        message, raw = raw_fields.split(pb.SessionRequest, data, raw_fields.RAW_FIELD, most_beside=MANY_SHORT_FIELDS)
+        message, raw = raw_fields.split(pb.SessionRequest, data, most_beside=MANY_SHORT_FIELDS)
         self._take(message, raw, received_at)
 
     def end(self) -> None:
