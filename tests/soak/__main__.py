@@ -32,7 +32,14 @@ FLAGS = (
 )
 OVER_GRPC: tuple[Client, ...] = (
     *(sdk_clients.infer, sdk_clients.infer, sdk_clients.queue, sdk_clients.cancel),
-    *(sdk_clients.states, sdk_clients.upload, oip_clients.calls, oip_clients.calls),
+    *(
+        sdk_clients.states,
+        sdk_clients.pairs,
+        sdk_clients.pairs,
+        sdk_clients.upload,
+        oip_clients.calls,
+        oip_clients.calls,
+    ),
 )
 OVER_HTTP: tuple[Client, ...] = (rest_clients.infer, rest_clients.infer, rest_clients.jobs, rest_clients.reload)
 WARM_UP_PART = 1 / 3

@@ -16,6 +16,10 @@ DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 ROWS = 64
 SUMS = "sums"
 """A model that adds up what it is given: `x` and its state, both f32[1,4], give `y`."""
+PAIRS = "pairs"
+"""A model that fails where `x`, f32[?], is no row of pairs: it gives the pairs, f32[?,2]."""
+SUMMED_PAIRS = "summed_pairs"
+"""The same with a state: it gives the sum of all numbers so far, f32[1], and the pairs."""
 _TOLERANCE = 1e-3
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -52,6 +56,8 @@ def lay_out(folder: Path) -> Sample:
         "weight = 2.0\n[properties]\nINFERWIRE_MAX_BATCH = 16\n[warm_up]\npixels = [1, 64]\n", encoding="utf-8"
     )
     _lay_out_sums(folder / SUMS / "1")
+    for name, is_summed in ((PAIRS, False), (SUMMED_PAIRS, True)):
+        _lay_out_pairs(folder / name / "1", name, is_summed=is_summed)
     (model_file,) = DIGITS.rglob("*.xml")
     rows = np.random.default_rng(0).random((ROWS, 1, 64), dtype=np.float32) * 16
     compiled = ov.Core().compile_model(model_file, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
@@ -66,4 +72,18 @@ def _lay_out_sums(folder: Path) -> None:
     make: Any = ov.Model
     folder.mkdir(parents=True)
     model = make([ops.result(total)], [ops.assign(total, name)], [x], SUMS)
+    ov.save_model(model, folder / "model.xml", compress_to_fp16=False)
+
+
+def _lay_out_pairs(folder: Path, name: str, *, is_summed: bool) -> None:
+    x = ops.parameter([ov.Dimension(1, 1000)], np.float32, name="x")
+    pairs = ops.reshape(ops.relu(x), ops.constant(np.array([-1, 2], np.int64)), special_zero=False)
+    make: Any = ov.Model
+    folder.mkdir(parents=True)
+    if not is_summed:
+        ov.save_model(make([ops.result(pairs)], [x], name), folder / "model.xml", compress_to_fp16=False)
+        return
+    sum_of_x = ops.reduce_sum(x, ops.constant(np.array([0], np.int64)), keep_dims=True)
+    total = ops.add(ops.read_value(ops.constant(np.zeros(1, np.float32)), name), sum_of_x)
+    model = make([ops.result(total), ops.result(pairs)], [ops.assign(total, name)], [x], name)
     ov.save_model(model, folder / "model.xml", compress_to_fp16=False)

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from tests.soak.sample import SUMS, Sample
+from tests.soak.sample import PAIRS, SUMMED_PAIRS, SUMS, Sample
 from tests.soak.tally import OK, Tally
 
 import inferwire
@@ -98,6 +98,36 @@ def states(address: str, sample: Sample, tally: Tally, random: Random) -> None:
         except inferwire.InferwireError as error:
             tally.add("SDK states", outcome(error), ("QUEUE_FULL", *["CANCELLED"] * is_unwanted))
             requests[at], sums[at] = _begun_anew(request, compiled, random), 0
+    core.close()
+
+
+def pairs(address: str, sample: Sample, tally: Tally, random: Random) -> None:
+    """Send what fails now and then, alone and to a state: it is nobody else's failure, and nobody's shape or sum."""
+    del sample
+    core = inferwire.Core(address)
+    alone, summed = (core.served_model(name).create_infer_request() for name in (PAIRS, SUMMED_PAIRS))
+    total = 0.0
+    while not tally.stop.wait(0.005):
+        length = random.randrange(1, 40) if random.random() < 0.1 else 2 * random.randrange(1, 20)
+        numbers = np.arange(length, dtype=np.float32)
+        fails = ("QUEUE_FULL", *["INFERENCE_FAILED"] * (length % 2))
+        try:
+            found: Any = alone.infer(numbers)[0]
+            tally.add(
+                "SDK pairs", OK if np.array_equal(found, numbers.reshape(-1, 2)) else f"{found.shape} of {length}"
+            )
+        except inferwire.InferwireError as error:
+            tally.add("SDK pairs", outcome(error), fails)
+        try:
+            results: Any = summed.infer(numbers)
+            total += float(numbers.sum())
+            is_right = results[0] == total and np.array_equal(results[1], numbers.reshape(-1, 2))
+            tally.add("SDK summed pairs", OK if is_right else f"{results[0]} and {results[1].shape}, not {total}")
+        except inferwire.InferwireError as error:
+            tally.add("SDK summed pairs", outcome(error), fails)
+        if total > 1e6:
+            summed.reset_state()
+            total = 0.0
     core.close()
 
 
