@@ -157,9 +157,7 @@ class SessionStream:
         self._check_server(hello.server_epoch)
         self._check_resumes(hello.session_id)
         message.ClearField("hello")
-        self._session = self._services.sessions.attach(hello.session_id, hello.client)
-        if not self._terms.must_resume:
-            self._session.key = self._terms.key
+        self._session = self._services.sessions.attach(hello.session_id, hello.client, self._terms.key)
         self._plans = Plans(self._session)
         return self._session
 
