@@ -20,7 +20,6 @@ from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2,
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport.adoption import Adopt
-from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.listening import CannotListen, authority, reason_not_to_listen, require_free
 from inferwire_server.transport.oip.stubs import grpc_service_pb2
 from inferwire_server.transport.rpc import health_calls, inference_calls, oip_calls, state_calls, tensor_calls
@@ -89,7 +88,7 @@ class GrpcServer:
         self._around = around
         self._further = further
         if sockets is None:
-            sockets = SocketSessions(services, Drain(), options.max_message_bytes)
+            sockets = SocketSessions(services, options.max_message_bytes)
         self._drain = sockets.drain
         self._offered = _offered(services, sockets, options)
         self._health = HealthCalls(services.health, self._drain, [service.name for service in self._offered])
