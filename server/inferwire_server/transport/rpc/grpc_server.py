@@ -22,7 +22,7 @@ from inferwire_server.service import Services
 from inferwire_server.transport.adoption import Adopt
 from inferwire_server.transport.listening import CannotListen, authority, reason_not_to_listen, require_free
 from inferwire_server.transport.oip.stubs import grpc_service_pb2
-from inferwire_server.transport.rpc import health_calls, inference_calls, oip_calls, state_calls, tensor_calls
+from inferwire_server.transport.rpc import health_calls, oip_calls
 from inferwire_server.transport.rpc.device_calls import DeviceCalls
 from inferwire_server.transport.rpc.health_calls import HealthCalls
 from inferwire_server.transport.rpc.inference_calls import InferenceCalls
@@ -192,23 +192,10 @@ def _offered(services: Services, sockets: SocketSessions, options: GrpcOptions) 
     oip = OipCalls(services, drain, limit)
     return [
         # A call's service is looked for in this order, at each call. A session's stream is one for many executions.
-        Service(
-            grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"],
-            oip,
-            oip_calls.RAW_CALLS,
-            keyless=oip_calls.KEYLESS,
-        ),
-        Service(inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference, inference_calls.RAW_CALLS),
-        Service(
-            states_pb2.DESCRIPTOR.services_by_name["StateService"],
-            StateCalls(services, limit),
-            state_calls.RAW_CALLS,
-        ),
-        Service(
-            tensors_pb2.DESCRIPTOR.services_by_name["TensorService"],
-            TensorCalls(services, limit),
-            tensor_calls.RAW_CALLS,
-        ),
+        Service(grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"], oip, keyless=oip_calls.KEYLESS),
+        Service(inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference),
+        Service(states_pb2.DESCRIPTOR.services_by_name["StateService"], StateCalls(services, limit)),
+        Service(tensors_pb2.DESCRIPTOR.services_by_name["TensorService"], TensorCalls(services, limit)),
         Service(models_pb2.DESCRIPTOR.services_by_name["ModelService"], ModelCalls(services)),
         Service(devices_pb2.DESCRIPTOR.services_by_name["DeviceService"], DeviceCalls(services)),
     ]

@@ -23,9 +23,6 @@ from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.v1.codec import encode_error, encode_result
 from inferwire_server.transport.v1.plans import decode_execution
 
-RAW_CALLS = frozenset({"Infer", "StartAsync", "GetResult", "Session"})
-"""The calls whose messages hold tensors."""
-
 _STATES = {
     JobState.QUEUED: pb.JOB_STATE_QUEUED,
     JobState.RUNNING: pb.JOB_STATE_RUNNING,
