@@ -12,7 +12,8 @@ from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.duplex import Duplex
 from inferwire_server.transport.rpc.status import Context
-from inferwire_server.transport.session.stream import SessionStream, SessionTerms, no_hello
+from inferwire_server.transport.session.greeting import SessionTerms, no_hello
+from inferwire_server.transport.session.stream import SessionStream
 
 
 class SessionCall:
