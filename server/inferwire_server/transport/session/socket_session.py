@@ -102,7 +102,7 @@ class SocketSession(asyncio.BufferedProtocol):
         return f"<SocketSession: {self._signs!r}, {self._stream!r}>"
 
     def begin(self, data: bytes) -> None:
-        """Take what had come before it was this connection's, behind the preface."""
+        """Take what had come behind the preface before the connection was taken over."""
         self._writer.begin()
         rest = memoryview(data)
         while rest:

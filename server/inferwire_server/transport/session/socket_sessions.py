@@ -24,7 +24,7 @@ def _to_nobody(_epoch: str) -> None:
 
 
 class SocketSessions:
-    """The connections that were taken over, inside `with`. Those for another process `give_to` knows go there.
+    """The connections that were taken over, inside `with`. `give_to` says where those go that mean another process.
 
     Attributes:
         terms: What holds for the streams of all sessions, those in gRPC's calls too: how large a message may be, and
