@@ -12,7 +12,6 @@ from inferwire_proto.frames import UNIX_SUFFIX
 from inferwire_server.composition import Composition
 from inferwire_server.errors import invalid_input
 from inferwire_server.settings import MEBIBYTE, Settings
-from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.http.adopted import adopting
 from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.listening import require_free
@@ -88,7 +87,7 @@ async def listening(
 @asynccontextmanager
 async def _sessions(server: Composition, max_message_bytes: int, crew: Crew) -> AsyncGenerator[SocketSessions, None]:
     """Take sessions on plain sockets, those too whose connections have reached another worker."""
-    with SocketSessions(server.services, Drain(), max_message_bytes, give_to=partial(give_to, crew)) as sessions:
+    with SocketSessions(server.services, max_message_bytes, give_to=partial(give_to, crew)) as sessions:
         async with taking_connections(crew, sessions.take_over) if crew.count > 1 else nullcontext():
             yield sessions
 
@@ -117,7 +116,7 @@ async def _http(
             )
         )
         if may_take_over:
-            sessions.port, sessions.has_tls = http.port, tls is not None
+            sessions.announce(http.port, has_tls=tls is not None)
         yield http
 
 

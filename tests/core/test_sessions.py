@@ -82,12 +82,20 @@ def test_it_says_how_long_the_grace_is() -> None:
     assert some_sessions(grace_s=7.0).grace_s == 7.0
 
 
-def test_its_repr_tells_an_operator_what_it_is_and_owns() -> None:
+def test_a_session_is_the_keys_that_it_was_last_opened_with() -> None:
+    sessions = some_sessions()
+    session = sessions.attach("", "alice", b"first")
+    sessions.attach(session.id, "alice")
+    assert session.key == b"first"
+    sessions.attach(session.id, "alice", b"second")
+    assert session.key == b"second"
+
+
+def test_its_repr_tells_an_operator_what_it_is() -> None:
     sessions = some_sessions()
     session = sessions.attach("", "alice")
-    session.compiled.add("m")
-    assert repr(session) == "<Session s1 of 'alice': open, 1 models, 0 blobs>"
+    assert repr(session) == "<Session s1 of 'alice': open>"
     sessions.detach(session, 0.0)
-    assert repr(session) == "<Session s1 of 'alice': in its grace, 1 models, 0 blobs>"
+    assert repr(session) == "<Session s1 of 'alice': in its grace>"
     sessions.expire(1e9)
-    assert repr(session) == "<Session s1 of 'alice': ended, 1 models, 0 blobs>"
+    assert repr(session) == "<Session s1 of 'alice': ended>"

@@ -235,7 +235,7 @@ async def test_what_a_session_owned_goes_with_it(serving: Serving, leap: Leap) -
         await left(server, session, leap)
         assert repr(services.sessions) == "<SessionService: 0 sessions>"
         assert repr(services.uploads) == "<UploadService: 0 compiled models>"
-        assert (session.compiled, session.blobs) == (set(), set())
+        assert services.uploads.has_blobs(session, [DIGEST]) == [False]
         assert (await refused(services.inference.infer(an_inference(target)))).code is Code.MODEL_NOT_FOUND
         with pytest.raises(ServingError, match="is not open here"):
             services.sessions.get(session.id)
@@ -288,7 +288,6 @@ async def test_what_arrives_after_a_sessions_end_is_not_kept(serving: Serving) -
         assert (await refused(compiling)).code is Code.SESSION_EXPIRED
         assert (await refused(upload(server, session))).code is Code.SESSION_EXPIRED
         assert repr(uploads) == "<UploadService: 0 compiled models>"
-        assert session.compiled == set()
 
 
 async def test_where_temporary_files_have_no_place_a_server_starts_without_uploads_alone(

@@ -18,7 +18,6 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.server import Composition, compose
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
-from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
@@ -102,7 +101,7 @@ def grpc_options() -> GrpcOptions:
 @pytest_asyncio.fixture
 async def sockets(services: Services, grpc_options: GrpcOptions) -> AsyncIterator[SocketSessions]:
     """The sessions on plain sockets, for which no port is open."""
-    with SocketSessions(services, Drain(), grpc_options.max_message_bytes) as sessions:
+    with SocketSessions(services, grpc_options.max_message_bytes) as sessions:
         yield sessions
 
 
@@ -111,7 +110,7 @@ async def socket_port(sockets: SocketSessions, composition: Composition) -> Asyn
     """The HTTP port that they are found at, open."""
     app = create_app(composition.services, composition.metrics.text)
     async with http_server(app, "127.0.0.1", 0, take_over=sockets.take_over) as server:
-        sockets.port = server.port
+        sockets.announce(server.port, has_tls=False)
         yield server.port
 
 

@@ -7,7 +7,7 @@ and kept elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
@@ -15,7 +15,13 @@ from inferwire_server.errors import ServingError
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """A client's lease, and the names of what it owns; and what the key is known by that it was last opened with."""
+    """A client's lease, which `Sessions` alone changes. What a session owns is kept by the services, under the session.
+
+    Attributes:
+        streams: How many are open.
+        expires_at: When it ends, unless another stream comes; None while one is open.
+        key: What the API key is known by that it was last opened with, if one was shown.
+    """
 
     id: str
     client: str
@@ -23,13 +29,10 @@ class Session:
     expires_at: float | None = None
     has_ended: bool = False
     key: bytes | None = None
-    compiled: set[str] = field(default_factory=set[str])
-    blobs: set[bytes] = field(default_factory=set[bytes])
 
     def __repr__(self) -> str:
         state = "ended" if self.has_ended else "open" if self.streams else "in its grace"
-        owned = f"{len(self.compiled)} models, {len(self.blobs)} blobs"
-        return f"<Session {self.id} of {self.client!r}: {state}, {owned}>"
+        return f"<Session {self.id} of {self.client!r}: {state}>"
 
 
 def session_expired(session_id: str) -> ServingError:
@@ -62,8 +65,8 @@ class Sessions:
         ends = [session.expires_at for session in self._sessions.values() if session.expires_at is not None]
         return min(ends, default=None)
 
-    def attach(self, session_id: str, client: str) -> Session:
-        """Open a session, or resume the one of this id.
+    def attach(self, session_id: str, client: str, key: bytes | None = None) -> Session:
+        """Open a session, or resume the one of this id; with a key it is that key's from now on.
 
         Raises:
             ServingError: SESSION_EXPIRED if the id names none that lives.
@@ -71,6 +74,8 @@ class Sessions:
         session = self.get(session_id) if session_id else self._open(client)
         session.streams += 1
         session.expires_at = None
+        if key is not None:
+            session.key = key
         return session
 
     def detach(self, session: Session, now: float) -> None:

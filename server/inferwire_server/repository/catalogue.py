@@ -143,8 +143,12 @@ class Catalogue:
         """Give a version of a model, if it is known."""
         return self._served.get(name, {}).get(version)
 
+    def current(self, name: str) -> Served | None:
+        """Give the version that is meant where none is named: the highest that takes jobs, else the highest."""
+        return self._current.get(name)
+
     def find(self, name: str, version: str = "") -> Served:
-        """Give a version of a model: the one named, or the highest that takes jobs, else the highest.
+        """Give a version of a model: the one named, or the current one.
 
         Raises:
             ServingError: MODEL_NOT_FOUND, or INVALID_INPUT for a version that is no number.

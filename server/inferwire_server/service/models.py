@@ -60,7 +60,8 @@ class ModelService:
 
     def ready(self, name: str) -> Model | None:
         """Give the current version of a served model, if there is one that takes jobs."""
-        return next((served.model for served in reversed(self._catalogue.of(name)) if served.model is not None), None)
+        current = self._catalogue.current(name)
+        return current and current.model
 
     @property
     def stateful(self) -> frozenset[str]:

@@ -31,13 +31,15 @@ class SessionService:
         """How long a session outlives its stream, in seconds."""
         return self._sessions.grace_s
 
-    def attach(self, session_id: str, client: str) -> Session:
+    def attach(self, session_id: str, client: str, key: bytes | None = None) -> Session:
         """Open a session, or resume the one of this id, for as long as its stream is open.
+
+        With what a key is known by, it is that key's from now on.
 
         Raises:
             ServingError: SESSION_EXPIRED if the id names none that lives.
         """
-        return self._sessions.attach(session_id, client)
+        return self._sessions.attach(session_id, client, key)
 
     def detach(self, session: Session) -> None:
         """Record the end of a session's stream."""

@@ -42,6 +42,14 @@ class Compilation:
     properties: Properties = field(default_factory=dict[str, PropertyValue])
 
 
+@dataclass(eq=False, slots=True)
+class _Owned:
+    """What one session has uploaded, and its models by their ids."""
+
+    blobs: set[bytes] = field(default_factory=set[bytes])
+    compiled: dict[str, Model] = field(default_factory=dict[str, Model])
+
+
 class UploadService:
     """Takes in models for sessions and compiles them. Off where there is no store for blobs."""
 
@@ -59,10 +67,11 @@ class UploadService:
         self._blobs = blobs
         self._new_id = new_id
         self._binding = binding or BindingTerms()
-        self._compiled: dict[str, Model] = {}
+        self._owned: dict[Session, _Owned] = {}
 
     def __repr__(self) -> str:
-        return f"<UploadService: {'off' if self._blobs is None else f'{len(self._compiled)} compiled models'}>"
+        compiled = sum(len(owned.compiled) for owned in self._owned.values())
+        return f"<UploadService: {'off' if self._blobs is None else f'{compiled} compiled models'}>"
 
     def resolve(self, target: UploadedModel) -> Model:
         """Give a compiled model that is the session's own.
@@ -70,8 +79,9 @@ class UploadService:
         Raises:
             ServingError: MODEL_NOT_FOUND.
         """
-        model = self._compiled.get(target.compiled_id)
-        if model is None or target.session is None or target.compiled_id not in target.session.compiled:
+        owned = target.session and self._owned.get(target.session)
+        model = owned and owned.compiled.get(target.compiled_id)
+        if model is None:
             raise ServingError(
                 Code.MODEL_NOT_FOUND, f"compiled model '{target.compiled_id}' is not one of this session"
             )
@@ -80,7 +90,8 @@ class UploadService:
     def has_blobs(self, session: Session, digests: Sequence[bytes]) -> list[bool]:
         """Say for each hash whether this session has uploaded it."""
         self._store()
-        return [digest in session.blobs for digest in digests]
+        uploaded = self._of(session).blobs
+        return [digest in uploaded for digest in digests]
 
     async def upload(self, session: Session, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
         """Take in a blob for a session.
@@ -93,9 +104,10 @@ class UploadService:
         if session.has_ended:
             blobs.drop(digest)
             raise session_expired(session.id)
-        if digest in session.blobs:
+        uploaded = self._owned.setdefault(session, _Owned()).blobs
+        if digest in uploaded:
             blobs.drop(digest)
-        session.blobs.add(digest)
+        uploaded.add(digest)
 
     async def read(self, session: Session, source: UploadedSource) -> ModelSpec:
         """Read an uploaded model without compiling it.
@@ -146,11 +158,12 @@ class UploadService:
         All of it is under way before this waits for the models' last jobs: a caller that goes meanwhile stops nothing.
         """
         error = ServingError(Code.MODEL_NOT_FOUND, "the compiled model was released")
-        await asyncio.gather(*map(asyncio.shield, self._free(session, compiled_ids, digests, error)))
+        await asyncio.gather(*map(asyncio.shield, self._free(self._of(session), compiled_ids, digests, error)))
 
     def end(self, session: Session) -> None:
         """Free all that a session owns. Its models go when their last jobs have ended, which nobody waits for."""
-        self._free(session, tuple(session.compiled), tuple(session.blobs), session_expired(session.id))
+        if (owned := self._owned.pop(session, None)) is not None:
+            self._free(owned, tuple(owned.compiled), tuple(owned.blobs), session_expired(session.id))
 
     async def _load(
         self, session: Session, source: UploadedSource, compilation: Compilation, *, is_compiled: bool = False
@@ -164,20 +177,22 @@ class UploadService:
             await self._engine.unload(model, session_expired(session.id))
             raise session_expired(session.id)
         compiled_id = self._new_id()
-        self._compiled[compiled_id] = model
-        session.compiled.add(compiled_id)
+        self._owned.setdefault(session, _Owned()).compiled[compiled_id] = model
         return compiled_id, model
 
     def _free(
-        self, session: Session, compiled_ids: Sequence[str], digests: Sequence[bytes], error: ServingError
+        self, owned: _Owned, compiled_ids: Sequence[str], digests: Sequence[bytes], error: ServingError
     ) -> list[asyncio.Future[None]]:
         """Begin to free what is a session's own, and give a future of each model's end; waiting jobs get the error."""
-        for digest in session.blobs.intersection(digests):
-            session.blobs.discard(digest)
+        for digest in owned.blobs.intersection(digests):
+            owned.blobs.discard(digest)
             self._store().drop(digest)
-        owned = session.compiled.intersection(compiled_ids)
-        session.compiled -= owned
-        return [self._engine.retire(self._compiled.pop(owned_id), error) for owned_id in owned]
+        own_ids = owned.compiled.keys() & compiled_ids
+        return [self._engine.retire(owned.compiled.pop(own_id), error) for own_id in own_ids]
+
+    def _of(self, session: Session) -> _Owned:
+        """Give what a session has here, to be read: nothing before its first upload."""
+        return self._owned.get(session) or _Owned()
 
     def _store(self) -> BlobStore:
         if self._blobs is None:
@@ -190,10 +205,10 @@ class UploadService:
     @asynccontextmanager
     async def _laid_out(self, session: Session, source: UploadedSource) -> AsyncGenerator[Source]:
         """Lay a model's files out for as long as the runtime reads them; its errors do not tell where."""
-        blobs = self._store()
+        blobs, uploaded = self._store(), self._of(session).blobs
         layout = lay_out(source.model, source.weights, source.suffix, source.variables)
         for digest in layout.blobs.values():
-            if digest not in session.blobs:
+            if digest not in uploaded:
                 raise invalid_input(f"blob {digest.hex() or 'of no hash'} is not uploaded in this session")
         async with blobs.linked(layout.blobs) as folder:
             try:

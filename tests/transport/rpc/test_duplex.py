@@ -35,10 +35,10 @@ class Echo:
     """Sends back what was taken in, and has room for two."""
 
     def __init__(self) -> None:
+        self.on_ready: Callable[[], None]
         self.waiting: deque[bytes] = deque()
         self.changed = asyncio.Event()
         self.is_full = asyncio.Event()
-        self.room = asyncio.Event()
 
     @property
     def is_ready(self) -> bool:
@@ -53,23 +53,17 @@ class Echo:
             raise ValueError("bad")
         self.waiting.append(message)
         self.changed.set()
+        self.on_ready()
+
+    @property
+    def has_room(self) -> bool:
+        if len(self.waiting) < 2:
+            return True
+        self.is_full.set()
+        return False
 
     def take(self) -> bytes:
-        self.room.set()
         return self.waiting.popleft()
-
-    async def wait(self) -> None:
-        await self.changed.wait()
-        self.changed.clear()
-
-    def wake(self) -> None:
-        self.changed.set()
-
-    async def has_room(self) -> None:
-        while len(self.waiting) >= 2:
-            self.is_full.set()
-            self.room.clear()
-            await self.room.wait()
 
 
 def duplex(peer: Any, echo: Echo, take_in: Callable[[bytes], Awaitable[None] | None] | None = None) -> Duplex:

@@ -7,7 +7,6 @@ import pytest
 from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, until
 
 from inferwire_server.service import Services
-from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.life_signs import Patience
 from inferwire_server.transport.session.socket_sessions import SocketSessions
@@ -21,7 +20,7 @@ def patience() -> Patience:
 
 @pytest.fixture
 def sockets(services: Services, grpc_options: GrpcOptions, patience: Patience) -> SocketSessions:
-    return SocketSessions(services, Drain(), grpc_options.max_message_bytes, patience)
+    return SocketSessions(services, grpc_options.max_message_bytes, patience)
 
 
 @pytest.mark.parametrize("patience", [Patience(hello_s=0.0)])

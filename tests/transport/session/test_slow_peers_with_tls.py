@@ -17,7 +17,6 @@ from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.service import Services
-from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.session.life_signs import Patience
 from inferwire_server.transport.session.socket_sessions import SocketSessions
@@ -38,7 +37,7 @@ def models() -> dict[str, FakeModel]:
 
 @pytest_asyncio.fixture
 async def sockets(services: Services, clock: Clock) -> AsyncIterator[SocketSessions]:
-    with SocketSessions(services, Drain(), 64 << 20, PATIENCE, clock) as sessions:
+    with SocketSessions(services, 64 << 20, PATIENCE, clock) as sessions:
         yield sessions
 
 

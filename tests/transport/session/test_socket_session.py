@@ -29,7 +29,6 @@ from inferwire_server.server import Composition
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import listening
-from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
@@ -53,7 +52,7 @@ def grpc_options() -> GrpcOptions:
 
 @pytest_asyncio.fixture
 async def sockets(services: Services, clock: Clock) -> AsyncIterator[SocketSessions]:
-    with SocketSessions(services, Drain(), MOST_BYTES, Patience(), clock) as sessions:
+    with SocketSessions(services, MOST_BYTES, Patience(), clock) as sessions:
         yield sessions
 
 
@@ -400,7 +399,6 @@ async def test_closing_all_ends_what_is_left(
     await asyncio.to_thread(models["slow"].gate.wait_held, 0)
     with suppress(ConnectionResetError):
         assert await stream.reader.read() == b""
-    assert sockets.port == 0
 
 
 async def test_silent_peers_are_looked_for_by_and_by(stream: SocketStream, clock: Clock) -> None:
@@ -454,6 +452,6 @@ async def test_an_idle_connection_keeps_little(connect: Connect, sockets: Socket
 
 async def test_the_reprs_say_who_is_connected(stream: SocketStream, sockets: SocketSessions) -> None:
     (session,) = sockets._open
-    assert repr(sockets) == f"<SocketSessions at port {sockets.port}: 1 connections>"
+    assert repr(sockets) == f"<SocketSessions at port {sockets.terms.socket_port}: 1 connections>"
     assert repr(session).startswith("<SocketSession: <LifeSigns: TALK>, <SessionStream of <Session ")
     stream.leave()

@@ -15,14 +15,13 @@ from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
-from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.session.life_signs import Patience
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 
 @pytest_asyncio.fixture
 async def sockets(services: Services, clock: Clock) -> AsyncIterator[SocketSessions]:
-    with SocketSessions(services, Drain(), MOST_BYTES, Patience(), clock) as sessions:
+    with SocketSessions(services, MOST_BYTES, Patience(), clock) as sessions:
         yield sessions
 
 

@@ -49,10 +49,10 @@ class HeldBack:
         self.byte_size += execution.byte_size + BESIDE_BYTES
 
     def take_due(self, *, is_all: bool, is_patient: bool) -> list[Stack]:
-        """Take what is worth a message, or all, as also where something has waited for long.
+        """Take those that are worth a message; all of them where something has waited for too long.
 
         Args:
-            is_all: Whether what is not worthwhile goes too.
+            is_all: Whether all of them go in any case.
             is_patient: Whether the caller may well submit more, as in `worthwhile`.
         """
         is_all = is_all or (bool(self.waiting) and self._clock() >= self._until)

@@ -58,8 +58,8 @@ class _End(Enum):
 class Outgoing:
     """Executions in the order they came. One thread takes them; any may put, and withdraw also from a destructor.
 
-    Only executions whose ids are in `wanted` are given: the others were cancelled meanwhile. Of those that would have
-    travelled alone, `unsent` is told the ids.
+    Only executions whose ids are in `wanted` are given: the others were cancelled meanwhile. Of these `unsent` is told
+    the ids, but for those that may travel in stacks: nobody waits for their end.
 
     Attributes:
         most_bytes: How many bytes one message gathers.
@@ -101,8 +101,9 @@ class Outgoing:
     def put_and_take(self, execution: StreamExecution) -> Batch | None:
         """Queue an execution. Give a batch for the caller to send itself where that is worthwhile, and small enough.
 
-        Worthwhile means: as many executions of this header wait as went out in its last message. Else the writing
-        thread sends it: once no more come, once it has sent what it is sending, or at once where it is large.
+        Worthwhile means that as many executions of this header wait as are under way, or where none is, as went out in
+        its last message. Else the writing thread sends it: once no more come, once it has sent what it is sending, or
+        at once where it is large.
         """
         self._new.append(execution)
         if self._is_sending:

@@ -104,8 +104,8 @@ class SessionStream:
         """
         id_ = execution.id
         if execution.encoded.most_stacked == 1:
-            # Before its answer is nobody's any more: whoever takes that looks for this afterwards. What may travel in
-            # a stack uses nothing that the server keeps.
+            # Noted before it leaves those that are pending: whoever takes its answer looks there first, and here
+            # afterwards. What may travel in a stack uses nothing that the server keeps: no call waits for its end.
             answered = Latch()
             if self._cancelled.setdefault(id_, answered) is not answered:
                 # Whoever has cancelled it before does the rest. That nobody wants its answer does not say that it came.

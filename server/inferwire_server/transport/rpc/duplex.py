@@ -14,7 +14,13 @@ from inferwire_server.transport.rpc.status import Context
 
 
 class Outgoing(Protocol):
-    """What a stream has to send."""
+    """What a stream has to send.
+
+    Attributes:
+        on_ready: Called whenever there has come to be something to send.
+    """
+
+    on_ready: Callable[[], None]
 
     @property
     def is_ready(self) -> bool:
@@ -26,20 +32,13 @@ class Outgoing(Protocol):
         """Whether nothing is to be sent now, and nothing is on its way."""
         ...
 
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be taken in: not while too much waits to be sent."""
+        ...
+
     def take(self) -> bytes:
         """Give the next message; there has to be something ready."""
-        ...
-
-    async def wait(self) -> None:
-        """Wait until there is something to send, or a wake."""
-        ...
-
-    def wake(self) -> None:
-        """End a wait though there is nothing to send."""
-        ...
-
-    async def has_room(self) -> None:
-        """Wait while too much waits to be sent."""
         ...
 
 
@@ -60,6 +59,9 @@ class Duplex:
         self._take_in = take_in
         self._failure: Exception | None = None
         self._has_read_all = False
+        self._something = asyncio.Event()
+        self._room = asyncio.Event()
+        outgoing.on_ready = self._something.set
 
     async def run(self) -> None:
         """Carry messages until the stream is to end.
@@ -67,7 +69,7 @@ class Duplex:
         Raises:
             Exception: Why this side ends it.
         """
-        with self._drain.notifying(self._outgoing.wake):
+        with self._drain.notifying(self._something.set):
             async with asyncio.TaskGroup() as tasks:
                 reader = tasks.create_task(self._read())
                 await self._write()
@@ -81,12 +83,14 @@ class Duplex:
         while not self._is_over:
             if self._outgoing.is_ready:
                 message = self._outgoing.take()
+                self._room.set()
                 try:
                     await self._context.write(message)
                 except grpc.aio.InternalError:
                     raise asyncio.CancelledError from None  # gRPC cannot send it: the peer has left
             else:
-                await self._outgoing.wait()
+                await self._something.wait()
+                self._something.clear()
 
     @property
     def _is_over(self) -> bool:
@@ -102,8 +106,10 @@ class Duplex:
                 if self._outgoing.is_ready:
                     # The writer goes first: an answer that is there is waited for, the next message is not.
                     await asyncio.sleep(0)
-                await self._outgoing.has_room()
+                while not self._outgoing.has_room:
+                    self._room.clear()
+                    await self._room.wait()
             self._has_read_all = True
         except Exception as error:  # noqa: BLE001 - the stream ends with it, whatever it is
             self._failure = error
-        self._outgoing.wake()
+        self._something.set()

@@ -20,10 +20,9 @@ from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2,
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport.adoption import Adopt
-from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.listening import CannotListen, authority, reason_not_to_listen, require_free
 from inferwire_server.transport.oip.stubs import grpc_service_pb2
-from inferwire_server.transport.rpc import health_calls, inference_calls, oip_calls, state_calls, tensor_calls
+from inferwire_server.transport.rpc import health_calls, oip_calls
 from inferwire_server.transport.rpc.device_calls import DeviceCalls
 from inferwire_server.transport.rpc.health_calls import HealthCalls
 from inferwire_server.transport.rpc.inference_calls import InferenceCalls
@@ -89,7 +88,7 @@ class GrpcServer:
         self._around = around
         self._further = further
         if sockets is None:
-            sockets = SocketSessions(services, Drain(), options.max_message_bytes)
+            sockets = SocketSessions(services, options.max_message_bytes)
         self._drain = sockets.drain
         self._offered = _offered(services, sockets, options)
         self._health = HealthCalls(services.health, self._drain, [service.name for service in self._offered])
@@ -193,23 +192,10 @@ def _offered(services: Services, sockets: SocketSessions, options: GrpcOptions) 
     oip = OipCalls(services, drain, limit)
     return [
         # A call's service is looked for in this order, at each call. A session's stream is one for many executions.
-        Service(
-            grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"],
-            oip,
-            oip_calls.RAW_CALLS,
-            keyless=oip_calls.KEYLESS,
-        ),
-        Service(inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference, inference_calls.RAW_CALLS),
-        Service(
-            states_pb2.DESCRIPTOR.services_by_name["StateService"],
-            StateCalls(services, limit),
-            state_calls.RAW_CALLS,
-        ),
-        Service(
-            tensors_pb2.DESCRIPTOR.services_by_name["TensorService"],
-            TensorCalls(services, limit),
-            tensor_calls.RAW_CALLS,
-        ),
+        Service(grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"], oip, keyless=oip_calls.KEYLESS),
+        Service(inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference),
+        Service(states_pb2.DESCRIPTOR.services_by_name["StateService"], StateCalls(services, limit)),
+        Service(tensors_pb2.DESCRIPTOR.services_by_name["TensorService"], TensorCalls(services, limit)),
         Service(models_pb2.DESCRIPTOR.services_by_name["ModelService"], ModelCalls(services)),
         Service(devices_pb2.DESCRIPTOR.services_by_name["DeviceService"], DeviceCalls(services)),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import monotonic
 from typing import TypeAlias
 
@@ -19,12 +20,8 @@ from inferwire_server.transport.rpc.requests import parse
 from inferwire_server.transport.rpc.session_call import SessionCall
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.session.socket_sessions import SocketSessions
-from inferwire_server.transport.session.stream import SessionTerms
 from inferwire_server.transport.v1.codec import encode_error, encode_result
 from inferwire_server.transport.v1.plans import decode_execution
-
-RAW_CALLS = frozenset({"Infer", "StartAsync", "GetResult", "Session"})
-"""The calls whose messages hold tensors."""
 
 _STATES = {
     JobState.QUEUED: pb.JOB_STATE_QUEUED,
@@ -84,7 +81,7 @@ class InferenceCalls:
     async def session(self, _: object, context: Context) -> None:
         """Carry many executions on one stream."""
         sockets, key = self._sockets, self._services.access.check(shown_key(context.invocation_metadata()))
-        terms = SessionTerms(self._max_message_bytes, sockets.port, sockets.has_tls, key=key)
+        terms = replace(sockets.terms, key=key)
         await SessionCall(self._services, sockets.drain, context, terms, sockets.hello_s).run()
 
     def _inference(self, message_type: _Request, data: bytes, context: Context) -> Inference:

@@ -39,6 +39,9 @@ RawCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes]]
 Around: TypeAlias = Callable[[str, RawCall], RawCall]
 """Gives what answers a call, by its full name, instead of what would."""
 
+_TENSORS = frozenset({"raw", "raw_input_contents", "raw_output_contents"})
+"""The fields of messages that hold tensors: those of inferwire.v1, and those of the Open Inference Protocol."""
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -46,8 +49,8 @@ class Service:
 
     Attributes:
         descriptor: The service as the contract has it.
-        calls: Has a coroutine per call, named as the call is, in snake case (`import_`).
-        raw: Calls that take and give messages' bytes, to keep tensors out of protobuf.
+        calls: Has a coroutine per call, named as the call is, in snake case (`import_`). One of which a message has
+            tensors takes and gives bytes, to keep those out of protobuf.
         unimplemented: Calls that are not offered, each with a sentence that says so.
         keyless: Calls of one message that anybody may make, where others need a key. Whoever shows none is answered as
             if that message were empty.
@@ -55,7 +58,6 @@ class Service:
 
     descriptor: ServiceDescriptor
     calls: object
-    raw: frozenset[str] = frozenset()
     unimplemented: Mapping[str, str] = field(default_factory=dict[str, str])
     keyless: frozenset[str] = frozenset()
 
@@ -167,7 +169,7 @@ def _handler(
     service: Service, method: MethodDescriptor, guard: Guard, around: Around | None
 ) -> grpc.RpcMethodHandler[Any, Any]:
     call = _call(service, method)
-    is_raw = method.name in service.raw
+    is_raw = not _TENSORS.isdisjoint((*method.input_type.fields_by_name, *method.output_type.fields_by_name))
     message_type = GetMessageClass(method.input_type)
     deserialize = None if is_raw else message_type.FromString
     serialize = None if is_raw else _serialize

@@ -30,9 +30,6 @@ from inferwire_server.transport.rpc.oip_settings import (
 from inferwire_server.transport.rpc.oip_stream import OipStream
 from inferwire_server.transport.rpc.status import Context
 
-RAW_CALLS = frozenset({"ModelInfer", "ModelStreamInfer"})
-"""The calls whose messages hold tensors."""
-
 KEYLESS = frozenset({"ServerLive", "ServerReady"})
 """The calls that probes make."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, TypeAlias
@@ -49,15 +48,18 @@ class _Pending:
 
 
 class OipStream:
-    """One open stream. It is what its duplex takes outgoing messages from."""
+    """One open stream. It is what its duplex takes outgoing messages from.
+
+    Attributes:
+        on_ready: Called whenever the oldest request has come to be answerable.
+    """
 
     def __init__(self, services: Services, drain: Drain, context: Context, max_message_bytes: int) -> None:
         self._services = services
         self._max_message_bytes = max_message_bytes
         self._pending: deque[_Pending] = deque()
         self._is_reading = False
-        self._changed = asyncio.Event()
-        self._room = asyncio.Event()
+        self.on_ready: Callable[[], None]  # its duplex gives it
         self._duplex = Duplex(context, drain, self, self._receive)
 
     def __repr__(self) -> str:
@@ -82,31 +84,20 @@ class OipStream:
         """Whether every request is answered."""
         return not self._pending and not self._is_reading
 
+    @property
+    def has_room(self) -> bool:
+        """Whether more requests may come: not while too many are not answered."""
+        return len(self._pending) < _MOST_WAITING
+
     def take(self) -> bytes:
         """Answer the oldest request."""
         pending = self._pending.popleft()
-        self._room.set()
         try:
             return self._answer(pending)
         except Exception as error:  # noqa: BLE001 - one request's bug is no other's
             refusal = as_serving_error(error)
             self._services.refusals.count(Face.GRPC, refusal)
             return encode_streamed_error(refusal.message, pending.request_id)
-
-    async def wait(self) -> None:
-        """Wait until a request has ended, or a wake."""
-        await self._changed.wait()
-        self._changed.clear()
-
-    def wake(self) -> None:
-        """End a wait though no request has ended."""
-        self._changed.set()
-
-    async def has_room(self) -> None:
-        """Wait while too many requests are not answered."""
-        while len(self._pending) >= _MOST_WAITING:
-            self._room.clear()
-            await self._room.wait()
 
     def _receive(self, data: bytes) -> Coroutine[Any, Any, None] | None:
         """Start a request; give what is to be waited for where that takes long."""
@@ -141,7 +132,7 @@ class OipStream:
     def _wake_if_ready(self, _: Job | None = None) -> None:
         """Wake the writer only for what it can send: a request that waits for an older one is taken after that."""
         if self.is_ready:
-            self.wake()
+            self.on_ready()
 
     def _answer(self, pending: _Pending) -> bytes:
         if isinstance(pending.outcome, ServingError):

@@ -12,8 +12,8 @@ from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.duplex import Duplex
 from inferwire_server.transport.rpc.status import Context
-from inferwire_server.transport.session.outbox import Outbox
-from inferwire_server.transport.session.stream import SessionStream, SessionTerms, no_hello
+from inferwire_server.transport.session.greeting import SessionTerms, no_hello
+from inferwire_server.transport.session.stream import SessionStream
 
 
 class SessionCall:
@@ -35,10 +35,9 @@ class SessionCall:
             ServingError: Why this side ended it.
         """
         data = await self._first_message()
-        outgoing = OutgoingResults(self._stream.outbox)
         try:
             await self._context.write(self._stream.begin(data, monotonic()))
-            await Duplex(self._context, self._drain, outgoing, self._receive).run()
+            await Duplex(self._context, self._drain, self._stream.outbox, self._receive).run()
         finally:
             self._stream.end()
 
@@ -61,47 +60,3 @@ class SessionCall:
 
     def _receive(self, data: bytes) -> None:
         self._stream.receive(data, monotonic())
-
-
-class OutgoingResults:
-    """An outbox, as the two directions of a stream wait for it."""
-
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
-        self._something = asyncio.Event()
-        self._room = asyncio.Event()
-        outbox.on_ready = self._something.set
-
-    def __repr__(self) -> str:
-        return f"<OutgoingResults of {self._outbox!r}>"
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether there is something to send now."""
-        return self._outbox.is_ready
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing is to be sent now, and nothing is running."""
-        return self._outbox.has_ended
-
-    def take(self) -> bytes:
-        """Give the next message; there has to be something ready."""
-        message = self._outbox.take()
-        self._room.set()
-        return message
-
-    async def wait(self) -> None:
-        """Wait until there is something to send, or a wake."""
-        await self._something.wait()
-        self._something.clear()
-
-    def wake(self) -> None:
-        """End a wait though there is nothing to send."""
-        self._something.set()
-
-    async def has_room(self) -> None:
-        """Wait while too much waits to be sent."""
-        while not self._outbox.has_room:
-            self._room.clear()
-            await self._room.wait()

@@ -18,9 +18,6 @@ from inferwire_server.transport.rpc.requests import parse
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.v1.codec import decode_sequence, decode_target, decode_tensor
 
-RAW_CALLS = frozenset({"GetStates", "SetStates"})
-"""The calls whose messages hold tensors."""
-
 _Request: TypeAlias = pb.GetStatesRequest | pb.SetStatesRequest | pb.ResetStatesRequest
 
 

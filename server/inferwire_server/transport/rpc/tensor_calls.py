@@ -17,9 +17,6 @@ from inferwire_server.transport.rpc.requests import parse
 from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.v1.codec import decode_stored, decode_tensor
 
-RAW_CALLS = frozenset({"PutTensor", "GetTensor"})
-"""The calls whose messages hold tensors."""
-
 
 class TensorCalls:
     """Answers the calls of TensorService."""

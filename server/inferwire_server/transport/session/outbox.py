@@ -131,7 +131,7 @@ class Outbox:
         return self._running.get(execution_id)
 
     def put(self, ids: Sequence[int], job: Job) -> None:
-        """Send the results of a job that has ended, but of executions that were dropped: those have theirs."""
+        """Send the results of a job that has ended, but those of executions that were dropped, which are answered."""
         took_s = job.timings.inference_s
         if took_s > _TINY_S and (took_s > _QUICK_S or not self._has_backlog(len(ids))):
             self._is_due = True
@@ -176,9 +176,10 @@ class Outbox:
         return pb.ExecutionResult(ids=ended.ids, error=error).SerializeToString(), []
 
     def _has_backlog(self, ended: int) -> bool:
-        """Whether more executions wait for a slot than results do, with so many that have just ended.
+        """Whether more executions wait for a slot than results would be sent, so many that have just ended among them.
 
-        Executions of a client mostly start in the order that they came in.
+        It looks at one execution: a client's mostly start in the order that they came in, so if the one that has as
+        many behind it as would be sent is queued, those are as well.
         """
         waiting = self._waiting + ended
         running = next(islice(reversed(self._running.values()), waiting, None), None)

@@ -20,8 +20,9 @@ from inferwire_server.service.refusals import Face
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.session.frame_writers import writer_on
+from inferwire_server.transport.session.greeting import MeansAnother, SessionTerms, no_hello
 from inferwire_server.transport.session.life_signs import LifeSigns, Patience, Verdict
-from inferwire_server.transport.session.stream import MeansAnother, SessionStream, SessionTerms, no_hello
+from inferwire_server.transport.session.stream import SessionStream
 from inferwire_server.transport.v1.codec import encode_error
 
 _PING = frames.frame(Kind.PING)
@@ -101,7 +102,7 @@ class SocketSession(asyncio.BufferedProtocol):
         return f"<SocketSession: {self._signs!r}, {self._stream!r}>"
 
     def begin(self, data: bytes) -> None:
-        """Take what had come before it was this connection's, behind the preface."""
+        """Take what had come behind the preface before the connection was taken over."""
         self._writer.begin()
         rest = memoryview(data)
         while rest:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from time import monotonic
 
 from inferwire_proto import frames
 from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.session.greeting import SessionTerms
 from inferwire_server.transport.session.life_signs import Patience
 from inferwire_server.transport.session.socket_session import GiveTo, SocketSession, Surroundings
-from inferwire_server.transport.session.stream import SessionTerms
 
 _TICK_S = 1.0
 """How often silent peers are looked for."""
@@ -23,34 +24,31 @@ def _to_nobody(_epoch: str) -> None:
 
 
 class SocketSessions:
-    """The connections that were taken over, inside `with`. Those for another process `give_to` knows go there.
+    """The connections that were taken over, inside `with`. `give_to` says where those go that mean another process.
 
     Attributes:
-        port: Where clients may connect; 0 until it is known, or for nowhere.
-        has_tls: Whether they speak TLS there.
-        drain: What they are counted in, as gRPC's calls are.
+        terms: What holds for the streams of all sessions, those in gRPC's calls too: how large a message may be, and
+            where clients may connect.
+        drain: What they are counted in, and gRPC's calls with them.
     """
 
     def __init__(
         self,
         services: Services,
-        drain: Drain,
         max_message_bytes: int,
         patience: Patience | None = None,
         clock: Callable[[], float] = monotonic,
         give_to: GiveTo = _to_nobody,
     ) -> None:
-        self.port = 0
-        self.has_tls = False
-        self.drain = drain
-        self._max_message_bytes = max_message_bytes
-        self._around = Surroundings(services, drain, patience or Patience(), clock, frames.scratch(), give_to)
+        self.terms = SessionTerms(max_message_bytes)
+        self.drain = Drain()
+        self._around = Surroundings(services, self.drain, patience or Patience(), clock, frames.scratch(), give_to)
         self._open: set[SocketSession] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._listening = ExitStack()
 
     def __repr__(self) -> str:
-        return f"<SocketSessions at port {self.port}: {len(self._open)} connections>"
+        return f"<SocketSessions at port {self.terms.socket_port}: {len(self._open)} connections>"
 
     def __enter__(self) -> SocketSessions:
         self._listening.enter_context(self.drain.notifying(self._begin_to_end))
@@ -64,12 +62,14 @@ class SocketSessions:
         """How long a peer's hello is waited for, in seconds."""
         return self._around.patience.hello_s
 
+    def announce(self, port: int, *, has_tls: bool) -> None:
+        """Tell clients from now on that they may connect at this port."""
+        self.terms = replace(self.terms, socket_port=port, socket_has_tls=has_tls)
+
     def take_over(self, transport: asyncio.Transport, data: bytes) -> None:
         """Serve a connection that has said the preface, and this behind it."""
         needs_key = self._around.services.access.needs_key
-        terms = SessionTerms(
-            self._max_message_bytes, self.port, self.has_tls, must_name_server=True, must_resume=needs_key
-        )
+        terms = replace(self.terms, must_name_server=True, must_resume=needs_key)
         session = SocketSession(transport, self._around, terms, self._forget)
         self._open.add(session)
         self.drain.enter()
@@ -91,7 +91,6 @@ class SocketSessions:
 
     def close(self) -> None:
         """End what is left."""
-        self.port = 0
         self._listening.close()
         for session in tuple(self._open):
             session.cut_off()

@@ -8,7 +8,6 @@ messages, and nothing of how they are carried.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -23,42 +22,17 @@ from inferwire_server.service import Services
 from inferwire_server.service.inference import Prepared
 from inferwire_server.service.refusals import Face
 from inferwire_server.transport.refusing import as_serving_error
+from inferwire_server.transport.session.greeting import SessionTerms, open_session, welcome
 from inferwire_server.transport.session.outbox import Outbox
 from inferwire_server.transport.v1.plans import Plans, Raw, count_sent
 
 _CANCELLED = "the client cancelled the execution"
-
-_NO_SESSION = (
-    "the hello has no session_id, expected that of a session which was opened over gRPC with an API key: "
-    "it goes on here without one"
-)
 
 _MOST_EXECUTIONS = 65536
 """How many executions, alone or in stacks, one message may have: nobody else has a turn until all are taken in."""
 
 _MOST_CANCELS = 2**20
 """How many it may cancel, of which each takes a fraction of that time."""
-
-_LONGEST_EPOCH = 64
-"""How much of what a client takes for an epoch is said back to it."""
-
-
-def no_hello(waited_s: float) -> ServingError:
-    """Refuse a client that has opened a stream and said nothing."""
-    return invalid_input(f"no hello has come within {waited_s:g} s")
-
-
-class MeansAnother(ServingError):
-    """A client has said hello to the server of an epoch that is not this one's."""
-
-    def __init__(self, epoch: str) -> None:
-        super().__init__(
-            Code.SESSION_EXPIRED,
-            f"the hello is for the server of epoch '{epoch[:_LONGEST_EPOCH]}', but another one answers here: "
-            "it has restarted, or the address leads to several",
-        )
-        self.epoch = epoch
-
 
 _Submit: TypeAlias = Callable[[Callable[[Job], None]], Job]
 """Submits what is one job, and takes what to call at its end."""
@@ -72,27 +46,6 @@ class _Arrival(NamedTuple):
 
     received_at: float
     is_alone: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SessionTerms:
-    """What a stream's carrier has to say.
-
-    Attributes:
-        max_message_bytes: The largest message it carries.
-        socket_port: Where a socket without gRPC may carry the messages instead; 0 for nowhere.
-        socket_has_tls: Whether TLS is spoken there.
-        must_name_server: Whether the client has to say which server it means: it may have reached another.
-        must_resume: Whether the session has to be open already: what opened it has shown a key, and this shows none.
-        key: What the key is known by that was shown, if one was.
-    """
-
-    max_message_bytes: int
-    socket_port: int = 0
-    socket_has_tls: bool = False
-    must_name_server: bool = False
-    must_resume: bool = False
-    key: bytes | None = None
 
 
 class SessionStream:
@@ -126,10 +79,11 @@ class SessionStream:
             MalformedMessage: If the data is no message.
         """
         message, raw = raw_fields.split(pb.SessionRequest, data, most_beside=MANY_SHORT_FIELDS)
-        session = self._open(message)
-        welcome = self._welcome(session)
+        self._session = session = open_session(self._services, self._terms, message)
+        self._plans = Plans(session)
+        answer = welcome(self._services, self._terms, session)
         self._take(message, raw, received_at)
-        return welcome
+        return answer
 
     def receive(self, data: bytes | memoryview, received_at: float) -> None:
         """Take another message.
@@ -149,47 +103,6 @@ class SessionStream:
         for job in self.outbox.jobs:
             self._services.inference.cancel(job, "the session's stream has ended")
         self._services.sessions.detach(session)
-
-    def _open(self, message: pb.SessionRequest) -> Session:
-        if not message.HasField("hello"):
-            raise invalid_input("the stream's first message has no hello")
-        hello = message.hello
-        self._check_server(hello.server_epoch)
-        self._check_resumes(hello.session_id)
-        message.ClearField("hello")
-        self._session = self._services.sessions.attach(hello.session_id, hello.client)
-        if not self._terms.must_resume:
-            self._session.key = self._terms.key
-        self._plans = Plans(self._session)
-        return self._session
-
-    def _check_server(self, named: str) -> None:
-        """Refuse a client that means another server."""
-        if named and named != self._services.health.identity.epoch:
-            raise MeansAnother(named)
-        if not named and self._terms.must_name_server:
-            raise invalid_input("the hello has no server_epoch, expected the one that the server was welcomed with")
-
-    def _check_resumes(self, session_id: str) -> None:
-        """Refuse a client that cannot show a key, unless one that still is one has opened the session."""
-        if not self._terms.must_resume:
-            return
-        if not session_id:
-            raise ServingError(Code.UNAUTHENTICATED, _NO_SESSION)
-        self._services.access.check_still(self._services.sessions.get(session_id).key)
-
-    def _welcome(self, session: Session) -> bytes:
-        identity = self._services.health.identity
-        welcome = pb.SessionWelcome(
-            server_epoch=identity.epoch,
-            socket_port=self._terms.socket_port,
-            socket_has_tls=self._terms.socket_has_tls,
-            session_id=session.id,
-            lease_s=self._services.sessions.lease_s,
-            max_message_bytes=self._terms.max_message_bytes,
-            server=f"{identity.name} {identity.version}",
-        )
-        return pb.SessionResponse(welcome=welcome).SerializeToString()
 
     def _take(self, message: pb.SessionRequest, raw: Raw, received_at: float) -> None:
         """Admit a message's executions, then carry out its cancels."""
