@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter, validators
 
-from inferwire_server.errors import invalid_input
 from inferwire_server.flags import PATH, PATHS, SECONDS, WHOLE
 
 _SOCKETS = Group("Sockets", sort_key=1)
@@ -361,18 +360,3 @@ class Settings:
         Literal["auto", "console", "json"],
         Parameter(group=_OPERATION, help="Format of log lines; auto is console on a terminal, else json."),
     ] = "auto"
-
-
-def parse_properties(pairs: tuple[str, ...]) -> dict[str, str]:
-    """Read NAME=VALUE pairs.
-
-    Raises:
-        ServingError: INVALID_INPUT for one without a name or an equals sign.
-    """
-    parsed: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise invalid_input(f"--property is '{pair}', expected NAME=VALUE")
-        parsed[name] = value
-    return parsed
