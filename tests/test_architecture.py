@@ -25,7 +25,7 @@ CLIENT_LAYERS = tuple(
 """The client's folders from the lowest to the highest; `Core` stands above them."""
 COMPOSITION = tuple(
     f"inferwire_server.{name}"
-    for name in ("process", "server", "sockets", "renewals", "composition", "terms", "traces")
+    for name in ("process", "server", "sockets", "renewals", "composition", "from_settings", "traces")
 )
 OIP_STUBS = "inferwire_server.transport.oip.stubs"
 WEB = ("fastapi", "starlette", "uvicorn")
@@ -316,7 +316,7 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
     (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
     (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.rest.app"),
-    (no_layer_knows_of_processes, "inferwire_server.service", "from inferwire_server.workers import cores"),
+    (no_layer_knows_of_processes, "inferwire_server.service", "from inferwire_server.workers import processes"),
     (openvino_in_its_backend, "inferwire_server.engine.device", "def f():\n    import openvino"),
     (openvino_in_its_backend, "inferwire.core", "import openvino as ov"),
     (grpc_in_transports, "inferwire_server.service", "from grpc import aio"),

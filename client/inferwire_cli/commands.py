@@ -37,12 +37,12 @@ _INSTEAD = {
 
 
 def _explained(error: CycloptsError) -> Any:
-    """Show what is wrong, and for a word that nothing takes, what it may have been meant as."""
-    if not isinstance(error, UnusedCliTokensError) or not error.unused_tokens:
-        return CycloptsPanel(error)
-    words = error.unused_tokens
-    instead = "".join(f"; {_INSTEAD[name]} {words[0]}" for name in error.command_chain or () if name in _INSTEAD)
-    return CycloptsPanel(f"unexpected {', '.join(map(repr, words))}{instead}")
+    """Show what is wrong, for a word that nothing takes what it may have been meant as, and whose help to read."""
+    sentence, commands = str(error), error.command_chain or ()
+    if isinstance(error, UnusedCliTokensError) and (words := error.unused_tokens):
+        instead = "".join(f"; {_INSTEAD[name]} {words[0]}" for name in commands if name in _INSTEAD)
+        sentence = f"unexpected {', '.join(map(repr, words))}{instead}"
+    return CycloptsPanel(f"{sentence}\nSee `{' '.join(('inferwire', *commands))} --help`.")
 
 
 app = App(

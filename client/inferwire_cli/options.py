@@ -10,8 +10,8 @@ from cyclopts import Group, Parameter, Token
 
 SERVER = Group(
     "Server",
-    help="The API key, if the server needs one, comes from INFERWIRE_API_KEY. There is no flag for it: others on this "
-    "machine see command lines.",
+    help="The API key, if the server needs one, comes from INFERWIRE_API_KEY. There is no flag for it: other users of "
+    "this machine can read command lines.",
     sort_key=9,
 )
 
@@ -55,7 +55,9 @@ HttpAddressOption = Annotated[
 
 VersionOption = Annotated[
     str,
-    Parameter(name="--model-version", show_default=False, help="The model's version; by default the current one."),
+    Parameter(
+        name="--model-version", show_default=False, help="The model's version; by default the highest that is served."
+    ),
 ]
 
 JsonOption = Annotated[bool, Parameter(name="--json", show_default=False, help="Print JSON for programs.")]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 
 from inferwire.errors import WHERE_KEYS, InferwireError
 from inferwire.transport.unreachable import WHERE_ADDRESSES, WHERE_CERTIFICATES
@@ -62,6 +63,11 @@ def new_console(*, stderr: bool = False) -> Console:
     width = PIPE_WIDTH if is_piped else None
     # What is printed has names in it, which may have brackets and colons as rich's own signs do.
     return _Printer(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def new_table() -> Table:
+    """Make a table without lines, whose columns are two signs apart."""
+    return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
 
 
 def ending_in_a_code(work: Callable[[], int | None]) -> int:

@@ -7,7 +7,7 @@ import sys
 from inferwire_server.flags import environment
 from inferwire_server.process import run_worker
 from inferwire_server.settings import Settings
-from inferwire_server.workers.cores import workers_of
+from inferwire_server.workers.processes import workers_of
 
 _DEFAULTS = Settings()
 

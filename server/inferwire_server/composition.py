@@ -21,6 +21,15 @@ from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.traced_engine import TracedEngine
 from inferwire_server.errors import invalid_input
+from inferwire_server.from_settings import (
+    AnyRepository,
+    binding_terms,
+    blob_limits,
+    keeping_terms,
+    model_options,
+    repository_of,
+    tensor_limits,
+)
 from inferwire_server.host.api_key_file import read_api_keys
 from inferwire_server.host.blobs import BlobStore
 from inferwire_server.host.own_folder import temporary_files_for
@@ -51,15 +60,6 @@ from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.service.sequences import Sequences
 from inferwire_server.settings import Settings
-from inferwire_server.terms import (
-    AnyRepository,
-    binding_terms,
-    blob_limits,
-    keeping_terms,
-    model_options,
-    repository_of,
-    tensor_limits,
-)
 
 if TYPE_CHECKING:
     from inferwire_server.traces import Traces
@@ -125,7 +125,7 @@ async def compose(
     identity = Identity(settings.server_name, version("inferwire"), new_own_id())
     try:
         async with (
-            _sending(identity, clock) if settings.traces else nullcontext() as traces,
+            _sending_traces(identity, clock) if settings.traces else nullcontext() as traces,
             _engine(backend, queue, tallies.of, clock, traces) as engine,
             Loader(engine, catalogue, repository.served, model_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
@@ -149,7 +149,7 @@ async def _api_keys(settings: Settings) -> ApiKeys | None:
 
 
 @asynccontextmanager
-async def _sending(identity: Identity, clock: Callable[[], float]) -> AsyncGenerator[Traces, None]:
+async def _sending_traces(identity: Identity, clock: Callable[[], float]) -> AsyncGenerator[Traces, None]:
     """Send traces of what is done inside.
 
     Raises:

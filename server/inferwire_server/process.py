@@ -29,7 +29,7 @@ from inferwire_server.openvino_backend.tokenizers import tokenizers_library
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings
 from inferwire_server.stop import stop_on_signals
-from inferwire_server.workers.cores import Workers
+from inferwire_server.workers.processes import Workers
 
 log = structlog.stdlib.get_logger()
 

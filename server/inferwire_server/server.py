@@ -21,9 +21,9 @@ from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
 from inferwire_server.transport.listening import authority
 from inferwire_server.transport.tls import Tls
-from inferwire_server.workers.cores import Workers
 from inferwire_server.workers.followers import Followers, WorkerEnded
 from inferwire_server.workers.meeting import meeting
+from inferwire_server.workers.processes import Workers
 
 log = structlog.stdlib.get_logger()
 

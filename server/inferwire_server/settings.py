@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter, validators
 
-from inferwire_server.errors import invalid_input
 from inferwire_server.flags import PATH, PATHS, SECONDS, WHOLE
 
 _SOCKETS = Group("Sockets", sort_key=1)
@@ -113,7 +112,7 @@ class Settings:
         Parameter(
             group=_MODELS,
             show_default=False,
-            help="Not ready while a model of the repository has failed to load and has no version that serves.",
+            help="Report not ready while a model of the repository has failed to load and has no version that serves.",
         ),
     ] = False
     host: Annotated[
@@ -189,7 +188,7 @@ class Settings:
         Parameter(
             group=_QUEUE,
             validator=_POSITIVE,
-            help="Most results of finished jobs to keep in all, in MiB; the oldest go first.",
+            help="Most memory for the results of finished jobs, in MiB; the oldest go first.",
         ),
     ] = 1024
     max_sequences: Annotated[
@@ -222,7 +221,9 @@ class Settings:
         int,
         WHOLE,
         Parameter(
-            group=_CLIENTS, validator=_NOT_NEGATIVE, help="Most tensors a session may keep on the server, in MiB."
+            group=_CLIENTS,
+            validator=_NOT_NEGATIVE,
+            help="Most memory for the tensors that a session keeps on the server, in MiB.",
         ),
     ] = 1024
     max_tensors_mb: Annotated[
@@ -231,7 +232,8 @@ class Settings:
         Parameter(
             group=_CLIENTS,
             validator=_NOT_NEGATIVE,
-            help="Most tensors all sessions together may keep, in MiB; by default half of the machine's memory.",
+            help="Most memory for the tensors of all sessions together, in MiB; by default half of the machine's, "
+            "or of the container's.",
         ),
     ] = None
     shared_memory: Annotated[
@@ -295,8 +297,8 @@ class Settings:
         Parameter(
             group=_CLIENTS,
             validator=_POSITIVE,
-            help="Most uploaded files to hold at once, in MiB; by default nine tenths of what is free at the start in "
-            "the folder of temporary files, or of a quarter of the memory if that is less and the folder is in memory.",
+            help="Most room for uploaded files, in MiB; by default nine tenths of what is free at the start in the "
+            "folder of temporary files; if that folder is in memory, of no more than a quarter of the memory.",
         ),
     ] = None
     session_grace_s: Annotated[
@@ -337,7 +339,7 @@ class Settings:
         Parameter(
             group=_OPERATION,
             validator=_NOT_NEGATIVE,
-            help="Seconds that running work then has to finish; a second signal ends it at once.",
+            help="Seconds after --drain-delay-s that running work has to end; a second signal ends it at once.",
         ),
     ] = 30.0
     traces: Annotated[
@@ -345,9 +347,9 @@ class Settings:
         Parameter(
             group=_OPERATION,
             show_default=False,
-            help="Send traces of inferences to an OpenTelemetry collector, by OTLP over HTTP. Where it is, and which "
-            "of them it gets, OpenTelemetry's own variables say, such as OTEL_EXPORTER_OTLP_ENDPOINT and "
-            "OTEL_TRACES_SAMPLER. Needs the extra inferwire[traces].",
+            help="Send traces of inferences to an OpenTelemetry collector, by OTLP over HTTP. OpenTelemetry's own "
+            "variables, such as OTEL_EXPORTER_OTLP_ENDPOINT and OTEL_TRACES_SAMPLER, say where it is and what it gets. "
+            "Needs the extra inferwire[traces].",
         ),
     ] = False
     log_level: Annotated[
@@ -358,18 +360,3 @@ class Settings:
         Literal["auto", "console", "json"],
         Parameter(group=_OPERATION, help="Format of log lines; auto is console on a terminal, else json."),
     ] = "auto"
-
-
-def parse_properties(pairs: tuple[str, ...]) -> dict[str, str]:
-    """Read NAME=VALUE pairs.
-
-    Raises:
-        ServingError: INVALID_INPUT for one without a name or an equals sign.
-    """
-    parsed: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise invalid_input(f"--property is '{pair}', expected NAME=VALUE")
-        parsed[name] = value
-    return parsed

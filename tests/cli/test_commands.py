@@ -107,6 +107,21 @@ def test_misuse_is_explained_and_gives_2(words: tuple[str, ...], said: str) -> N
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "helping"),
+    [
+        (("serv",), "inferwire --help"),
+        (("infer",), "inferwire infer --help"),
+        (("models", "a"), "inferwire models --help"),
+    ],
+)
+def test_misuse_names_the_help_to_read(
+    words: tuple[str, ...], helping: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(words) == 2
+    assert f"See `{helping}`." in capsys.readouterr().err
+
+
 def test_an_interrupt_while_the_commands_are_loaded_is_one(tmp_path: Path) -> None:
     (tmp_path / "cyclopts.py").write_text("raise KeyboardInterrupt")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])

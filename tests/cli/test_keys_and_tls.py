@@ -208,7 +208,7 @@ def test_a_key_or_file_that_cannot_be_used_is_misuse(run: Run, words: tuple[str,
 def test_help_says_why_there_is_no_flag_for_the_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "--help"]) == 0
     printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "INFERWIRE_API_KEY. There is no flag for it: others on this machine see command lines" in printed
+    assert "INFERWIRE_API_KEY. There is no flag for it: other users of this machine can read command lines" in printed
     assert "--root-certificates" in printed
 
 

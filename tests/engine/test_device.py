@@ -169,10 +169,10 @@ async def test_a_job_that_no_thread_can_run_fails_with_why_and_its_slot_is_used_
 
 async def test_jobs_that_no_thread_can_run_do_not_keep_those_behind_them() -> None:
     async with a_rig(slots=2, is_open=True) as rig:
-        assert rig.device.suspend("m")
+        assert rig.device.take_slots("m")
         jobs = [rig.submit() for _ in range(3)]
         with no_new_threads(), capture_logs():
-            rig.device.resume("m", ModelSlots.of(rig.model, 2))
+            rig.device.give_slots("m", ModelSlots.of(rig.model, 2))
             for job, end in jobs:
                 await end
                 assert job.state is JobState.FAILED

@@ -230,6 +230,13 @@ def test_a_link_to_where_nobody_may_go_is_a_model_that_does_not_load(readable_by
         assert {entry.name: entry for entry in repository.served()}[name].fingerprint() != before
 
 
+def test_a_hard_link_to_its_file_makes_a_model_no_other(tmp_path: Path) -> None:
+    (entry,) = lay_out(tmp_path / "models", "a.onnx").served()
+    before = entry.fingerprint()
+    (tmp_path / "backup.onnx").hardlink_to(entry.location)
+    assert entry.fingerprint() == before
+
+
 def test_what_a_file_system_found_is_no_model(tmp_path: Path) -> None:
     assert found(tmp_path, "lost+found/1/m.xml", "a.onnx") == [("a", "1", "a.onnx")]
 

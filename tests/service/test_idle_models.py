@@ -79,11 +79,11 @@ class Rig:
             while self.served.state is not state:
                 await asyncio.to_thread(int)
 
-    async def falls_asleep(self) -> None:
+    async def gets_unloaded(self) -> None:
         self.leap(IDLE_S + 1)
         await self.comes_to(ModelState.UNLOADED)
 
-    async def stays_awake(self) -> None:
+    async def stays_loaded(self) -> None:
         for _ in range(2):
             self.leap(IDLE_S + 1)
             await self.turns()
@@ -112,7 +112,7 @@ async def rig(serving: Serving, tmp_path: Path, leap: Leap) -> AsyncGenerator[Ri
 
 
 async def test_it_is_unloaded_and_loaded_again_for_the_next_job(rig: Rig) -> None:
-    await rig.falls_asleep()
+    await rig.gets_unloaded()
     assert rig.served.reason == "no job for 600 s; the next one loads it again"
     assert rig.device_occupancy == Occupancy(0, 0, 0)
     services = rig.server.services
@@ -128,7 +128,7 @@ async def test_it_is_unloaded_and_loaded_again_for_the_next_job(rig: Rig) -> Non
     assert job.result() == (ROW,)
     assert (rig.served.state, rig.served.reason, rig.served.model) == (ModelState.READY, "", model)
     assert (rig.model.opened, rig.device_occupancy.slots) == (4, 2)
-    await rig.falls_asleep()
+    await rig.gets_unloaded()
 
 
 async def test_it_is_not_unloaded_while_it_has_jobs_and_not_soon_after(rig: Rig) -> None:
@@ -148,7 +148,7 @@ async def test_it_is_not_unloaded_while_it_has_jobs_and_not_soon_after(rig: Rig)
 
 
 async def test_jobs_wait_for_it_within_their_deadlines(rig: Rig) -> None:
-    await rig.falls_asleep()
+    await rig.gets_unloaded()
     rig.model.opening.close()
     patient, hurried = rig.submit(), rig.submit(INFERENCE._replace(wanted=INFERENCE.wanted._replace(timeout_s=0.01)))
     assert (await hurried).state is JobState.EXPIRED
@@ -168,7 +168,7 @@ async def test_jobs_wait_for_it_within_their_deadlines(rig: Rig) -> None:
 async def test_if_it_cannot_be_loaded_those_who_wait_are_told_and_the_next_tries_again(
     rig: Rig, failure: Exception, reason: str
 ) -> None:
-    await rig.falls_asleep()
+    await rig.gets_unloaded()
     rig.model.failure = failure
     jobs = await asyncio.gather(rig.submit(), rig.submit())
     for job in jobs:
@@ -180,7 +180,7 @@ async def test_if_it_cannot_be_loaded_those_who_wait_are_told_and_the_next_tries
 
 
 async def test_files_that_are_another_model_now_are_not_taken_for_it(rig: Rig) -> None:
-    await rig.falls_asleep()
+    await rig.gets_unloaded()
     rig.model.spec = replace(rig.model.spec, outputs=echo_spec("m", width=5).outputs)
     job = await rig.submit()
     assert job.error is not None
@@ -192,14 +192,14 @@ async def test_files_that_are_another_model_now_are_not_taken_for_it(rig: Rig) -
 async def test_files_with_the_same_states_in_another_order_are_the_same_model(rig: Rig) -> None:
     rig.model.spec = replace(rig.model.spec, states=("near", "far"))
     await rig.server.loader.load("m")
-    await rig.falls_asleep()
+    await rig.gets_unloaded()
     rig.model.spec = replace(rig.model.spec, states=("far", "near"))
     assert (await rig.submit()).state is JobState.FINISHED
 
 
 async def is_unloaded_as_it_is_loaded(rig: Rig) -> None:
     """Unload it for good while a job has it loaded, which runs all the same."""
-    await rig.falls_asleep()
+    await rig.gets_unloaded()
     rig.model.opening.close()
     end = rig.submit()
     unloading = asyncio.create_task(rig.server.loader.unload("m"))
@@ -224,7 +224,7 @@ async def test_one_that_was_unloaded_for_good_as_it_was_loaded_is_watched_no_mor
 
 
 async def test_one_that_was_unloaded_for_good_is_not_loaded_by_what_was_cancelled(rig: Rig) -> None:
-    await rig.falls_asleep()
+    await rig.gets_unloaded()
     rig.model.opening.close()
     job_id = rig.server.services.jobs.start(INFERENCE)
     unloading = asyncio.create_task(rig.server.loader.unload("m"))
@@ -236,8 +236,8 @@ async def test_one_that_was_unloaded_for_good_is_not_loaded_by_what_was_cancelle
     assert (rig.device_occupancy, rig.served.state) == (Occupancy(0, 0, 0), ModelState.UNLOADED)
 
 
-async def test_a_reload_that_fails_leaves_it_asleep(rig: Rig) -> None:
-    await rig.falls_asleep()
+async def test_a_reload_that_fails_leaves_it_unloaded(rig: Rig) -> None:
+    await rig.gets_unloaded()
     rig.model.failure = ServingError(Code.MODEL_FAILED, "no")
     with pytest.raises(ServingError, match="no"):
         await rig.server.loader.load("m")
@@ -257,22 +257,22 @@ async def test_one_whose_reload_has_failed_stays_loaded(rig: Rig) -> None:
     rig.model.failure = ServingError(Code.MODEL_FAILED, "no")
     with pytest.raises(ServingError, match="no"):
         await rig.server.loader.load("m")
-    await rig.stays_awake()
+    await rig.stays_loaded()
     assert (await rig.submit()).state is JobState.FINISHED
     assert rig.served.reason == "the reload failed: no"
     rig.model.failure = None
     await rig.server.loader.load("m")
-    await rig.falls_asleep()
+    await rig.gets_unloaded()
 
 
 async def test_one_whose_files_are_others_now_stays_loaded_until_it_is_from_those(rig: Rig, tmp_path: Path) -> None:
     (tmp_path / "m" / "1" / "model.onnx").write_text("broken")
     rig.model.failure = ServingError(Code.MODEL_FAILED, "no")
-    await rig.stays_awake()
+    await rig.stays_loaded()
     assert (await rig.submit()).state is JobState.FINISHED
     rig.model.failure = None
     await rig.server.loader.sync()
-    await rig.falls_asleep()
+    await rig.gets_unloaded()
 
 
 async def test_one_that_has_a_job_as_its_files_are_looked_at_stays_loaded(rig: Rig) -> None:
@@ -282,13 +282,13 @@ async def test_one_that_has_a_job_as_its_files_are_looked_at_stays_loaded(rig: R
     assert (await rig.submit()).state is JobState.FINISHED
     await rig.turns()
     assert rig.served.state is ModelState.READY
-    await rig.falls_asleep()
+    await rig.gets_unloaded()
 
 
-async def test_a_version_that_is_asleep_is_not_passed_over_for_an_older_one(rig: Rig) -> None:
-    await rig.falls_asleep()
-    awake = rig.server.services.models.resolve(ServedModel("m"))
-    assert isinstance(awake, Model)
+async def test_a_version_that_is_unloaded_as_idle_is_not_passed_over_for_an_older_one(rig: Rig) -> None:
+    await rig.gets_unloaded()
+    unloaded = rig.server.services.models.resolve(ServedModel("m"))
+    assert isinstance(unloaded, Model)
     rig.server.catalogue.put(replace(rig.served, version="0", state=ModelState.READY))
     assert rig.served.version == "1"
 
@@ -306,7 +306,7 @@ async def test_one_that_takes_encoded_pictures_does_so_when_it_is_loaded_again(
     picture = Tensor(BY_NAME["string"], (1,), strings.pack([file.getvalue()]))
     async with serving(model) as server:
         rig = Rig(server, model, leap)
-        await rig.falls_asleep()
+        await rig.gets_unloaded()
         (pixels,) = (await rig.submit(Inference(Wanted(ServedModel("m")), (("x", picture),)))).result()
     assert bytes(pixels.data) == bytes((1, 2, 3, 1, 2, 3))
 
@@ -319,7 +319,7 @@ async def test_a_server_that_ends_as_it_is_loaded_tells_those_who_wait(
     (tmp_path / "m" / "inferwire.toml").write_text(f"idle_unload_s = {IDLE_S}\n")
     async with serving(model) as server:
         rig = Rig(server, model, leap)
-        await rig.falls_asleep()
+        await rig.gets_unloaded()
         model.opening.close()
         end = rig.submit()
     model.opening.open()

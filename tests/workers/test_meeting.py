@@ -15,14 +15,14 @@ import pytest
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.settings import Settings
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.workers.cores import Workers, workers_of
 from inferwire_server.workers.meeting import meeting
+from inferwire_server.workers.processes import Workers, workers_of
 
 TWO = workers_of(Settings(workers=2))
 KILLED = """
 import asyncio, os, signal
 from inferwire_server.settings import Settings
-from inferwire_server.workers.cores import workers_of
+from inferwire_server.workers.processes import workers_of
 from inferwire_server.workers.meeting import meeting
 
 async def be_killed():

@@ -11,7 +11,7 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.workers.cores import Workers
+from inferwire_server.workers.processes import Workers
 
 END_S = 30
 

@@ -1,4 +1,4 @@
-"""What a load's samples say: rates, percentiles, a histogram. Computes only."""
+"""What a load's samples say: means, percentiles, a histogram. Computes only."""
 
 from __future__ import annotations
 

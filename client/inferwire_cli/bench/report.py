@@ -12,6 +12,7 @@ from rich.text import Text
 
 from inferwire_cli.bench.figures import PERCENTILES, Bar, Spread, histogram, spreads
 from inferwire_cli.bench.load import Tally
+from inferwire_cli.terminal import new_table
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 BAR_WIDTH = 40
@@ -88,7 +89,7 @@ def _parts(measured: Measured) -> Iterator[RenderableType]:
 
 
 def _table(measured: Measured) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = new_table()
     for heading in ("ms", "mean", *(f"p{percentile:g}" for percentile in PERCENTILES), "max"):
         table.add_column(heading, justify="left" if heading == "ms" else "right")
     for part, spread in spreads(measured.tally.samples).items():

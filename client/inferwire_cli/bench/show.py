@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inferwire.transport.operator_calls import OperatorCalls
-from inferwire_cli.asked_for import model_asked_for
 from inferwire_cli.bench import ways
 from inferwire_cli.bench.inputs import complete
 from inferwire_cli.bench.load import Budget, Way
@@ -18,6 +17,7 @@ from inferwire_cli.bench.ways import Work
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED
 from inferwire_cli.infer.pictures import PixelOptions
 from inferwire_cli.infer.values import read_inputs
+from inferwire_cli.named_model import named_model
 from inferwire_cli.named_server import NamedServer, named_server
 from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console
 
@@ -74,7 +74,7 @@ def _show(plan: Plan, server: NamedServer, http: str | None) -> int:
 
 
 def _work(plan: Plan, calls: OperatorCalls) -> Work:
-    model = model_asked_for(calls, plan.name, plan.version)
+    model = named_model(calls, plan.name, plan.version)
     ports = model.description.inputs
     inputs = complete(read_inputs(plan.inputs, ports, plan.pixels), ports, plan.shapes, plan.batch)
     return Work(plan.name, plan.version, model, inputs, plan.concurrency or max(2 * model.slots, LEAST_CONCURRENCY))

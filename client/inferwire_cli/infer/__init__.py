@@ -69,7 +69,7 @@ def infer(
     address: AddressOption = None,
     root_certificates: RootCertificatesOption = None,
 ) -> int:
-    """Run one inference and print its outputs; the classes by name if there are labels.
+    """Run one inference and print its outputs, as named classes if the model has labels.
 
     A picture is cropped around its middle to the proportions of the model's input, resized, and sent as pixels in the
     model's layout and type. A model that takes encoded pictures is sent the file itself. `inferwire models` shows the

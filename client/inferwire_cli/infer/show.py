@@ -12,11 +12,11 @@ import numpy as np
 
 from inferwire.transport.executions import Timings
 from inferwire.transport.operator_calls import ModelDetails
-from inferwire_cli.asked_for import model_asked_for
 from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, numbers_of
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.infer.pictures import PixelOptions
 from inferwire_cli.infer.values import read_inputs, require_all
+from inferwire_cli.named_model import named_model
 from inferwire_cli.named_server import NamedServer, named_server
 from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, new_console, why_not_read
 
@@ -46,7 +46,7 @@ def _show(wanted: Wanted, server: NamedServer) -> None:
             f"--save is '{wanted.save}', expected a file that ends in .npz: it holds every output by name"
         )
     with server.calls() as calls:
-        model = model_asked_for(calls, wanted.name, wanted.version)
+        model = named_model(calls, wanted.name, wanted.version)
         served_labels = () if wanted.labels else calls.labels(wanted.name, wanted.version)
     labels = read_labels(wanted.labels) if wanted.labels else served_labels
     ports = model.description.inputs

@@ -52,7 +52,7 @@ def load(name: str, /, *, address: AddressOption = None, root_certificates: Root
 
 
 def unload(name: str, /, *, address: AddressOption = None, root_certificates: RootCertificatesOption = None) -> int:
-    """Unload a model: it takes no new inferences; wait until those it has have ended.
+    """Unload a model: take no more inferences for it, and wait until those it has are done.
 
     The server has to be started with --allow-model-control.
 

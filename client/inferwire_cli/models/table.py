@@ -15,7 +15,7 @@ from inferwire.errors import ModelFailed, ModelNotFound, ModelNotReady
 from inferwire.graph.ports import PortDescription
 from inferwire.transport.operator_calls import ModelDetails, ModelStatus, OperatorCalls
 from inferwire_cli.named_server import named_server
-from inferwire_cli.terminal import ending_in_a_code, in_short, new_console
+from inferwire_cli.terminal import ending_in_a_code, in_short, new_console, new_table
 
 STATE_STYLES = {"ready": "green", "failed": "bold red", "loading": "yellow", "warming": "yellow", "draining": "yellow"}
 
@@ -49,7 +49,7 @@ def show(address: str | None, root_certificates: Path | None, *, as_json: bool) 
 
 def as_table(rows: Sequence[Row]) -> Table:
     """Lay the versions out."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = new_table()
     for heading in ("model", "version", "state", "device"):
         table.add_column(heading, no_wrap=True)
     table.add_column("slots", justify="right")

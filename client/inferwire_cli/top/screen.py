@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inferwire_cli.models.table import STATE_STYLES
-from inferwire_cli.terminal import in_short
+from inferwire_cli.terminal import in_short, new_table
 from inferwire_cli.top.look import DeviceNow, Look
 from inferwire_cli.top.rates import ModelRow, device_per_second, model_rows, process_of
 
@@ -58,7 +58,7 @@ def _parts(now: Look, before: Look | None, where: str, width: int) -> Iterator[R
 
 
 def _devices(now: Look, before: Look | None) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = new_table()
     for heading in ("device", "", "busy", "", "queued", "jobs/s"):
         table.add_column(heading, no_wrap=True, justify="right" if heading == "jobs/s" else "left")
     for device in now.devices:
@@ -80,7 +80,7 @@ def _bar(part: int, whole: int, style: str) -> Text:
 
 def _models(rows: list[ModelRow], width: int) -> Table:
     columns = WIDE if width >= WIDE_FROM else NARROW if width >= NARROW_FROM else TINY
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = new_table()
     for heading in columns:
         is_name = heading in ("model", "version", "state", "device")
         table.add_column(heading, justify="left" if is_name else "right", no_wrap=True)

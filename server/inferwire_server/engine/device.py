@@ -121,20 +121,20 @@ class Device:
         self._apply(self._scheduler.remove_model(model, error, self._clock()))
         return drained
 
-    def suspend(self, model: ModelKey) -> bool:
+    def take_slots(self, model: ModelKey) -> bool:
         """Let go of a model's slots, and say so, unless it has jobs or keeps a caller's states.
 
-        Jobs that come wait until it is resumed.
+        Jobs that come wait until it is given others.
         """
-        is_suspended = self._scheduler.suspend(model)
-        if is_suspended:
+        is_taken = self._scheduler.take_slots(model)
+        if is_taken:
             self._placed[model].slots = NO_SLOTS
-        return is_suspended
+        return is_taken
 
-    def resume(self, model: ModelKey, slots: ModelSlots) -> None:
-        """Give a suspended model slots again."""
+    def give_slots(self, model: ModelKey, slots: ModelSlots) -> None:
+        """Give slots to a model whose own were taken."""
         self._placed[model].slots = slots
-        self._apply(self._scheduler.resume(model, len(slots), self._clock()))
+        self._apply(self._scheduler.give_slots(model, len(slots), self._clock()))
         self._arm_timer()
 
     def end_waiting(self, model: ModelKey, error: ServingError) -> None:

@@ -1,4 +1,4 @@
-"""A model that nobody uses for long: its slots and memory are given back, and the next job for it brings it back.
+"""A model that nobody uses for long: it is unloaded, with its slots, and the next job for it loads it again.
 
 Its jobs wait in the device's queue meanwhile, so deadlines, cancels and the queue's bounds hold for them as for
 all others.
@@ -29,15 +29,15 @@ OnEnd = Callable[[Job], Any]
 class Keeper(Protocol):
     """Whoever loaded a model: it says whether the model may be unloaded, and is told when it was."""
 
-    async def may_sleep(self, model: Model) -> bool:
+    async def may_unload(self, model: Model) -> bool:
         """Tell whether what is loaded can be loaded again."""
         ...
 
-    def sleeps(self, model: Model, reason: str) -> None:
+    def unloaded(self, model: Model, reason: str) -> None:
         """Take note that it is unloaded until its next job, or is still, and why."""
         ...
 
-    def wakes(self, model: Model) -> None:
+    def loaded_again(self, model: Model) -> None:
         """Take note that it is loaded again."""
         ...
 
@@ -64,18 +64,13 @@ class Idleness:
         self._loop = asyncio.get_running_loop()
         self._used_at = self._loop.time()
         self._timer: asyncio.Handle | None = self._loop.call_later(limit_s, self._look)
-        self._falling_asleep: asyncio.Task[None] | None = None
-        self._waking: asyncio.Task[None] | None = None
+        self._unloading: asyncio.Task[None] | None = None
+        self._loading: asyncio.Task[None] | None = None
         self._has_ended = False
 
     def __repr__(self) -> str:
-        state = "unloaded" if self.is_asleep else "loaded"
+        state = "loaded" if self._model.is_loaded else "unloaded"
         return f"<Idleness of {self._model.name}: {state}, at most {self._limit_s:g} s>"
-
-    @property
-    def is_asleep(self) -> bool:
-        """Whether the model is unloaded."""
-        return not self._model.is_open
 
     def until_end(self, on_end: OnEnd) -> OnEnd:
         """Take a job's end as a use of the model."""
@@ -89,8 +84,8 @@ class Idleness:
     def use(self) -> None:
         """Record that a job waits for the model, which is loaded if it has to be."""
         self._used_at = self._loop.time()
-        if self.is_asleep and self._waking is None:
-            self._waking = self._loop.create_task(self._wake())
+        if not self._model.is_loaded and self._loading is None:
+            self._loading = self._loop.create_task(self._load_again())
 
     def end(self) -> None:
         """Unload it no more. A load that is under way goes on: jobs wait for it."""
@@ -101,7 +96,7 @@ class Idleness:
     def close(self) -> None:
         """Unload it no more, and give up a load that is under way."""
         self.end()
-        for task in (self._falling_asleep, self._waking):
+        for task in (self._unloading, self._loading):
             if task is not None:
                 task.cancel()
 
@@ -109,7 +104,7 @@ class Idleness:
         if self._left_s > 0:
             self._look_again()
         else:
-            self._falling_asleep = self._loop.create_task(self._fall_asleep())
+            self._unloading = self._loop.create_task(self._unload())
 
     @property
     def _left_s(self) -> float:
@@ -119,30 +114,30 @@ class Idleness:
         left_s = self._left_s
         self._timer = self._loop.call_later(left_s if left_s > 0 else self._limit_s, self._look)
 
-    async def _fall_asleep(self) -> None:
-        may_sleep = await self._keeper.may_sleep(self._model)
+    async def _unload(self) -> None:
+        may_unload = await self._keeper.may_unload(self._model)
         if self._has_ended:
             return
-        if self._left_s > 0 or not may_sleep or not self._model.device.suspend(self._model):
+        if self._left_s > 0 or not may_unload or not self._model.device.take_slots(self._model):
             self._look_again()
             return
         self._model.let_go()
         self._timer = None
         log.info("model unloaded", model=self._model.name, idle_s=self._limit_s)
-        self._keeper.sleeps(self._model, f"no job for {self._limit_s:g} s; the next one loads it again")
+        self._keeper.unloaded(self._model, f"no job for {self._limit_s:g} s; the next one loads it again")
 
-    async def _wake(self) -> None:
+    async def _load_again(self) -> None:
         try:
             compiled, slots = await self._threads.run(self._reopen_alike)
         except ServingError as error:
-            self._stay_asleep(error.message)
+            self._stay_unloaded(error.message)
         except Exception as error:
             log.exception("model failed", model=self._model.name)
-            self._stay_asleep(f"{type(error).__name__}: {error}")
+            self._stay_unloaded(f"{type(error).__name__}: {error}")
         else:
-            self._awake(compiled, slots)
+            self._take(compiled, slots)
         finally:
-            self._waking = None
+            self._loading = None
 
     def _reopen_alike(self) -> tuple[CompiledModel, ModelSlots]:
         compiled, slots = self._reopen()
@@ -152,7 +147,7 @@ class Idleness:
             )
         return compiled, slots
 
-    def _awake(self, compiled: CompiledModel, slots: ModelSlots) -> None:
+    def _take(self, compiled: CompiledModel, slots: ModelSlots) -> None:
         if self._model not in self._model.device.models:
             return  # it was unloaded for good, and nobody waits any more
         self._model.open(compiled)
@@ -160,12 +155,12 @@ class Idleness:
         if not self._has_ended:
             self._timer = self._loop.call_later(self._limit_s, self._look)
         log.info("model ready", model=self._model.name, slots=len(slots))
-        self._keeper.wakes(self._model)
-        self._model.device.resume(self._model, slots)
+        self._keeper.loaded_again(self._model)
+        self._model.device.give_slots(self._model, slots)
 
-    def _stay_asleep(self, reason: str) -> None:
+    def _stay_unloaded(self, reason: str) -> None:
         log.error("model failed", model=self._model.name, reason=reason)
-        self._keeper.sleeps(self._model, f"it could not be loaded again: {reason}; the next job tries it")
+        self._keeper.unloaded(self._model, f"it could not be loaded again: {reason}; the next job tries it")
         if self._model in self._model.device.models:
             error = ServingError(Code.MODEL_FAILED, f"failed to load '{self._model.name}' again: {reason}")
             self._model.device.end_waiting(self._model, error)

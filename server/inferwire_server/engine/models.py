@@ -54,7 +54,7 @@ class Model:
         return self.spec.name
 
     @property
-    def is_open(self) -> bool:
+    def is_loaded(self) -> bool:
         """Whether it is loaded."""
         return self._compiled is not None
 

@@ -1,4 +1,4 @@
-"""Which files a runtime looks for where a model is blobs, and under which names. It touches none of them."""
+"""The names under which a runtime looks for the files of an uploaded model. It touches none of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Follows files that others write: folders of many, which the system watches, and a few that are looked at.
+"""Tells of changes in files that others write: the system watches folders, and a few files are looked at every second.
 
-That something has changed is all that is told; what it was, those who follow see.
+That something has changed is all that is told; what it was, those who follow find out.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _below(roots: Collection[Path]) -> _Below:
 
 
 def _state(file: Path) -> object:
-    """Give what is another where a file's content, or who may read it, may be."""
+    """Give what differs once a file's content may differ, or who may read it."""
     try:
         found = file.stat()
     except OSError as error:

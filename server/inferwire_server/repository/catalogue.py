@@ -66,11 +66,11 @@ class Served:
         """Give the version with nothing left in memory."""
         return self._without_model(ModelState.UNLOADED)
 
-    def sleeps(self, reason: str) -> Served:
+    def unloads_as_idle(self, reason: str) -> Served:
         """Give the version unloaded until its next job."""
         return self._with_model(ModelState.UNLOADED, reason)
 
-    def wakes(self) -> Served:
+    def loads_again(self) -> Served:
         """Give the version loaded again for a job."""
         return self._with_model(ModelState.READY, "")
 

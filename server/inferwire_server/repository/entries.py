@@ -185,6 +185,7 @@ def _unreadable(reason: str) -> ServingError:
 
 
 def _mark(file: Path) -> tuple[str | int, ...] | None:
+    """Say what makes a file another to load. The time of its inode does not: a backup's hard link changes that, too."""
     try:
         found = file.stat()
     except OSError:

@@ -99,7 +99,7 @@ class _Keeper:
     entry: Entry
     catalogue: Catalogue
 
-    async def may_sleep(self, model: Model) -> bool:
+    async def may_unload(self, model: Model) -> bool:
         """Tell whether its files are still those that it was loaded from: others may fail, as a reload may have."""
         try:
             files = await asyncio.to_thread(self.entry.fingerprint)
@@ -108,15 +108,15 @@ class _Keeper:
         served = self._served(model)
         return served is not None and not served.reload_failed and served.loaded_from == files
 
-    def sleeps(self, model: Model, reason: str) -> None:
+    def unloaded(self, model: Model, reason: str) -> None:
         """Record that it was unloaded as idle, or is still."""
         if (served := self._served(model)) is not None:
-            self.catalogue.put(served.sleeps(reason))
+            self.catalogue.put(served.unloads_as_idle(reason))
 
-    def wakes(self, model: Model) -> None:
+    def loaded_again(self, model: Model) -> None:
         """Record that it was loaded again."""
         if (served := self._served(model)) is not None:
-            self.catalogue.put(served.wakes())
+            self.catalogue.put(served.loads_again())
 
     def _served(self, model: Model) -> Served | None:
         """Give what is known of the version, unless another model takes its jobs."""

@@ -17,7 +17,7 @@ import structlog
 
 from inferwire_server.errors import bug
 from inferwire_server.settings import Settings
-from inferwire_server.workers.cores import Workers
+from inferwire_server.workers.processes import Workers
 
 log = structlog.stdlib.get_logger()
 
@@ -96,7 +96,7 @@ class Followers:
             follower.tell(pickle.dumps(Orders(settings, workers)))
 
     async def are_ready(self) -> None:
-        """Wait until callers find all of them. One that ends before is what `until_one_ends` is about."""
+        """Wait until callers find all of them: for ever where one ends before, which `until_one_ends` raises."""
         for follower in self._followers:
             if await follower.says.readline() != READY:
                 await asyncio.Event().wait()

@@ -12,12 +12,12 @@ from pathlib import Path
 from inferwire_server.errors import invalid_input
 from inferwire_server.host.own_folder import OwnFolder, temporary_files_for
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.workers.cores import Workers
+from inferwire_server.workers.processes import Workers
 
 
 @asynccontextmanager
 async def meeting(workers: Workers) -> AsyncGenerator[Workers, None]:
-    """Give the workers as they find each other for as long as the block runs. A follower has been told by the lead.
+    """Give the workers with the folder in which they meet, there while the block runs. The lead tells the followers.
 
     Raises:
         ServingError: INVALID_INPUT if the temporary files have no place for it.

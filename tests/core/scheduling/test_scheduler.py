@@ -287,45 +287,45 @@ def test_its_repr_tells_an_operator_how_busy_it_is() -> None:
     assert repr(scheduler) == "<Scheduler 1/1 slots busy, 1/4 queued>"
 
 
-def test_jobs_of_a_suspended_model_wait_until_it_has_slots_again() -> None:
+def test_jobs_of_a_model_without_slots_wait_until_it_has_some_again() -> None:
     scheduler = a_scheduler(a=1, b=1)
-    assert scheduler.suspend("a")
+    assert scheduler.take_slots("a")
     assert scheduler.occupancy_of("a") == Occupancy(0, 0, 0)
     first, second, other = make_job("a"), make_job("a", deadline=5.0), make_job("b")
     assert started(scheduler.submit(first, 0.0)) == started(scheduler.submit(second, 0.0)) == []
     assert started(scheduler.submit(other, 0.0)) == [other]
     scheduler.report("b", 0, DONE, 1.0)
-    effects = scheduler.resume("a", 3, 6.0)
+    effects = scheduler.give_slots("a", 3, 6.0)
     assert (started(effects), ended(effects)) == ([first], [second])
     assert scheduler.occupancy == Occupancy(1, 3, 0)
 
 
-def test_a_model_with_jobs_is_not_suspended() -> None:
+def test_a_model_with_jobs_keeps_its_slots() -> None:
     scheduler = a_scheduler(limit=1, a=1, b=1)
     scheduler.submit(make_job("a"), 0.0)
     scheduler.submit(make_job("b"), 0.0)
-    assert not scheduler.suspend("a")
-    assert not scheduler.suspend("b")
+    assert not scheduler.take_slots("a")
+    assert not scheduler.take_slots("b")
     scheduler.remove_model("a", None, 0.0)
-    assert not scheduler.suspend("a")
+    assert not scheduler.take_slots("a")
 
 
-def test_a_model_that_keeps_a_caller_s_states_is_not_suspended() -> None:
+def test_a_model_that_keeps_a_caller_s_states_keeps_its_slots() -> None:
     scheduler = Scheduler(8)
     scheduler.add_model("a", 2, Terms(binding=BindingTerms()))
     binding = scheduler.bind("a", lambda _: None, 0.0)
-    assert not scheduler.suspend("a")
+    assert not scheduler.take_slots("a")
     scheduler.release(binding, 1.0)
-    assert scheduler.suspend("a")
+    assert scheduler.take_slots("a")
     late = scheduler.bind("a", lambda _: None, 2.0)
     job = Job("a", Work((), ()), 2.0, binding=late)
     assert started(scheduler.submit(job, 2.0)) == []
-    assert scheduler.resume("a", 2, 3.0) == [Start((job,), 2)]
+    assert scheduler.give_slots("a", 2, 3.0) == [Start((job,), 2)]
 
 
-def test_the_waiting_jobs_of_a_suspended_model_can_be_ended() -> None:
+def test_the_waiting_jobs_of_a_model_without_slots_can_be_ended() -> None:
     scheduler = a_scheduler(a=1)
-    scheduler.suspend("a")
+    scheduler.take_slots("a")
     job = make_job("a")
     scheduler.submit(job, 0.0)
     assert scheduler.end_waiting("a", GONE, 1.0) == [End(job)]
@@ -335,9 +335,9 @@ def test_the_waiting_jobs_of_a_suspended_model_can_be_ended() -> None:
     assert scheduler.occupancy == Occupancy(0, 0, 0)
 
 
-def test_a_model_that_was_not_suspended_cannot_be_resumed() -> None:
-    with pytest.raises(AssertionError, match="model a was resumed without being suspended; this is a bug"):
-        a_scheduler(a=1).resume("a", 1, 0.0)
+def test_a_model_that_has_slots_is_given_no_others() -> None:
+    with pytest.raises(AssertionError, match="model a was given slots and has some; this is a bug"):
+        a_scheduler(a=1).give_slots("a", 1, 0.0)
 
 
 class SchedulerMachine(RuleBasedStateMachine):

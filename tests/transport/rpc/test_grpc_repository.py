@@ -66,7 +66,7 @@ async def test_a_model_that_is_unloaded_until_its_next_job_is_ready(
     channel: grpc.aio.Channel, composition: Composition
 ) -> None:
     served = composition.catalogue.find("echo")
-    composition.catalogue.put(served.sleeps("no job for 600 s"))
+    composition.catalogue.put(served.unloads_as_idle("no job for 600 s"))
     assert composition.services.health.is_model_ready("echo")
     assert await states(channel, ready=True) == [("echo", "READY", "no job for 600 s")]
 

@@ -148,10 +148,10 @@ class Scheduler:
             return []
         return [*self._unbound(lane.bindings.release(binding)), *self._dispatch(now)]
 
-    def suspend(self, model: ModelKey) -> bool:
+    def take_slots(self, model: ModelKey) -> bool:
         """Take the slots of a model away, and say so, unless it has jobs or keeps a caller's states.
 
-        Jobs that come wait until it is resumed, with as many slots as it had.
+        Jobs that come wait until it is given as many as it had.
         """
         lane = self._lane(model)
         if lane.running or lane.queues or lane.bindings or lane.is_draining:
@@ -159,11 +159,11 @@ class Scheduler:
         self._set_slots(lane, 0)
         return True
 
-    def resume(self, model: ModelKey, slots: int, now: float) -> list[Effect]:
-        """Give a suspended model slots, and start what can start."""
+    def give_slots(self, model: ModelKey, slots: int, now: float) -> list[Effect]:
+        """Give slots to a model whose own were taken, and start what can start."""
         lane = self._lane(model)
         if lane.slots:
-            raise bug(f"model {model} was resumed without being suspended")
+            raise bug(f"model {model} was given slots and has some")
         self._set_slots(lane, slots)
         return self.wake(now)
 

@@ -1,4 +1,4 @@
-"""The model that a command is asked to use, or what there is in its place. Needs the extra `cli`."""
+"""The model that a command line names, or what there is in its place. Needs the extra `cli`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MANY = 20
 """So many names are listed at most."""
 
 
-def model_asked_for(calls: OperatorCalls, name: str, version: str) -> ModelDetails:
+def named_model(calls: OperatorCalls, name: str, version: str) -> ModelDetails:
     """Describe a model that takes jobs.
 
     Raises:

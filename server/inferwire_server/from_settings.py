@@ -1,4 +1,4 @@
-"""What the settings say to each part of the server: where models are, on what terms callers are served, what is kept.
+"""What each part of the server is told of the settings: where models are, how they are compiled, what callers may keep.
 
 It builds nothing that has to be closed.
 """
@@ -19,7 +19,7 @@ from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.model_server_config import ConfiguredRepository
 from inferwire_server.repository.no_repository import NoRepository
 from inferwire_server.service.tensors import TensorLimits
-from inferwire_server.settings import MEBIBYTE, Settings, parse_properties
+from inferwire_server.settings import MEBIBYTE, Settings
 
 AnyRepository: TypeAlias = Repository | ConfiguredRepository | NoRepository
 """Where models are: what there is of them, which folders to watch for others, and why there are none."""
@@ -45,7 +45,7 @@ def repository_of(settings: Settings) -> AnyRepository:
 def model_options(settings: Settings) -> ModelOptions:
     """Give the options of models that say nothing themselves."""
     cache: Properties = {} if settings.cache_dir is None else {"CACHE_DIR": str(settings.cache_dir)}
-    properties = cache | parse_properties(settings.properties)
+    properties = cache | _parse_properties(settings.properties)
     return ModelOptions("", settings.device, properties, settings.slots, binding=binding_terms(settings))
 
 
@@ -75,3 +75,18 @@ def blob_limits(settings: Settings) -> BlobLimits:
         settings.max_upload_mb * MEBIBYTE,
         free_temporary_bytes() * 9 // 10 // settings.workers if of_all is None else of_all * MEBIBYTE,
     )
+
+
+def _parse_properties(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Read NAME=VALUE pairs.
+
+    Raises:
+        ServingError: INVALID_INPUT for one without a name or an equals sign.
+    """
+    parsed: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise invalid_input(f"--property is '{pair}', expected NAME=VALUE")
+        parsed[name] = value
+    return parsed

@@ -1,4 +1,4 @@
-"""How many processes a server is, and on which cores each computes: a runtime takes as many as its process may use."""
+"""The processes that a server is, and on which cores each computes: a runtime takes as many as its process may use."""
 
 from __future__ import annotations
 

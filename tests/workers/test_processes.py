@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferwire_server.settings import Settings
-from inferwire_server.workers.cores import Workers, share, workers_of
+from inferwire_server.workers.processes import Workers, share, workers_of
 
 cores = st.sets(st.integers(0, 255), min_size=1, max_size=64)
 

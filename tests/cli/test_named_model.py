@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inferwire.transport.operator_calls import ModelStatus
-from inferwire_cli.asked_for import what_there_is
+from inferwire_cli.named_model import what_there_is
 
 
 def versions(name: str, *states: str) -> list[ModelStatus]:
