@@ -12,7 +12,7 @@ import openvino as ov
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.layers import LayerStatus, LayerTime
-from inferwire_server.core.scheduling.job import Finish, Finishes
+from inferwire_server.core.scheduling.job import Transform, Transforms
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
@@ -48,15 +48,15 @@ class OpenVinoSlot:
         self._request = request = graph.compiled.create_infer_request()
         self._own_inputs = [_own_input(request, index) for index in range(len(self._spec.inputs))]
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
-        """Run an inference and give copies of the outputs asked for, or what their finishes make of them."""
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
+        """Run an inference and give copies of the outputs asked for, or what their transforms make of them."""
         try:
             if self._keeps_states:
-                return self._run(inputs, outputs, finishes)
+                return self._run(inputs, outputs, transforms)
             while True:
                 if self._graph is not (graph := self._graphs.good()):
                     self._use(graph)
-                given = self._run(inputs, outputs, finishes)
+                given = self._run(inputs, outputs, transforms)
                 # Another's inference may have failed in the graph meanwhile.
                 if not self._graphs.can_be_spoilt or graph.is_trusted():
                     return given
@@ -70,7 +70,7 @@ class OpenVinoSlot:
             self._use(graph)
             if failure.code is not Code.INFERENCE_FAILED:
                 raise failure
-            return self._run(inputs, outputs, finishes)
+            return self._run(inputs, outputs, transforms)
 
         # It may be another's inference before it that went wrong, and not this one.
         return translate(Code.INFERENCE_FAILED, lambda: self._graphs.run_anew(run_in, self._graph, failure))
@@ -101,7 +101,7 @@ class OpenVinoSlot:
                     _named(variables, name).reset()
         return ()
 
-    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms) -> tuple[Tensor, ...]:
         views = list(map(to_runtime, inputs, self._prefixes))
         try:
             for index, view in enumerate(views):
@@ -109,17 +109,17 @@ class OpenVinoSlot:
             if self._resets_states:
                 # The slot has served other callers: nobody may see what they left behind.
                 self._request.reset_state()
-            return self._infer(outputs, finishes)
+            return self._infer(outputs, transforms)
         finally:
             for index, own in enumerate(self._own_inputs):
                 self._request.set_input_tensor(index, own)
 
-    def _infer(self, outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+    def _infer(self, outputs: Sequence[int], transforms: Transforms) -> tuple[Tensor, ...]:
         """Run the request on the inputs it has."""
         self._compute()
-        if not finishes:
-            return tuple([self._finished(index, None) for index in outputs])
-        return tuple([self._finished(index, finish) for index, finish in zip(outputs, finishes, strict=True)])
+        if not transforms:
+            return tuple([self._output(index, None) for index in outputs])
+        return tuple([self._output(index, transform) for index, transform in zip(outputs, transforms, strict=True)])
 
     def _compute(self) -> None:
         running = self._graph.running
@@ -135,9 +135,9 @@ class OpenVinoSlot:
         finally:
             running.discard(self._request)
 
-    def _finished(self, index: int, finish: Finish | None) -> Tensor:
+    def _output(self, index: int, transform: Transform | None) -> Tensor:
         tensor, element_type = self._request.get_output_tensor(index), self._spec.outputs[index].element_type
-        return from_runtime(tensor, element_type) if finish is None else finish(view_of(tensor, element_type))
+        return from_runtime(tensor, element_type) if transform is None else transform(view_of(tensor, element_type))
 
 
 class OpenVinoQuickSlot(OpenVinoSlot):
@@ -153,11 +153,11 @@ class OpenVinoQuickSlot(OpenVinoSlot):
         super()._use(graph)
         self._kept: list[_KeptInput | None] = [None] * len(self._spec.inputs)
 
-    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms) -> tuple[Tensor, ...]:
         for tensor in inputs:
             if tensor.byte_size > LARGEST_COPY:
                 self._kept = [None] * len(inputs)
-                return super()._run(inputs, outputs, finishes)
+                return super()._run(inputs, outputs, transforms)
         for index, tensor in enumerate(inputs):
             kept = self._kept[index]
             if kept is None or kept.shape != tensor.shape:
@@ -165,7 +165,7 @@ class OpenVinoQuickSlot(OpenVinoSlot):
                 self._request.set_input_tensor(index, kept.runtime)
                 self._kept[index] = kept
             kept.content[:] = tensor.data
-        return self._infer(outputs, finishes)
+        return self._infer(outputs, transforms)
 
 
 class _KeptInput:
