@@ -200,7 +200,7 @@ def _services(
         tensors=tensors,
         shared_memory=shared_memory,
         devices=DeviceService(engine),
-        statistics=StatisticsService(catalogue, parts.tallies.of_version, lambda at: time() - clock() + at),
+        statistics=StatisticsService(catalogue, parts.tallies, lambda at: time() - clock() + at),
         logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
         refusals=Refusals(),
         is_tracing=settings.traces,
