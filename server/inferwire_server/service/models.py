@@ -43,7 +43,7 @@ class ModelService:
     """Finds models, and loads and unloads those of the repository."""
 
     def __init__(
-        self, catalogue: Catalogue, uploads: UploadService, control: ModelControl, *, allows_exports: bool = False
+        self, catalogue: Catalogue, uploads: UploadService, control: ModelControl, *, allows_exports: bool
     ) -> None:
         self._catalogue = catalogue
         self._uploads = uploads
