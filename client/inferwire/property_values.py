@@ -13,7 +13,6 @@ from typing import Any, cast
 
 from inferwire import properties
 from inferwire.arguments import openvino_class
-from inferwire.properties.declaration import Choice
 from inferwire.properties.streams import Num
 from inferwire.values.ov_any import OVAny
 from inferwire.values.types import Type, as_type, element_type_of, type_of
@@ -113,7 +112,7 @@ def _enum_value(value: object) -> EnumValue:
     kind = type(value)
     _, package, module = f"{kind.__module__}.".partition(f".{_PACKAGE}.")
     name = getattr(value, "name", None)
-    is_member = isinstance(value, Choice | Enum) or kind.__module__.startswith("openvino.")
+    is_member = isinstance(value, Enum) or kind.__module__.startswith("openvino.")
     if not (package and is_member and isinstance(name, str)):
         raise TypeError(f"a property's value cannot be of type {kind.__name__}: {value!r}")
     return EnumValue(f"{module}{kind.__name__}", name)

@@ -21,20 +21,21 @@ _AT_EVERY_ADDRESS = {"0.0.0.0": DEFAULT_HOST, "::": "::1"}  # noqa: S104 - a ser
 
 TLS_SCHEME = "https://"
 READY = 200
+_TIMEOUT_S = 3.0
 
 _AS_OF_TLS = (ConnectionResetError, BadStatusLine)
 """How a server with TLS ends a connection without: it closes it, or says so in what is no HTTP."""
 
 
-def is_ready(host: str, port: int, timeout_s: float = 3.0, *, is_secure: bool = False) -> bool:
+def is_ready(host: str, port: int, *, is_secure: bool = False) -> bool:
     """Ask once; a server that cannot be reached is not ready."""
     try:
-        return ask(host, port, timeout_s, is_secure=is_secure, is_own=_is_local(host)) == READY
+        return ask(host, port, is_secure=is_secure, is_own=_is_local(host)) == READY
     except (OSError, HTTPException):
         return False
 
 
-def ask(host: str, port: int, timeout_s: float = 3.0, *, is_secure: bool, is_own: bool) -> int:
+def ask(host: str, port: int, *, is_secure: bool, is_own: bool) -> int:
     """Ask once, and give the status of the answer. A server of this machine need not show a certificate for its name.
 
     Raises:
@@ -42,9 +43,9 @@ def ask(host: str, port: int, timeout_s: float = 3.0, *, is_secure: bool, is_own
         HTTPException: If what it says is no HTTP.
     """
     connection = (
-        HTTPSConnection(host, port, timeout=timeout_s, context=_context(is_own=is_own))
+        HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=_context(is_own=is_own))
         if is_secure
-        else HTTPConnection(host, port, timeout=timeout_s)
+        else HTTPConnection(host, port, timeout=_TIMEOUT_S)
     )
     try:
         connection.request("GET", READY_PATH)

@@ -54,7 +54,7 @@ class NamedServer:
             raise MisuseError(str(error)) from error
 
 
-def named_server(address: str | None, root_certificates: Path | None = None) -> NamedServer:
+def named_server(address: str | None, root_certificates: Path | None) -> NamedServer:
     """Read --address; without one, the environment's, else the default.
 
     Raises:

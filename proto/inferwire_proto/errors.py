@@ -1,4 +1,4 @@
-"""The one table of error codes: what each means on gRPC, on HTTP, and for a retry.
+"""The one table of error codes: what each means on gRPC and on HTTP.
 
 A code is what programs branch on; the sentence beside it is for people. Transports look a code
 up here; nothing else knows a status number. Each gRPC status is named, not imported, so that the
@@ -11,16 +11,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Retry(Enum):
-    """Whether the same call may succeed later."""
-
-    NO = "no"
-    YES = "yes"
-    LATER = "later"
-    MAYBE = "maybe"
-    REOPEN = "reopen"
-
-
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """What one code is on the wires."""
@@ -28,7 +18,6 @@ class Meaning:
     wire: int
     grpc: str
     http: int
-    retry: Retry = Retry.NO
 
 
 class Code(Enum):
@@ -37,19 +26,19 @@ class Code(Enum):
     INVALID_INPUT = Meaning(1, "INVALID_ARGUMENT", 400)
     MODEL_NOT_FOUND = Meaning(2, "NOT_FOUND", 404)
     JOB_NOT_FOUND = Meaning(3, "NOT_FOUND", 404)
-    MODEL_NOT_READY = Meaning(4, "UNAVAILABLE", 503, Retry.YES)
+    MODEL_NOT_READY = Meaning(4, "UNAVAILABLE", 503)
     MODEL_FAILED = Meaning(5, "FAILED_PRECONDITION", 409)
     TOO_LARGE = Meaning(6, "RESOURCE_EXHAUSTED", 413)
     UNIMPLEMENTED = Meaning(7, "UNIMPLEMENTED", 501)
     UNSUPPORTED_ENCODING = Meaning(8, "INVALID_ARGUMENT", 415)
-    SESSION_EXPIRED = Meaning(9, "FAILED_PRECONDITION", 410, Retry.REOPEN)
-    QUEUE_FULL = Meaning(10, "RESOURCE_EXHAUSTED", 429, Retry.LATER)
-    DEADLINE_EXCEEDED = Meaning(11, "DEADLINE_EXCEEDED", 504, Retry.MAYBE)
+    SESSION_EXPIRED = Meaning(9, "FAILED_PRECONDITION", 410)
+    QUEUE_FULL = Meaning(10, "RESOURCE_EXHAUSTED", 429)
+    DEADLINE_EXCEEDED = Meaning(11, "DEADLINE_EXCEEDED", 504)
     CANCELLED = Meaning(12, "CANCELLED", 499)
     UNAUTHENTICATED = Meaning(13, "UNAUTHENTICATED", 401)
     PERMISSION_DENIED = Meaning(14, "PERMISSION_DENIED", 403)
     INFERENCE_FAILED = Meaning(15, "INTERNAL", 500)
-    SHUTTING_DOWN = Meaning(16, "UNAVAILABLE", 503, Retry.YES)
+    SHUTTING_DOWN = Meaning(16, "UNAVAILABLE", 503)
     INTERNAL = Meaning(17, "INTERNAL", 500)
     SEQUENCE_NOT_FOUND = Meaning(18, "INVALID_ARGUMENT", 400)
     TENSOR_NOT_FOUND = Meaning(19, "NOT_FOUND", 404)
@@ -69,11 +58,6 @@ class Code(Enum):
     def grpc(self) -> str:
         """The name of the code's gRPC status."""
         return self.value.grpc
-
-    @property
-    def retry(self) -> Retry:
-        """Whether the same call may succeed later."""
-        return self.value.retry
 
 
 BY_WIRE: dict[int, Code] = {code.wire: code for code in Code}

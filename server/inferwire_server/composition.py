@@ -54,7 +54,6 @@ from inferwire_server.service import (
     UploadService,
 )
 from inferwire_server.service.health import Identity
-from inferwire_server.service.jobs import NamedJob
 from inferwire_server.service.logs import LogControl
 from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
@@ -91,7 +90,6 @@ class _Parts:
     loader: Loader
     catalogue: Catalogue
     tallies: Tallies
-    metrics: Metrics
     blobs: BlobStore | None
     keys: ApiKeys | None
 
@@ -118,8 +116,6 @@ async def compose(
     catalogue = Catalogue()
     catalogue.expect(await asyncio.to_thread(repository.served))
     tallies = Tallies(catalogue.statuses, clock)
-    metrics = Metrics(tallies)
-    metrics.name_build(version("inferwire"), backend.version)
     blobs = await asyncio.to_thread(_blob_store, settings) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running)
     identity = Identity(settings.server_name, version("inferwire"), new_own_id())
@@ -130,10 +126,9 @@ async def compose(
             Loader(engine, catalogue, repository.served, model_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
         ):
-            metrics.watch(lambda: engine.devices)
-            metrics.watch_models(catalogue.statuses)
-            parts = _Parts(engine, loader, catalogue, tallies, metrics, blobs, await _api_keys(settings))
+            parts = _Parts(engine, loader, catalogue, tallies, blobs, await _api_keys(settings))
             services = _services(settings, identity, parts, clock, new_own_id)
+            metrics = _metrics(parts, services)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, repository, catalogue, loader, metrics, traces)
             reaper.cancel()
@@ -184,36 +179,43 @@ def _services(
     clock: Callable[[], float],
     new_own_id: Callable[[], str],
 ) -> Services:
-    """Build all services, and have the metrics read what they count."""
-    engine, catalogue, metrics = parts.engine, parts.catalogue, parts.metrics
+    """Build all services."""
+    engine, catalogue = parts.engine, parts.catalogue
     uploads = UploadService(engine, parts.blobs, new_id, binding_terms(settings), allows_imports=settings.allow_imports)
     control = ModelControl(parts.loader, settings.allow_model_control, settings.watch)
     models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)
-    ledger: JobLedger[NamedJob] = JobLedger(new_own_id, keeping_terms(settings))
     sequences = Sequences(engine)
     tensors = TensorService(tensor_limits(settings))
     segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None
     shared_memory = SharedMemoryService(segments)
     inference = InferenceService(engine, models, sequences, tensors, shared_memory)
-    refusals = Refusals()
-    metrics.watch_results(lambda: ledger.kept)
-    metrics.watch_refusals(lambda: refusals.counts)
     return Services(
         access=AccessService(parts.keys),
         health=HealthService(identity, catalogue, is_strict=settings.strict_readiness),
         inference=inference,
-        jobs=JobService(inference, ledger),
+        jobs=JobService(inference, JobLedger(new_own_id, keeping_terms(settings))),
         models=models,
         uploads=uploads,
         sessions=SessionService(Sessions(new_id, settings.session_grace_s), uploads, sequences, tensors),
         tensors=tensors,
         shared_memory=shared_memory,
         devices=DeviceService(engine),
-        statistics=StatisticsService(catalogue, parts.tallies.of_version, lambda at: time() - clock() + at),
+        statistics=StatisticsService(catalogue, parts.tallies, lambda at: time() - clock() + at),
         logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
-        refusals=refusals,
+        refusals=Refusals(),
         is_tracing=settings.traces,
     )
+
+
+def _metrics(parts: _Parts, services: Services) -> Metrics:
+    """Have every metric read what it shows."""
+    metrics = Metrics(parts.tallies)
+    metrics.name_build(version("inferwire"), parts.engine.backend.version)
+    metrics.watch(lambda: parts.engine.devices)
+    metrics.watch_models(parts.catalogue.statuses)
+    metrics.watch_results(lambda: services.jobs.kept)
+    metrics.watch_refusals(lambda: services.refusals.counts)
+    return metrics
 
 
 def _blob_store(settings: Settings) -> BlobStore:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.api_keys import SHORTEST_KEY, ApiKeys
+from inferwire_server.core.api_keys import SHORTEST_KEY, ApiKeys, digest_of
 from inferwire_server.errors import ServingError
 
 FIRST, SECOND = "first-key-of-sixteen", "second-key-of-sixteen"
@@ -20,17 +20,17 @@ KEYS = st.text(st.characters(min_codepoint=ord("!"), max_codepoint=ord("~")), mi
 def test_each_line_is_a_key_but_for_comments_and_empty_ones() -> None:
     keys = ApiKeys.parse(f"# of the shop\n{FIRST}\n\n  {SECOND}  \r\n#{FIRST}x\n")
     assert len(keys) == 2
-    assert FIRST in keys
-    assert SECOND in keys
-    assert f"{FIRST}x" not in keys
-    assert "# of the shop" not in keys
+    assert keys.have(digest_of(FIRST))
+    assert keys.have(digest_of(SECOND))
+    assert not keys.have(digest_of(f"{FIRST}x"))
+    assert not keys.have(digest_of("# of the shop"))
 
 
 @given(st.lists(KEYS, min_size=1), st.text())
 def test_what_is_in_the_file_is_a_key_and_nothing_else(keys: list[str], other: str) -> None:
     parsed = ApiKeys.parse("\n".join(keys))
-    assert all(key in parsed for key in keys)
-    assert (other in parsed) is (other in keys)
+    assert all(parsed.have(digest_of(key)) for key in keys)
+    assert parsed.have(digest_of(other)) is (other in keys)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.layers import LayerTime
-from inferwire_server.core.scheduling.job import Finishes
+from inferwire_server.core.scheduling.job import Transforms
 from inferwire_server.core.states import ReadStates, StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.quick_slot import (
@@ -40,7 +40,7 @@ class TimedSlot:
     def clock(self) -> float:
         return self.now
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         self.now += self.takes_s
         if self.is_failing:
             raise ServingError(Code.INFERENCE_FAILED, "failed")

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 from tests.faults.conftest import LIMIT_S, SLOTS, WORK, Server
 
-from inferwire_server.core.scheduling.job import Finishes, Job, JobState
+from inferwire_server.core.scheduling.job import Job, JobState, Transforms
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, echo, echo_spec
 
@@ -33,11 +33,11 @@ class SteppingSlot(FakeSlot):
         super().__init__(model, keeps_states=keeps_states)
         self._stepping = model
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         model = self._stepping
         model.is_at_start.set()
         assert model.may_start.wait(LIMIT_S)
-        computed = super().run(inputs, outputs, finishes)
+        computed = super().run(inputs, outputs, transforms)
         model.is_at_end.set()
         assert model.may_end.wait(LIMIT_S)
         return computed

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.api_keys import digest_of
 from inferwire_server.errors import ServingError
 from inferwire_server.host.api_key_file import read_api_keys
 
@@ -16,7 +17,7 @@ KEY = "a-key-of-the-operator"
 def test_the_keys_are_read(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(f"{KEY}\n")
-    assert KEY in read_api_keys(file)
+    assert read_api_keys(file).have(digest_of(KEY))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import inferwire
-from inferwire.properties.declaration import Choice, Property
+from inferwire.properties.declaration import OrderedChoice, Property
 
 MODULES = [
     "",
@@ -58,7 +58,7 @@ ENUMERATIONS = [
     (module, name)
     for module, loaded in MIRRORED.items()
     for name, value in vars(loaded).items()
-    if isinstance(value, type) and issubclass(value, Choice) and value.__module__ == loaded.__name__
+    if isinstance(value, type) and issubclass(value, OrderedChoice) and value.__module__ == loaded.__name__
 ]
 
 

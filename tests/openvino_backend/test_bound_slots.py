@@ -101,13 +101,13 @@ def test_what_ran_beside_one_that_failed_runs_again_on_the_states_from_before(mo
     assert infer(good) == 2
     totals: list[float] = []
 
-    def finish(found: Tensor) -> Tensor:
+    def transform(found: Tensor) -> Tensor:
         totals.append(total(found))
         if len(totals) == 1:
             fail(bad)
         return found.on_its_own()
 
-    good.run(given(GOOD), [0], (finish,))
+    good.run(given(GOOD), [0], (transform,))
     assert totals == [4, 4]
     assert infer(good) == 6
 
@@ -119,14 +119,14 @@ def test_states_too_large_to_be_copied_each_time_are_said_not_to_be_trusted(
     good, bad = bound(model), bound(model)
     assert infer(good) == 2
 
-    def finish(found: Tensor) -> Tensor:
+    def transform(found: Tensor) -> Tensor:
         fail(bad)
         return found
 
     with pytest.raises(
         ServingError, match=r"neither the outputs nor the states .* reset or write the states"
     ) as caught:
-        good.run(given(GOOD), [0], (finish,))
+        good.run(given(GOOD), [0], (transform,))
     assert caught.value.code is Code.INFERENCE_FAILED
     good.access(WriteStates((("rows", Tensor(F32, (1,), np.float32(2).tobytes())),)))
     assert infer(good) == 4

@@ -111,14 +111,14 @@ def test_what_ran_beside_one_that_failed_runs_again(model: OpenVinoModel) -> Non
     good, bad = (model.create_slot() for _ in range(2))
     shapes: list[tuple[int, ...]] = []
 
-    def finish(found: Tensor) -> Tensor:
+    def transform(found: Tensor) -> Tensor:
         shapes.append(found.shape)
         if len(shapes) == 1:
             fail(bad)
         return found.on_its_own()
 
     data = Tensor(BY_NAME["f32"], (GOOD,), np.ones(GOOD, np.float32).tobytes())
-    (rows,) = good.run([data], [0], (finish,))
+    (rows,) = good.run([data], [0], (transform,))
     assert shapes == [(2, 4), (2, 4)]
     assert rows.shape == (2, 4)
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
+from inferwire.deprecated_names import shares_inputs
 from inferwire.graph.ports import ConstOutput, port_named
 from inferwire.models.compiled_blobs import check_stream
 from inferwire.models.runtime_model import RuntimeModel
-from inferwire.names_of_2023 import shares_inputs
 from inferwire.property_values import from_contract
 from inferwire.requests.infer_request import InferRequest
 from inferwire.requests.ov_dict import OVDict

@@ -9,7 +9,7 @@ from inferwire.properties import intel_npu as intel_npu
 from inferwire.properties import log as log
 from inferwire.properties import streams as streams
 from inferwire.properties.declaration import (
-    Choice,
+    OrderedChoice,
     Property,
     element_type,
     flag,
@@ -22,14 +22,14 @@ from inferwire.properties.declaration import (
 from inferwire.properties.streams import stream_count
 
 
-class CacheMode(Choice):
+class CacheMode(OrderedChoice):
     """What a cached blob is made for. Mirrors openvino's enumeration of this name."""
 
     OPTIMIZE_SIZE = 0
     OPTIMIZE_SPEED = 1
 
 
-class CompatibilityCheck(Choice):
+class CompatibilityCheck(OrderedChoice):
     """Whether a blob fits a device. Mirrors openvino's enumeration of this name."""
 
     NOT_APPLICABLE = 0
@@ -37,7 +37,7 @@ class CompatibilityCheck(Choice):
     UNSUPPORTED = 2
 
 
-class WorkloadType(Choice):
+class WorkloadType(OrderedChoice):
     """How much of a device a model may take. Mirrors openvino's enumeration of this name."""
 
     DEFAULT = 0

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from inferwire.arguments import as_integer, as_member, incompatible
-from inferwire.values import enumerations
+from inferwire.values.enumerations import Choice
 from inferwire.values.ov_any import OVAny
 from inferwire.values.types import Type, as_type
 
@@ -62,7 +62,7 @@ class Property(str):
         return str, (str(self),)
 
 
-class Choice(enumerations.Choice):
+class OrderedChoice(Choice):
     """A property's enumeration, whose members are ordered by their numbers too, as openvino's."""
 
     def __lt__(self, other: object) -> bool:
@@ -114,19 +114,19 @@ def element_type(value: object) -> Type:
     return _expect(as_type(value), Type)
 
 
-def one_of(choices: type[Choice]) -> Kind:
+def one_of(choices: type[OrderedChoice]) -> Kind:
     """Take a member of an enumeration."""
 
-    def take(value: object) -> Choice:
+    def take(value: object) -> OrderedChoice:
         return _expect(as_member(value, choices), choices)
 
     return take
 
 
-def some_of(choices: type[Choice]) -> Kind:
+def some_of(choices: type[OrderedChoice]) -> Kind:
     """Take a set of an enumeration's members."""
 
-    def take(value: object) -> set[Choice]:
+    def take(value: object) -> set[OrderedChoice]:
         members = cast("AbstractSet[object]", _expect(value, AbstractSet))
         return {_expect(as_member(each, choices), choices) for each in members}
 

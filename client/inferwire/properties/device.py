@@ -1,9 +1,9 @@
 """What a device is and which devices are wanted. Mirrors `openvino.properties.device`."""
 
-from inferwire.properties.declaration import Choice, Property, device_names, device_properties, text
+from inferwire.properties.declaration import OrderedChoice, Property, device_names, device_properties, text
 
 
-class Type(Choice):
+class Type(OrderedChoice):
     """Whether a device shares the processor's package. Mirrors openvino's enumeration of this name."""
 
     INTEGRATED = 0

@@ -1,7 +1,7 @@
 """What an application wants, from which devices choose their settings. Mirrors `openvino.properties.hint`."""
 
 from inferwire.properties.declaration import (
-    Choice,
+    OrderedChoice,
     Property,
     element_type,
     flag,
@@ -14,21 +14,21 @@ from inferwire.properties.declaration import (
 from inferwire.tensors.tensor import Tensor, as_tensor
 
 
-class ExecutionMode(Choice):
+class ExecutionMode(OrderedChoice):
     """Whether speed or exactness comes first. Mirrors openvino's enumeration of this name."""
 
     PERFORMANCE = 1
     ACCURACY = 2
 
 
-class ModelDistributionPolicy(Choice):
+class ModelDistributionPolicy(OrderedChoice):
     """How a model is spread over devices. Mirrors openvino's enumeration of this name."""
 
     TENSOR_PARALLEL = 0
     PIPELINE_PARALLEL = 1
 
 
-class PerformanceMode(Choice):
+class PerformanceMode(OrderedChoice):
     """Which speed matters. Mirrors openvino's enumeration of this name."""
 
     LATENCY = 1
@@ -36,7 +36,7 @@ class PerformanceMode(Choice):
     CUMULATIVE_THROUGHPUT = 3
 
 
-class Priority(Choice):
+class Priority(OrderedChoice):
     """How urgent a model is. Mirrors openvino's enumeration of this name."""
 
     LOW = 0
@@ -45,7 +45,7 @@ class Priority(Choice):
     DEFAULT = 1
 
 
-class SchedulingCoreType(Choice):
+class SchedulingCoreType(OrderedChoice):
     """Which cores run the inference. Mirrors openvino's enumeration of this name."""
 
     ANY_CORE = 0

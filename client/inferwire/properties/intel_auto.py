@@ -1,9 +1,19 @@
 """Properties of the AUTO device. Mirrors `openvino.properties.intel_auto`."""
 
-from inferwire.properties.declaration import Choice, Property, curve, either, flag, mapping_of, one_of, text, uint32
+from inferwire.properties.declaration import (
+    OrderedChoice,
+    Property,
+    curve,
+    either,
+    flag,
+    mapping_of,
+    one_of,
+    text,
+    uint32,
+)
 
 
-class SchedulePolicy(Choice):
+class SchedulePolicy(OrderedChoice):
     """Which device takes the next inference. Mirrors openvino's enumeration of this name."""
 
     ROUND_ROBIN = 0

@@ -1,9 +1,9 @@
 """Properties of CPUs. Mirrors `openvino.properties.intel_cpu`."""
 
-from inferwire.properties.declaration import Choice, Property, flag, number, one_of
+from inferwire.properties.declaration import OrderedChoice, Property, flag, number, one_of
 
 
-class TbbPartitioner(Choice):
+class TbbPartitioner(OrderedChoice):
     """How loops are split over threads. Mirrors openvino's enumeration of this name."""
 
     STATIC = 1

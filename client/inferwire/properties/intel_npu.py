@@ -1,9 +1,9 @@
 """Properties of NPUs. Mirrors `openvino.properties.intel_npu`."""
 
-from inferwire.properties.declaration import Choice, Property, flag, int64, one_of, text
+from inferwire.properties.declaration import OrderedChoice, Property, flag, int64, one_of, text
 
 
-class CompilerType(Choice):
+class CompilerType(OrderedChoice):
     """Which compiler makes the blob. Mirrors openvino's enumeration of this name."""
 
     PLUGIN = 0

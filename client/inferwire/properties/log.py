@@ -1,9 +1,9 @@
 """How much the runtime logs. Mirrors `openvino.properties.log`."""
 
-from inferwire.properties.declaration import Choice, Property, one_of
+from inferwire.properties.declaration import OrderedChoice, Property, one_of
 
 
-class Level(Choice):
+class Level(OrderedChoice):
     """What is logged. Mirrors openvino's enumeration of this name."""
 
     NO = -1

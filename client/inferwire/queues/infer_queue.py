@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 from inferwire.arguments import Unpicklable, as_size, incompatible, position
+from inferwire.deprecated_names import shares_inputs
 from inferwire.models.compiled_model import CompiledModel
-from inferwire.names_of_2023 import shares_inputs
 from inferwire.queues.job_endings import Callback, ErrorCallback
 from inferwire.queues.job_pool import JobPool
 from inferwire.queues.ordered_results import results_in_order

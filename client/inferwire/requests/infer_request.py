@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from inferwire.arguments import as_integer, incompatible
+from inferwire.deprecated_names import shares_inputs
 from inferwire.graph.ports import ConstOutput
-from inferwire.names_of_2023 import shares_inputs
 from inferwire.requests.kept_states import KeptStates
 from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.profiling import ProfilingInfo

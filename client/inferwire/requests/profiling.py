@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar
 
 from inferwire.arguments import Unpicklable, incompatible
-from inferwire.properties.declaration import Choice
+from inferwire.properties.declaration import OrderedChoice
 
 if TYPE_CHECKING:
     from inferwire.transport.executions import LayerTime
@@ -24,7 +24,7 @@ class ProfilingInfo(Unpicklable):
         ...         print(row.node_name, row.exec_type, row.real_time)
     """
 
-    class Status(Choice):
+    class Status(OrderedChoice):
         """What became of a layer in an inference."""
 
         NOT_RUN = 0

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible, is_list, openvino_class
+from inferwire.deprecated_names import warn_of
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.model_ports import ModelPort, ModelPorts
 from inferwire.graph.ports import Port
-from inferwire.names_of_2023 import warn_of
 from inferwire.requests.request_state import RequestState
 from inferwire.requests.request_tensors import RequestTensors
 from inferwire.tensors.remote_tensor import RemoteTensor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from hashlib import sha256
 
 from inferwire_server.errors import invalid_input
@@ -14,30 +15,21 @@ _VISIBLE = re.compile(r"[!-~]+")
 """What a header can carry as one word."""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class ApiKeys:
     """Keys, of which only digests are kept: to look one up takes as long whatever it has in common with another."""
 
-    def __init__(self, digests: frozenset[bytes]) -> None:
-        self._digests = digests
+    digests: frozenset[bytes]
 
     def __repr__(self) -> str:
         return f"<ApiKeys: {len(self)}>"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ApiKeys) and other._digests == self._digests
-
-    def __hash__(self) -> int:
-        return hash(self._digests)
-
     def __len__(self) -> int:
-        return len(self._digests)
-
-    def __contains__(self, key: str) -> bool:
-        return self.have(digest_of(key))
+        return len(self.digests)
 
     def have(self, digest: bytes) -> bool:
         """Tell whether what was a key is one still."""
-        return digest in self._digests
+        return digest in self.digests
 
     @staticmethod
     def parse(text: str) -> ApiKeys:

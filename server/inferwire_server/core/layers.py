@@ -10,7 +10,7 @@ import numpy as np
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.specs import ModelSpec, PortSpec
 
-DYNAMIC = ElementType("dynamic", wire=0, bits=0, storage=np.dtype(np.void))
+DYNAMIC_TYPE = ElementType("dynamic", wire=0, bits=0, storage=np.dtype(np.void))
 """The type of what a runtime graph leaves empty, as the bias of a product that has none. No tensor is of it."""
 
 

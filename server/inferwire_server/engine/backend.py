@@ -9,7 +9,7 @@ from typing import Protocol
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.layers import LayerTime, RuntimeModel
 from inferwire_server.core.model_options import ModelOptions, Source
-from inferwire_server.core.scheduling.job import Finishes
+from inferwire_server.core.scheduling.job import Transforms
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
@@ -18,11 +18,11 @@ from inferwire_server.core.tensors import Tensor
 class Slot(Protocol):
     """One inference at a time on a compiled model."""
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
-        """Run an inference and give the outputs asked for, in that order, each as its finish makes it. Blocks.
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
+        """Run an inference and give the outputs asked for, in that order, each as its transform makes it. Blocks.
 
         Raises:
-            ServingError: INFERENCE_FAILED or CANCELLED, or what a finish raises. The slot is usable again either way.
+            ServingError: INFERENCE_FAILED or CANCELLED, or what a transform raises. The slot is usable again.
         """
         ...
 

@@ -149,7 +149,7 @@ class Engine:
         if model in self._models:
             await asyncio.shield(self.retire(model, error))
 
-    def retire(self, model: Model, error: ServingError | None = None) -> asyncio.Future[None]:
+    def retire(self, model: Model, error: ServingError | None) -> asyncio.Future[None]:
         """Begin to unload a model, and give a future of its end, which comes whether anybody waits for it or not."""
         self._models.discard(model)
         if (idleness := self._idleness.pop(model, None)) is not None:

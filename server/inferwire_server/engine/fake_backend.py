@@ -12,7 +12,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.layers import LayerStatus, LayerTime, RuntimeModel, RuntimeNode
 from inferwire_server.core.model_options import ModelOptions, Source
-from inferwire_server.core.scheduling.job import Finishes
+from inferwire_server.core.scheduling.job import Transforms
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
@@ -150,7 +150,7 @@ class FakeSlot:
         self._states: dict[str, Tensor] = {}
         self.access(ResetStates())
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Wait at the gate, then compute."""
         self._is_cancelled = False
         self._model.gate.pass_through(lambda: self._is_cancelled)
@@ -159,10 +159,10 @@ class FakeSlot:
         computed = self._model.compute(inputs)
         if self._keeps_states:
             self._states = {name: count_state(count_of(state) + 1) for name, state in self._states.items()}
-        finishing = finishes or [None] * len(outputs)
+        transforms = transforms or (None,) * len(outputs)
         return tuple(
-            computed[index] if finish is None else finish(computed[index])
-            for index, finish in zip(outputs, finishing, strict=True)
+            computed[index] if transform is None else transform(computed[index])
+            for index, transform in zip(outputs, transforms, strict=True)
         )
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from inferwire_server.core.layers import LayerTime
-from inferwire_server.core.scheduling.job import Finishes, Work
+from inferwire_server.core.scheduling.job import Transforms, Work
 from inferwire_server.core.scheduling.stacks import inference_shapes
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
@@ -88,9 +88,9 @@ class BoundSlot:
     def __repr__(self) -> str:
         return f"<BoundSlot: {'not used yet' if self._slot is None else repr(self._slot)}>"
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Run an inference on its caller's states."""
-        return self._made().run(inputs, outputs, finishes)
+        return self._made().run(inputs, outputs, transforms)
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
         """Read, write or reset its caller's states."""

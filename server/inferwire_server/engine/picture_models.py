@@ -17,7 +17,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
 from inferwire_server.core.layers import LayerTime, RuntimeModel
 from inferwire_server.core.model_options import Pictures
-from inferwire_server.core.scheduling.job import Finishes
+from inferwire_server.core.scheduling.job import Transforms
 from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensor_checks import strings_of
@@ -123,7 +123,7 @@ class PictureSlot:
         self._decoders = decoders
         self._is_cancelled = False
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Decode the pictures and run the inference.
 
         Raises:
@@ -135,7 +135,7 @@ class PictureSlot:
             for index, tensor in enumerate(inputs)
         ]
         self.check_is_wanted()
-        return self._slot.run(decoded, outputs, finishes)
+        return self._slot.run(decoded, outputs, transforms)
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
         """Read, write or reset states."""

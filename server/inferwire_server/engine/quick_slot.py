@@ -15,7 +15,7 @@ from time import thread_time
 from typing import TypeAlias
 
 from inferwire_server.core.layers import LayerTime
-from inferwire_server.core.scheduling.job import Finishes
+from inferwire_server.core.scheduling.job import Transforms
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
@@ -137,12 +137,12 @@ class QuickSlot:
         elif place is TRIAL:
             self._is_tried = False
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Run an inference and learn how long it takes; where it fails, forget its shape: failing may take long."""
         shapes = tuple([tensor.shape for tensor in inputs])
         began = self._clock()
         try:
-            given = self._slot.run(inputs, outputs, finishes)
+            given = self._slot.run(inputs, outputs, transforms)
         except Exception:
             self._paces.pop(shapes, None)
             raise

@@ -14,7 +14,7 @@ from inferwire_proto import bf16, strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
-from inferwire_server.core.scheduling.batching import Batching, check_can_be_batched, join, split
+from inferwire_server.core.scheduling.batching import Batching, cannot_be_batched, check_can_be_batched, join, split
 from inferwire_server.core.scheduling.job import Work
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Array, Tensor, numbers
@@ -49,10 +49,10 @@ def check_rows_are_independent(spec: ModelSpec, slot: Slot, batching: Batching, 
             joined = join(works[:count])
             together = split(slot.run(joined.inputs, joined.outputs), [1] * count)
         except ServingError as error:
-            raise _refusal(spec, f"{count} rows alone run, together they do not: {error.message}") from error
+            raise cannot_be_batched(spec, f"{count} rows alone run, together they do not: {error.message}") from error
         for port, expected, got in _columns(spec.outputs, alone[:count], together):
             if not _agree(expected, got, tolerance):
-                raise _refusal(
+                raise cannot_be_batched(
                     spec, f"output '{port.oip_name}' of a row depends on the rows that it runs with: its rows are mixed"
                 )
 
@@ -72,7 +72,7 @@ def _run_alone(spec: ModelSpec, slot: Slot, batching: Batching) -> tuple[list[Wo
             return works, [split(slot.run(work.inputs, wanted), [1])[0] for work in works]
         except ServingError as error:
             refused = error
-    raise _refusal(spec, f"it could not be tried with made-up rows: {refused.message}")
+    raise cannot_be_batched(spec, f"it could not be tried with made-up rows: {refused.message}")
 
 
 def _row(port: PortSpec, length: int, random: np.random.Generator, scale: float) -> Tensor:
@@ -137,7 +137,3 @@ def _tolerance(properties: Properties) -> float:
     precision = properties.get("INFERENCE_PRECISION_HINT")
     name = precision.name if isinstance(precision, ElementType) else ""
     return _TOLERANCES.get(name, max(_TOLERANCES.values()))
-
-
-def _refusal(spec: ModelSpec, reason: str) -> ServingError:
-    return ServingError(Code.MODEL_FAILED, f"model '{spec.name}' cannot be batched: {reason}")

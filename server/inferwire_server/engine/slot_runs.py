@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar, TypeVarTuple
 from inferwire_proto.errors import Code
 from inferwire_server.bugs import logged_failure
 from inferwire_server.core.scheduling.batching import join, rows_of, split
-from inferwire_server.core.scheduling.job import Apart, Finish, Finishes, Job, Outcome, Result, Work
+from inferwire_server.core.scheduling.job import Apart, Job, Outcome, Result, Transform, Transforms, Work
 from inferwire_server.core.scheduling.stacks import DROPPED, together, unstacked
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
@@ -106,14 +106,14 @@ class SlotRun:
         """Run the execution at a position in a job, which this work is."""
         if job.error is not None or position in job.dropped:
             return job.error or DROPPED
-        return self._outcome(self._run, work, ((job, work),), _finishes(job, work))
+        return self._outcome(self._run, work, ((job, work),), _transforms_for(job, work))
 
     def _run_together(self, wanted: Sequence[_Held]) -> Sequence[Result] | None:
         """Run several; None if that failed and each is to run alone, so that one bad input fails alone."""
         works = [work for _, work in wanted]
         outcome = self._outcome(lambda: split(self._run(join(works), wanted), [rows_of(work) for work in works]))
         if not isinstance(outcome, ServingError):
-            return [self._finished(job, work, outcome[position]) for position, (job, work) in enumerate(wanted)]
+            return [self._for_caller(job, work, outcome[position]) for position, (job, work) in enumerate(wanted)]
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None
 
     def _with_those_that_left(self, wanted: Sequence[_Held], found: Sequence[Result]) -> list[Outcome]:
@@ -121,21 +121,21 @@ class SlotRun:
         results = {job: result for (job, _), result in zip(wanted, found, strict=True)}
         return [results.get(job, job.error or ()) for job, _ in self._held]
 
-    def _run(self, work: Work, wanted: Sequence[_Held], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+    def _run(self, work: Work, wanted: Sequence[_Held], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Run the work of those who want it as one inference, or look at the slot's states."""
         if work.states is not None:
             return self._slot.access(work.states)
         try:
-            return self._slot.run(work.inputs, work.outputs, finishes)
+            return self._slot.run(work.inputs, work.outputs, transforms)
         finally:
             for _, each in wanted:
                 if each.is_profiled:
                     self._profile(wanted)
                     break
 
-    def _finished(self, job: Job, work: Work, outputs: tuple[Tensor, ...]) -> Result:
+    def _for_caller(self, job: Job, work: Work, outputs: tuple[Tensor, ...]) -> Result:
         """Make of a job's outputs of a run with others what its caller gets."""
-        return self._outcome(_as_wanted, job, work, outputs) if work.finishes or work.kept else outputs
+        return self._outcome(_transformed, job, work, outputs) if work.transforms or work.kept else outputs
 
     def _profile(self, wanted: Sequence[_Held]) -> None:
         profile = self._slot.profile()
@@ -157,21 +157,21 @@ class SlotRun:
         return logged_failure("a slot", error, model=str(self._held[0][0].model))
 
 
-def _as_wanted(job: Job, work: Work, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Finish outputs, and copy those that are kept: as it is, each holds the memory of all that ran together."""
-    if work.finishes:
-        pairs = zip(_finishes(job, work), outputs, strict=True)
-        outputs = tuple([tensor if finish is None else finish(tensor) for finish, tensor in pairs])
+def _transformed(job: Job, work: Work, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Transform outputs, and copy those that are kept: as it is, each holds the memory of all that ran together."""
+    if work.transforms:
+        pairs = zip(_transforms_for(job, work), outputs, strict=True)
+        outputs = tuple([tensor if transform is None else transform(tensor) for transform, tensor in pairs])
     ports = zip(work.outputs, outputs, strict=True)
     return tuple([tensor.on_its_own() if port in work.kept else tensor for port, tensor in ports])
 
 
-def _finishes(job: Job, work: Work) -> Finishes:
-    return work.finishes and tuple(finish and partial(_finish, job, finish) for finish in work.finishes)
+def _transforms_for(job: Job, work: Work) -> Transforms:
+    return work.transforms and tuple(transform and partial(_transform, job, transform) for transform in work.transforms)
 
 
-def _finish(job: Job, finish: Finish, tensor: Tensor) -> Tensor:
-    """Finish an output, unless its job was cancelled: where it would go may be used for something else by now."""
+def _transform(job: Job, transform: Transform, tensor: Tensor) -> Tensor:
+    """Transform an output, unless its job was cancelled: where it would go may be used for something else by now."""
     if job.error is not None:
         raise job.error
-    return finish(tensor)
+    return transform(tensor)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
 from typing import Any, Protocol
 
 from inferwire_server.core.scheduling.job import Job
@@ -34,7 +33,7 @@ class TracedEngine(Engine):
         backend: Backend,
         queue: QueueOptions,
         tally_of: TallyOf,
-        clock: Callable[[], float] = monotonic,
+        clock: Callable[[], float],
         *,
         current: Callable[[], Trace],
     ) -> None:

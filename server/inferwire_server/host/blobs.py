@@ -151,7 +151,7 @@ class BlobStore:
             )
         self._byte_size += byte_size
 
-    def _remove(self, path: Path, counted: int = 0, held: Iterable[bytes] = ()) -> None:
+    def _remove(self, path: Path, counted: int, held: Iterable[bytes] = ()) -> None:
         """Remove a file or a folder on a thread, which takes seconds where it is large.
 
         It counts until it is gone, and so long holds what it links to.

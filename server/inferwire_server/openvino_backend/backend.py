@@ -14,7 +14,7 @@ import structlog
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.layers import DYNAMIC, LayerTime, RuntimeModel, RuntimeNode
+from inferwire_server.core.layers import DYNAMIC_TYPE, LayerTime, RuntimeModel, RuntimeNode
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import PluginVersion
@@ -52,7 +52,7 @@ SPARE_SLOTS = 1
 
 _OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
 
-_NODE_TYPES = BY_NAME | {DYNAMIC.name: DYNAMIC}
+_NODE_TYPES = BY_NAME | {DYNAMIC_TYPE.name: DYNAMIC_TYPE}
 
 
 class OpenVinoBackend:

@@ -10,7 +10,7 @@ import openvino as ov
 import structlog
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.scheduling.job import Finishes
+from inferwire_server.core.scheduling.job import Transforms
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
@@ -41,12 +41,12 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         super().__init__(graphs, spec, keeps_states=True)
         graphs.add_follower(self)
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Run an inference on its caller's states."""
         with self._lock:
             self._before = self._copied_if_small()
             try:
-                return super().run(inputs, outputs, finishes)
+                return super().run(inputs, outputs, transforms)
             finally:
                 self._before = None
 

@@ -12,7 +12,7 @@ import openvino as ov
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.layers import LayerStatus, LayerTime
-from inferwire_server.core.scheduling.job import Finish, Finishes
+from inferwire_server.core.scheduling.job import Transform, Transforms
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
@@ -47,22 +47,22 @@ class OpenVinoSlot:
         self._own_inputs = [_own_input(request, index) for index in range(len(self._spec.inputs))]
         self._graph, self._request = graph, request
 
-    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes = ()) -> tuple[Tensor, ...]:
-        """Run an inference and give copies of the outputs asked for, or what their finishes make of them."""
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
+        """Run an inference and give copies of the outputs asked for, or what their transforms make of them."""
         if (known := self._graphs.failures.like(inputs)) is not None:
             if not self._keeps_states and known.is_of(inputs):
                 raise ServingError(Code.INFERENCE_FAILED, known.message)
             if (graph := self._graphs.another()) is not None:
-                return self._run_apart(graph, inputs, outputs, finishes)
+                return self._run_apart(graph, inputs, outputs, transforms)
         try:
-            return self._run_trusted(inputs, outputs, finishes)
+            return self._run_trusted(inputs, outputs, transforms)
         except OPENVINO_ERRORS as error:
             failure = translated(Code.INFERENCE_FAILED, error)
             failure.__cause__ = error
 
         def run_in(graph: Graph) -> tuple[Tensor, ...]:
             if failure.code is Code.INFERENCE_FAILED:
-                return self._run_first(graph, inputs, outputs, finishes)
+                return self._run_first(graph, inputs, outputs, transforms)
             self._move(graph)
             raise failure
 
@@ -90,14 +90,16 @@ class OpenVinoSlot:
         """Be as before a run whose answer cannot be trusted, in a graph that can."""
         self._move(self._graphs.good())
 
-    def _run_trusted(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+    def _run_trusted(
+        self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms
+    ) -> tuple[Tensor, ...]:
         """Run in a graph in which no inference has failed, others' meanwhile included."""
         if self._graph is not (graph := self._graphs.good()):
             self._move(graph)
-        given = self._run(inputs, outputs, finishes)
+        given = self._run(inputs, outputs, transforms)
         while self._graphs.can_be_spoilt and not self._graph.is_trusted():
             self._go_back()
-            given = self._run(inputs, outputs, finishes)
+            given = self._run(inputs, outputs, transforms)
         return given
 
     def _access(self, states: StateAccess) -> tuple[Tensor, ...]:
@@ -114,21 +116,21 @@ class OpenVinoSlot:
         return ()
 
     def _run_apart(
-        self, graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes
+        self, graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms
     ) -> tuple[Tensor, ...]:
         """Run what may well fail in a graph that nobody else has used or will use."""
         try:
-            return self._run_first(graph, inputs, outputs, finishes)
+            return self._run_first(graph, inputs, outputs, transforms)
         finally:
             translate(Code.INFERENCE_FAILED, lambda: self._move(self._graphs.current))
 
     def _run_first(
-        self, graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes
+        self, graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms
     ) -> tuple[Tensor, ...]:
         """Run as the first in a graph. What fails there fails by itself, and is remembered."""
         try:
             self._move(graph)
-            given = self._run(inputs, outputs, finishes)
+            given = self._run(inputs, outputs, transforms)
         except OPENVINO_ERRORS as error:
             failure = translated(Code.INFERENCE_FAILED, error)
             self._graphs.failures.add(inputs, failure.message)
@@ -136,7 +138,7 @@ class OpenVinoSlot:
         self._graphs.failures.forget(inputs)
         return given
 
-    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms) -> tuple[Tensor, ...]:
         views = list(map(to_runtime, inputs, self._prefixes))
         try:
             for index, view in enumerate(views):
@@ -144,17 +146,17 @@ class OpenVinoSlot:
             if self._resets_states:
                 # The slot has served other callers: nobody may see what they left behind.
                 self._request.reset_state()
-            return self._infer(outputs, finishes)
+            return self._infer(outputs, transforms)
         finally:
             for index, own in enumerate(self._own_inputs):
                 self._request.set_input_tensor(index, own)
 
-    def _infer(self, outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+    def _infer(self, outputs: Sequence[int], transforms: Transforms) -> tuple[Tensor, ...]:
         """Run the request on the inputs it has."""
         self._compute()
-        if not finishes:
-            return tuple([self._finished(index, None) for index in outputs])
-        return tuple([self._finished(index, finish) for index, finish in zip(outputs, finishes, strict=True)])
+        if not transforms:
+            return tuple([self._output(index, None) for index in outputs])
+        return tuple([self._output(index, transform) for index, transform in zip(outputs, transforms, strict=True)])
 
     def _compute(self) -> None:
         running = self._graph.running
@@ -170,9 +172,9 @@ class OpenVinoSlot:
         finally:
             running.discard(self._request)
 
-    def _finished(self, index: int, finish: Finish | None) -> Tensor:
+    def _output(self, index: int, transform: Transform | None) -> Tensor:
         tensor, element_type = self._request.get_output_tensor(index), self._spec.outputs[index].element_type
-        return from_runtime(tensor, element_type) if finish is None else finish(view_of(tensor, element_type))
+        return from_runtime(tensor, element_type) if transform is None else transform(view_of(tensor, element_type))
 
 
 class OpenVinoQuickSlot(OpenVinoSlot):
@@ -188,11 +190,11 @@ class OpenVinoQuickSlot(OpenVinoSlot):
         super()._use(graph, request)
         self._kept: list[_KeptInput | None] = [None] * len(self._spec.inputs)
 
-    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], finishes: Finishes) -> tuple[Tensor, ...]:
+    def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms) -> tuple[Tensor, ...]:
         for tensor in inputs:
             if tensor.byte_size > LARGEST_COPY:
                 self._kept = [None] * len(inputs)
-                return super()._run(inputs, outputs, finishes)
+                return super()._run(inputs, outputs, transforms)
         for index, tensor in enumerate(inputs):
             kept = self._kept[index]
             if kept is None or kept.shape != tensor.shape:
@@ -200,7 +202,7 @@ class OpenVinoQuickSlot(OpenVinoSlot):
                 self._request.set_input_tensor(index, kept.runtime)
                 self._kept[index] = kept
             kept.content[:] = tensor.data
-        return self._infer(outputs, finishes)
+        return self._infer(outputs, transforms)
 
 
 class _KeptInput:

@@ -17,7 +17,7 @@ from inferwire_server.engine.engine import Engine, Submission
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import invalid_input, shutting_down
 from inferwire_server.service.models import ModelService
-from inferwire_server.service.output_forms import finishes
+from inferwire_server.service.output_forms import transforms_of
 from inferwire_server.service.sequences import Sequences
 from inferwire_server.service.shared_memory import SharedMemoryService
 from inferwire_server.service.tensors import TensorService
@@ -208,14 +208,14 @@ class InferenceService:
             executions,
         )
         outputs = spec.select(wanted.outputs)
-        forms = finishes(model, outputs, wanted.forms, self._shared_memory) if wanted.forms else ()
+        transforms = transforms_of(model, outputs, wanted.forms, self._shared_memory) if wanted.forms else ()
         if wanted.check_outputs is not None:
             wanted.check_outputs(spec, outputs)
         work = Work(
             inputs,
             outputs,
             is_profiled=wanted.is_profiled,
-            finishes=forms,
+            transforms=transforms,
             executions=executions,
             kept=outputs if is_kept else wanted.keeps,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from inferwire_server.core.ledger import JobLedger
+from inferwire_server.core.ledger import JobLedger, Kept
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.inference import InferenceService
@@ -39,6 +39,11 @@ class JobService:
 
     def __repr__(self) -> str:
         return f"<JobService: {len(self._ledger)} named jobs, {self._ledger.kept.jobs} of them ended>"
+
+    @property
+    def kept(self) -> Kept:
+        """What is kept of named jobs that have ended."""
+        return self._ledger.kept
 
     def start(self, inference: Inference) -> str:
         """Queue an inference as a named job and give its name.

@@ -1,4 +1,7 @@
-"""Models: what the repository serves, and whichever a caller may run."""
+"""Models: what the repository serves, and whichever a caller may run.
+
+Transports take `Model` and `Served` from here, as what these methods give: they know neither engine nor repository.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ from inferwire_server.service.forbidden_properties import refuse_forbidden
 from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.uploads import UploadService
 from inferwire_server.service.values import ServedModel, Target
+
+__all__ = ["Model", "ModelControl", "ModelService", "Served"]
 
 _AS_IT_IS = LoadOptions()
 
@@ -38,7 +43,7 @@ class ModelService:
     """Finds models, and loads and unloads those of the repository."""
 
     def __init__(
-        self, catalogue: Catalogue, uploads: UploadService, control: ModelControl, *, allows_exports: bool = False
+        self, catalogue: Catalogue, uploads: UploadService, control: ModelControl, *, allows_exports: bool
     ) -> None:
         self._catalogue = catalogue
         self._uploads = uploads

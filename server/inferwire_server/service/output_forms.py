@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inferwire_server.core.classes import top_classes
-from inferwire_server.core.scheduling.job import Finish, Finishes
+from inferwire_server.core.scheduling.job import Transform, Transforms
 from inferwire_server.core.specs import PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.models import Model
@@ -16,15 +16,15 @@ from inferwire_server.service.values import OutputForm, SharedPlace, TopClasses
 _NO_NUMBERS = ("string", "boolean")
 
 
-def finishes(
+def transforms_of(
     model: Model, wanted: Sequence[int], forms: Mapping[int, OutputForm], shared_memory: SharedMemoryService
-) -> Finishes:
+) -> Transforms:
     """Say what is to be done with each wanted output; nothing with those of which `forms` says nothing.
 
     Raises:
         ServingError: INVALID_INPUT for an output that cannot have the form.
     """
-    made: list[Finish | None] = [None] * len(wanted)
+    made: list[Transform | None] = [None] * len(wanted)
     for position, form in forms.items():
         port = model.spec.outputs[wanted[position]]
         what = f"output '{port.oip_name}' of model '{model.name}'"
@@ -37,7 +37,7 @@ def finishes(
     return tuple(made)
 
 
-def _classify(what: str, model: Model, port: PortSpec, form: TopClasses) -> Finish:
+def _classify(what: str, model: Model, port: PortSpec, form: TopClasses) -> Transform:
     if port.element_type.oip is None or port.element_type.name in _NO_NUMBERS:
         raise invalid_input(
             f"{what} is asked for as classes, but has element type {port.element_type.name}, expected numbers"

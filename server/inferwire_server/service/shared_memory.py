@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.scheduling.job import Finish
+from inferwire_server.core.scheduling.job import Transform
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.host.shared_segments import Segment, SharedSegments
@@ -99,7 +99,7 @@ class SharedMemoryService:
         # The lengths in strings are read more than once, and must be the same each time.
         return Tensor(shared.element_type, shared.shape, bytes(data) if shared.element_type.is_string else data)
 
-    def write_to(self, place: SharedPlace, what: str) -> Finish:
+    def write_to(self, place: SharedPlace, what: str) -> Transform:
         """Give what writes an output to its place; `what` names it.
 
         Raises:

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.scheduling.tally import Histogram, Runs, Tally
 from inferwire_server.repository.catalogue import Catalogue
-
-Tallies = Callable[[str, str], Iterable[Tally]]
-"""Gives what was counted of a model's version."""
+from inferwire_server.repository.tallies import Tallies
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class ModelStatistics:
 
 
 class StatisticsService:
-    """Reads what was counted. `epoch_of` turns a time of the clock of jobs into seconds since the epoch."""
+    """Reads what `tallies` counted. `epoch_of` turns a time of the clock of jobs into seconds since the epoch."""
 
     def __init__(self, catalogue: Catalogue, tallies: Tallies, epoch_of: Callable[[float], float]) -> None:
         self._catalogue = catalogue
@@ -63,7 +61,7 @@ class StatisticsService:
         return [self._of(each.name, each.version) for each in served if each.takes_jobs]
 
     def _of(self, name: str, version: str) -> ModelStatistics:
-        tallies = list(self._tallies(name, version))
+        tallies = self._tallies.of_version(name, version)
         last = max((tally.last_finished_at for tally in tallies if tally.last_finished_at is not None), default=None)
         return ModelStatistics(
             name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
@@ -24,7 +24,11 @@ from inferwire_server.service.values import UploadedModel
 
 @dataclass(frozen=True, slots=True)
 class UploadedSource:
-    """A model as blobs that a session has uploaded, and what is done to it as it is read."""
+    """A model as blobs that a session has uploaded, and what is done to it as it is read.
+
+    Attributes:
+        is_compiled: Whether an export gave it, which is trusted as the server's own code: `import_compiled` sets it.
+    """
 
     model: bytes
     weights: bytes | None
@@ -32,6 +36,7 @@ class UploadedSource:
     reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
     variables: dict[str, bytes] = field(default_factory=dict[str, bytes])
     preprocessing: tuple[Preprocessing, ...] = ()
+    is_compiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +63,15 @@ class UploadService:
         engine: Engine,
         blobs: BlobStore | None,
         new_id: Callable[[], str],
-        binding: BindingTerms | None = None,
+        binding: BindingTerms,
         *,
-        allows_imports: bool = False,
+        allows_imports: bool,
     ) -> None:
         self._engine = engine
         self._allows_imports = allows_imports
         self._blobs = blobs
         self._new_id = new_id
-        self._binding = binding or BindingTerms()
+        self._binding = binding
         self._owned: dict[Session, _Owned] = {}
 
     def __repr__(self) -> str:
@@ -124,7 +129,16 @@ class UploadService:
         Raises:
             ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
         """
-        return await self._load(session, source, compilation)
+        refuse_forbidden(compilation.properties)
+        async with self._laid_out(session, source) as laid_out:
+            options = ModelOptions("", compilation.device, compilation.properties, binding=self._binding)
+            model = await self._engine.load(laid_out, options, threads=self._engine.compiling)
+        if session.has_ended:
+            await self._engine.unload(model, session_expired(session.id))
+            raise session_expired(session.id)
+        compiled_id = self._new_id()
+        self._owned.setdefault(session, _Owned()).compiled[compiled_id] = model
+        return compiled_id, model
 
     async def query(self, session: Session, source: UploadedSource, compilation: Compilation) -> dict[str, str]:
         """Say which device runs which nodes of an uploaded model.
@@ -149,8 +163,8 @@ class UploadService:
                 "importing compiled models is off, since they are trusted as the server's own code is; "
                 "start the server with --allow-imports to allow it",
             )
-        blob = UploadedSource(digest, None, BLOB_SUFFIX)
-        return await self._load(session, blob, compilation, is_compiled=True)
+        blob = UploadedSource(digest, None, BLOB_SUFFIX, is_compiled=True)
+        return await self.compile(session, blob, compilation)
 
     async def release(self, session: Session, compiled_ids: Sequence[str], digests: Sequence[bytes] = ()) -> None:
         """Free compiled models and blobs of a session; pass over what is not its own.
@@ -164,21 +178,6 @@ class UploadService:
         """Free all that a session owns. Its models go when their last jobs have ended, which nobody waits for."""
         if (owned := self._owned.pop(session, None)) is not None:
             self._free(owned, tuple(owned.compiled), tuple(owned.blobs), session_expired(session.id))
-
-    async def _load(
-        self, session: Session, source: UploadedSource, compilation: Compilation, *, is_compiled: bool = False
-    ) -> tuple[str, Model]:
-        refuse_forbidden(compilation.properties)
-        async with self._laid_out(session, source) as laid_out:
-            options = ModelOptions("", compilation.device, compilation.properties, binding=self._binding)
-            brought = replace(laid_out, is_compiled=is_compiled)
-            model = await self._engine.load(brought, options, threads=self._engine.compiling)
-        if session.has_ended:
-            await self._engine.unload(model, session_expired(session.id))
-            raise session_expired(session.id)
-        compiled_id = self._new_id()
-        self._owned.setdefault(session, _Owned()).compiled[compiled_id] = model
-        return compiled_id, model
 
     def _free(
         self, owned: _Owned, compiled_ids: Sequence[str], digests: Sequence[bytes], error: ServingError
@@ -212,6 +211,11 @@ class UploadService:
                 raise invalid_input(f"blob {digest.hex() or 'of no hash'} is not uploaded in this session")
         async with blobs.linked(layout.blobs) as folder:
             try:
-                yield Source(folder / layout.model, reshape=source.reshape, preprocessing=source.preprocessing)
+                yield Source(
+                    folder / layout.model,
+                    reshape=source.reshape,
+                    preprocessing=source.preprocessing,
+                    is_compiled=source.is_compiled,
+                )
             except ServingError as error:
                 raise ServingError(error.code, error.message.replace(f"{folder}/", "")) from error

@@ -80,7 +80,7 @@ def test_a_job_whose_model_is_busy_does_not_hold_up_another_models() -> None:
 
 def test_the_limit_holds_across_models() -> None:
     scheduler = a_scheduler(a=2, b=1)
-    assert (scheduler.limit, scheduler.capacity) == (2, 8)
+    assert (scheduler.occupancy.slots, scheduler.capacity) == (2, 8)
     scheduler.submit(make_job("a"), 0.0)
     scheduler.submit(make_job("a"), 0.0)
     waiting = make_job("b")
@@ -91,9 +91,9 @@ def test_the_limit_holds_across_models() -> None:
 def test_the_limit_follows_the_models_that_are_there() -> None:
     scheduler = a_scheduler(a=1, b=3)
     scheduler.remove_model("b", GONE, 0.0)
-    assert scheduler.limit == 1
+    assert scheduler.occupancy.slots == 1
     scheduler.remove_model("a", GONE, 0.0)
-    assert scheduler.limit == 0
+    assert scheduler.occupancy.slots == 0
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
@@ -166,13 +166,13 @@ def test_a_job_that_expires_in_the_queue_never_runs() -> None:
     scheduler.submit(make_job("a"), 0.0)
     job = make_job("a", now=2.5, deadline=5.0)
     scheduler.submit(job, 2.5)
-    assert scheduler.next_deadline == 5.0
-    assert scheduler.expire(4.9) == []
-    assert scheduler.expire(5.0) == [End(job)]
+    assert scheduler.next_wake == 5.0
+    assert scheduler.wake(4.9) == []
+    assert scheduler.wake(5.0) == [End(job)]
     assert job.state is JobState.EXPIRED
     assert job.error is not None
     assert job.error.message == "the time limit of 2.5 s passed while the job was queued on CPU"
-    assert scheduler.next_deadline is None
+    assert scheduler.next_wake is None
 
 
 def test_a_job_whose_deadline_has_passed_as_a_slot_is_freed_never_runs() -> None:
@@ -188,7 +188,7 @@ def test_a_job_that_expires_while_running_is_stopped() -> None:
     scheduler = a_scheduler(a=1)
     job = make_job("a", deadline=5.0)
     scheduler.submit(job, 0.0)
-    assert scheduler.expire(5.0) == [End(job), Stop("a", 0)]
+    assert scheduler.wake(5.0) == [End(job), Stop("a", 0)]
     assert job.state is JobState.EXPIRED
     assert job.error is not None
     assert job.error.message == "the time limit of 5 s passed while the job was running on CPU"
@@ -209,7 +209,7 @@ def test_jobs_that_have_ended_are_not_kept_until_their_deadline() -> None:
         scheduler.cancel(stopped, CANCELLED, 0.0)
         scheduler.report("a", 0, DONE, 0.0)
     assert len(kept) <= 12
-    assert scheduler.next_deadline == 60.0
+    assert scheduler.next_wake == 60.0
 
 
 def test_a_failed_inference_fails_its_job_and_frees_its_slot() -> None:
@@ -467,7 +467,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def pass_time(self, step: int) -> None:
         self.now += step
         late = self.late()
-        effects = self.scheduler.expire(self.now)
+        effects = self.scheduler.wake(self.now)
         assert set(map(id, ended(effects))) == set(map(id, late))
         self.waiting = [job for job in self.waiting if job not in late]
         self.apply(effects)

@@ -43,7 +43,7 @@ def same(name: str, *ports: PortSpec) -> ModelSpec:
 def fail(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Fail with the code whose number the first byte of the input is."""
     code = next(code for code in Code if code.wire == int(inputs[0].data[0]))
-    raise ServingError(code, f"{code.name} was asked for", retry_after_s=1.5 if code.retry.value == "later" else None)
+    raise ServingError(code, f"{code.name} was asked for", retry_after_s=1.5 if code is Code.QUEUE_FULL else None)
 
 
 def raise_bug(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -148,16 +148,17 @@ def check_can_be_batched(spec: ModelSpec, batching: Batching) -> None:
     """
     if spec.states:
         states = ", ".join(f"'{state}'" for state in spec.states)
-        raise _refusal(spec, f"it keeps states ({states}), which belong to one caller")
+        raise cannot_be_batched(spec, f"it keeps states ({states}), which belong to one caller")
     if not spec.inputs:
-        raise _refusal(spec, "it has no input")
+        raise cannot_be_batched(spec, "it has no input")
     ports = [*(("input", port) for port in spec.inputs), *(("output", port) for port in spec.outputs)]
     for kind, port in ports:
         if reason := _obstacle(port, batching.max_size, is_input=kind == "input"):
-            raise _refusal(spec, f"{kind} '{port.oip_name}' {reason}")
+            raise cannot_be_batched(spec, f"{kind} '{port.oip_name}' {reason}")
 
 
-def _refusal(spec: ModelSpec, reason: str) -> ServingError:
+def cannot_be_batched(spec: ModelSpec, reason: str) -> ServingError:
+    """Say why a model's rows cannot go together."""
     return ServingError(Code.MODEL_FAILED, f"model '{spec.name}' cannot be batched: {reason}")
 
 

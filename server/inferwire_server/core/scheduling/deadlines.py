@@ -25,10 +25,6 @@ class Deadlines:
     def __repr__(self) -> str:
         return f"<Deadlines: {self.open} jobs>"
 
-    def __len__(self) -> int:
-        """How many it keeps, those among them that have ended."""
-        return len(self._heap)
-
     def add(self, job: Job, deadline: float) -> None:
         """Have a job expire. `ended` has to be told of its end, whatever that is."""
         self.open += 1

@@ -59,11 +59,11 @@ class Timings(NamedTuple):
 NO_TIME = Timings()
 
 
-Finish: TypeAlias = Callable[[Tensor], Tensor]
+Transform: TypeAlias = Callable[[Tensor], Tensor]
 """Turns an output into what its caller gets. Called where the slot runs, with a tensor that is valid during the call
 alone; may raise a ServingError."""
 
-Finishes: TypeAlias = tuple[Finish | None, ...]
+Transforms: TypeAlias = tuple[Transform | None, ...]
 """For each output, None for one that is given as it is; empty where all are."""
 
 
@@ -83,7 +83,7 @@ class Work(NamedTuple):
     outputs: tuple[int, ...]
     states: StateAccess | None = None
     is_profiled: bool = False
-    finishes: Finishes = ()
+    transforms: Transforms = ()
     executions: int = 1
     one_by_one: bool = False
     kept: Collection[int] = ()

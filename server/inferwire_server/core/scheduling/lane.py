@@ -173,7 +173,7 @@ class Lane:
         until, deadline = queue.oldest.submitted_at + batching.max_delay_s, queue.first_deadline
         return None if deadline is not None and deadline <= until else until
 
-    def group_of(self, work: Work, binding: Binding | None = None) -> Group | None:
+    def group_of(self, work: Work, binding: Binding | None) -> Group | None:
         """Say which jobs a job waits with."""
         if binding is not None:
             return binding

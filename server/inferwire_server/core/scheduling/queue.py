@@ -29,9 +29,6 @@ class JobQueue:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __contains__(self, job: Job) -> bool:
-        return job in self._rows
-
     def __iter__(self) -> Iterator[Job]:
         return iter(tuple(self._rows))
 

@@ -59,14 +59,9 @@ class Scheduler:
         return self._capacity
 
     @property
-    def limit(self) -> int:
-        """How many inferences may run at once."""
-        return self._limit
-
-    @property
     def occupancy(self) -> Occupancy:
         """How busy the device is."""
-        return Occupancy(self._running, self.limit, self._queued)
+        return Occupancy(self._running, self._limit, self._queued)
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -77,16 +72,11 @@ class Scheduler:
         return (*waiting, *(job for job in running if not job.state.is_terminal))
 
     @property
-    def next_deadline(self) -> float | None:
-        """When the next job expires; None where none has a deadline."""
-        return self._deadlines.next
-
-    @property
     def next_wake(self) -> float | None:
         """When `wake` has something to do: a job or a binding expires, or has waited long enough for company."""
         if not (self._deadlines.open or self._bound or self._may_hold):
             return None
-        ends = [self.next_deadline]
+        ends = [self._deadlines.next]
         if self._bound:
             ends += [lane.bindings.next_end for lane in self._lanes.values() if lane.bindings is not None]
         if self._may_hold and self._running < self._limit:
@@ -210,19 +200,9 @@ class Scheduler:
             job.drop(index)
         return self.cancel(job, error, now) if len(job.dropped) == job.count else []
 
-    def expire(self, now: float) -> list[Effect]:
-        """End every job whose deadline has passed."""
-        effects: list[Effect] = []
-        while (due := self._deadlines.pop_due(now)) is not None:
-            job, deadline = due
-            limit_s, doing = deadline - job.submitted_at, f"{job.state.value} on {self._device}"
-            reason = f"the time limit of {limit_s:g} s passed while the job was {doing}"
-            effects += self._cancel(job, ServingError(Code.DEADLINE_EXCEEDED, reason), now)
-        return effects
-
     def wake(self, now: float) -> list[Effect]:
         """End the jobs and bindings that have expired, and start what has waited long enough for company."""
-        effects = self.expire(now) if self._deadlines.open else []
+        effects = self._expire(now) if self._deadlines.open else []
         if self._bound:
             keeping = [lane.bindings for lane in self._lanes.values() if lane.bindings is not None]
             effects += self._unbound([ended for bindings in keeping for ended in bindings.expire(now)])
@@ -266,6 +246,16 @@ class Scheduler:
         # The others of its run go on: it is stopped when nobody waits for it any more.
         is_wanted = any(not other.state.is_terminal for other in run.jobs)
         return [end] if is_wanted else [end, Stop(lane.model, slot)]
+
+    def _expire(self, now: float) -> list[Effect]:
+        """End every job whose deadline has passed."""
+        effects: list[Effect] = []
+        while (due := self._deadlines.pop_due(now)) is not None:
+            job, deadline = due
+            limit_s, doing = deadline - job.submitted_at, f"{job.state.value} on {self._device}"
+            reason = f"the time limit of {limit_s:g} s passed while the job was {doing}"
+            effects += self._cancel(job, ServingError(Code.DEADLINE_EXCEEDED, reason), now)
+        return effects
 
     def _dispatch(self, now: float) -> list[Effect]:
         effects: list[Effect] = []

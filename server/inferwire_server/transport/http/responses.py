@@ -57,6 +57,6 @@ def error_response(error: ServingError) -> Response:
     return problem(error.code.http, error.code, error.message, headers)
 
 
-def problem(status: int, code: Code, message: str, headers: Mapping[str, str] | None = None) -> Response:
+def problem(status: int, code: Code, message: str, headers: Mapping[str, str] | None) -> Response:
     """Answer with a sentence and its code, under a status that need not be the code's own."""
     return json_response({"error": message, "code": code.name}, status, headers)

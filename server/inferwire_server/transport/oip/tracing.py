@@ -33,7 +33,7 @@ def trace_settings(services: Services, model: str = "") -> dict[str, list[str]]:
     return _SETTINGS_OF_TRACING if services.is_tracing else _SETTINGS
 
 
-def set_trace_settings(services: Services, given: Mapping[str, Sequence[str]], model: str = "") -> dict[str, list[str]]:
+def set_trace_settings(services: Services, given: Mapping[str, Sequence[str]], model: str) -> dict[str, list[str]]:
     """Take settings as long as they leave the level as it is, and say what is in force.
 
     Raises:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
-from inferwire_server.core.specs import ModelSpec, PortSpec, check_shape
+from inferwire_server.core.specs import ModelSpec, PortSpec
+from inferwire_server.core.tensor_checks import check_shape
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport.oip.datatypes import datatype_of, input_type

@@ -67,7 +67,7 @@ def decode_properties(values: Mapping[str, types_pb2.PropertyValue]) -> dict[str
         raise invalid_input(f"the properties cannot be read: {error}") from error
 
 
-def decode_source(source: pb.ModelSource, preprocessing: Iterable[pb.Preprocessing] = ()) -> UploadedSource:
+def decode_source(source: pb.ModelSource, preprocessing: Iterable[pb.Preprocessing]) -> UploadedSource:
     """Read which blobs make a model, and what is built into it.
 
     Raises:

@@ -8,7 +8,7 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.scheduling.job import Finish, Job, Outcome, Work
+from inferwire_server.core.scheduling.job import Job, Outcome, Transform, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.slot_runs import SlotRun
@@ -30,8 +30,8 @@ def refuse(_: Tensor) -> Tensor:
     raise REFUSED
 
 
-def a_job(fill: int, finish: Finish | None) -> Job:
-    return Job("echo", Work((row(fill),), (0,), finishes=(finish,)), 0.0)
+def a_job(fill: int, transform: Transform | None) -> Job:
+    return Job("echo", Work((row(fill),), (0,), transforms=(transform,)), 0.0)
 
 
 def outcomes(*jobs: Job, model: FakeModel | None = None) -> Sequence[Outcome]:
@@ -80,7 +80,7 @@ def test_outputs_that_are_kept_hold_no_memory_of_what_ran_with_them() -> None:
 
 
 def test_what_is_made_of_an_output_that_is_kept_is_as_it_was_made() -> None:
-    works = [Work((row(fill),), (0,), finishes=(shouted,), kept=(0,)) for fill in (1, 2)]
+    works = [Work((row(fill),), (0,), transforms=(shouted,), kept=(0,)) for fill in (1, 2)]
     given = outcomes(*[Job("echo", work, 0.0) for work in works])
     assert given == [(shouted(row(1)),), (shouted(row(2)),)]
     assert [held_by(outcome) for outcome in given] == [[17], [17]]
