@@ -76,7 +76,7 @@ class Graphs:
         self._renew = renew
         self._renewing = Lock()
         self._followers: WeakSet[Follower] = WeakSet()
-        self._counting = Lock()
+        self._following = Lock()
         ports = (*compiled.inputs, *compiled.outputs)
         self.can_be_spoilt = any(port.get_partial_shape().is_dynamic for port in ports)
 
@@ -87,7 +87,7 @@ class Graphs:
 
     def add_follower(self, follower: Follower) -> None:
         """Have it follow whenever there is a new graph, for as long as anybody else has it."""
-        with self._counting:
+        with self._following:
             self._followers.add(follower)
 
     def good(self) -> Graph:
@@ -122,7 +122,7 @@ class Graphs:
                 # One that fails in it as the first leaves nothing that another's shapes could be taken for.
                 renewed.is_spoilt = False
                 self.current = renewed
-                with self._counting:
+                with self._following:
                     followers = tuple(self._followers)
                 for follower in followers:
                     follower.follow()
