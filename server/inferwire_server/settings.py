@@ -85,7 +85,7 @@ class Settings:
         Parameter(
             group=_MODELS,
             validator=_POSITIVE,
-            help="Inferences that each model runs at once; by default one more than OpenVINO finds optimal.",
+            help="Inferences that each model runs at once; by default two more than OpenVINO finds optimal.",
         ),
     ] = None
     cache_dir: Annotated[

@@ -47,8 +47,9 @@ log = structlog.stdlib.get_logger()
 
 _DEFAULT_PROPERTIES: dict[str, Any] = {"PERFORMANCE_HINT": "THROUGHPUT"}
 
-SPARE_SLOTS = 1
-"""Slots beyond the inferences that OpenVINO computes at once. Its queue hands over sooner than the server's can."""
+SPARE_SLOTS = 2
+"""Slots beyond the inferences that OpenVINO computes at once. Its queue hands over sooner than the server's can, and
+two may end before the first of them has been replaced."""
 
 _OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
 
