@@ -18,6 +18,7 @@ PACKAGES = (
     ROOT / "client/inferwire_cli",
 )
 SERVER_TRANSPORT = "inferwire_server.transport"
+HTTP2 = f"{SERVER_TRANSPORT}.http2"
 CLIENT_TRANSPORT = "inferwire.transport"
 CLIENT_LAYERS = tuple(
     f"inferwire.{layer}" for layer in ("values", "graph", "transport", "tensors", "requests", "models", "queues")
@@ -198,6 +199,15 @@ def faces_never_meet(found: Import) -> bool:
     )
 
 
+def http2_knows_no_calls(found: Import) -> bool:
+    """Let HTTP/2 know nothing of what is said over it, and what reads and writes it nothing of sockets and clocks."""
+    if not lies_in(found.importer, HTTP2):
+        return False
+    does_io = lies_in(found.importer, f"{HTTP2}.protocol", f"{HTTP2}.server")
+    others = found.is_of("inferwire_server", "inferwire_proto", "grpc", "google") and not found.is_of(HTTP2)
+    return others or (found.is_of(*CLOCKS_AND_THREADS) and not does_io)
+
+
 def no_layer_knows_of_processes(found: Import) -> bool:
     """Let each worker be a server like any other: what there are several of is known where they start."""
     layers = ("core", "host", "engine", "openvino_backend", "repository", "service", "transport")
@@ -267,6 +277,7 @@ RULES: tuple[Rule, ...] = (
     service_has_no_transport,
     transport_calls_the_service,
     faces_never_meet,
+    http2_knows_no_calls,
     no_layer_knows_of_processes,
     openvino_in_its_backend,
     grpc_in_transports,
@@ -316,6 +327,9 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
     (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
     (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.rest.app"),
+    (http2_knows_no_calls, f"{HTTP2}.server", "import grpc"),
+    (http2_knows_no_calls, f"{HTTP2}.stream", f"from {SERVER_TRANSPORT}.rpc.call import RpcCall"),
+    (http2_knows_no_calls, f"{HTTP2}.connection", "import asyncio"),
     (no_layer_knows_of_processes, "inferwire_server.service", "from inferwire_server.workers import processes"),
     (openvino_in_its_backend, "inferwire_server.engine.device", "def f():\n    import openvino"),
     (openvino_in_its_backend, "inferwire.core", "import openvino as ov"),

@@ -14,6 +14,7 @@ _OFF = logging.CRITICAL + 1
 
 _LEAST = {
     "grpc": logging.WARNING,
+    "hpack": logging.WARNING,
     "opentelemetry.trace": logging.ERROR,
     "uvicorn": logging.ERROR,
     "watchfiles": logging.WARNING,
@@ -22,12 +23,6 @@ _LEAST = {
 
 The server tells their steps itself: when it starts and stops, and what has become of a change. uvicorn's warnings are
 of requests that are none, and OpenTelemetry's of headers that are none, which anybody could fill the log with.
-"""
-
-_CALLS, _NOT_SENT = "grpc._cython.cygrpc", "ExecuteBatchError"
-"""Where gRPC logs what calls raise, and the class of what it raises itself as it cannot send an answer.
-
-It logs that as an error unless it has heard before that the caller has left, and nothing but that is why it cannot.
 """
 
 _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
@@ -61,14 +56,7 @@ def configure(settings: Settings) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], force=True)
-    logging.getLogger(_CALLS).addFilter(_tells_more_than_that_a_caller_left)
     set_level(settings.log_level)
-
-
-def _tells_more_than_that_a_caller_left(record: logging.LogRecord) -> bool:
-    """Whether a line of gRPC's is one for the log."""
-    raised = record.exc_info[1] if record.exc_info else None
-    return type(raised).__name__ != _NOT_SENT
 
 
 def level() -> str:

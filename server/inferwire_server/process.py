@@ -15,8 +15,8 @@ from typing import cast
 import structlog
 import uvloop
 
-# Else a line of gRPC's own stands in the log for each TLS handshake that fails, and anybody can have many fail. gRPC
-# reads this as it is imported, which is further down.
+# Else lines of gRPC's own stand in the log, by which workers call each other. gRPC reads this as it is imported, which
+# is further down.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 from inferwire_server import logs

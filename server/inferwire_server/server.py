@@ -140,6 +140,7 @@ async def _drain(server: Composition, sockets: Sockets, followers: Followers, se
     """Send work elsewhere, finish what runs, and only then close the ports: until then callers are told why."""
     server.services.health.end()
     sockets.grpc.publish_readiness()
+    sockets.grpc.part()
     sockets.http.part()
     if settings.drain_delay_s:
         log.info("not ready any more", takes_work_for_s=settings.drain_delay_s)

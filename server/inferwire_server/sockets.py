@@ -70,7 +70,7 @@ async def listening(
         settings.max_grpc_message_mb * MEBIBYTE,
         settings.grpc_socket if crew.is_lead else None,
         shares_port=crew.count > 1,
-        address=crew.address,
+        beside=crew.calls,
         tls=tls,
         adopt=adopt,
     )

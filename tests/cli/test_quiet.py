@@ -123,8 +123,8 @@ def test_what_is_no_request_leaves_no_line() -> None:
     said = [each["event"] for each in events]
     assert "listening" in said
     assert [each for each in said if "pgrade" in each or "WebSocket" in each or "Invalid HTTP" in each] == []
-    # Those of grpc, at the level debug.
-    assert [each for each in said if "AsyncIOEngine" in each or "cygrpc" in each] == []
+    # Those of grpc and hpack, at the level debug.
+    assert [each for each in said if "AsyncIOEngine" in each or "cygrpc" in each or "Decoded" in each] == []
 
 
 LOGGERS = """
@@ -132,7 +132,7 @@ import json, logging
 from inferwire_server import logs
 from inferwire_server.settings import Settings
 
-names = ("uvicorn.error", "grpc._cython.cygrpc", "watchfiles.main")
+names = ("uvicorn.error", "grpc._cython.cygrpc", "hpack.hpack", "watchfiles.main")
 logs.configure(Settings(log_level="debug"))
 found = []
 for level in ("debug", "warning", "error", "off"):
@@ -144,4 +144,4 @@ print(json.dumps(found))
 
 def test_no_library_says_more_than_the_server_is_to() -> None:
     done = subprocess.run((sys.executable, "-c", LOGGERS), capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [[40, 30, 30], [40, 30, 30], [40, 40, 40], [51, 51, 51]]
+    assert json.loads(done.stdout) == [[40, 30, 30, 30], [40, 30, 30, 30], [40, 40, 40, 40], [51, 51, 51, 51]]

@@ -19,11 +19,17 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.service.values import Inference, ServedModel
 from inferwire_server.transport.http.bodies import decompress
+from inferwire_server.transport.http2 import frames as http2
+from inferwire_server.transport.http2.connection import Connection
+from inferwire_server.transport.http2.frames import ConnectionFailed
+from inferwire_server.transport.http2.header_blocks import write_block
+from inferwire_server.transport.http2.stream import Stream
 from inferwire_server.transport.oip.override import read_override
 from inferwire_server.transport.oip.stubs import grpc_service_pb2
 from inferwire_server.transport.rest import json_elements, oip_request
 from inferwire_server.transport.rest.binary_extension import Tail, header_length, raw_input
 from inferwire_server.transport.rpc import oip_codec, oip_plans
+from inferwire_server.transport.rpc.call_head import CallHead, read_head
 from inferwire_server.transport.v1 import plans
 
 LIMIT = 1 << 20
@@ -48,7 +54,7 @@ class Target:
 
     def __call__(self, data: bytes) -> None:
         """Give it bytes; what it raises that is no refusal comes out."""
-        with suppress(ServingError, raw_fields.MalformedMessage, frames.MalformedFrame):
+        with suppress(ServingError, raw_fields.MalformedMessage, frames.MalformedFrame, ConnectionFailed):
             self.read(data)
 
 
@@ -103,6 +109,38 @@ def framed(data: bytes) -> None:
         for kind, content in reader.received(len(room)):
             if kind is Kind.MESSAGE:
                 execution(bytes(content))
+
+
+class Echo:
+    """A call of HTTP/2 that lets as much come as it can, and answers with as much as has come."""
+
+    def __init__(self, stream: Stream, head: CallHead) -> None:
+        self._stream = stream
+        self._taken = 0
+
+    def take_data(self, data: memoryview, *, is_last: bool) -> None:
+        self._taken += len(data)
+        self._stream.expect(1 << 20)
+        if is_last:
+            self._stream.answer(b"\x88", (bytes(self._taken),), self._taken, b"\x88")
+
+    def take_end(self) -> None:
+        assert self._stream.is_over
+
+    def take_room(self) -> None:
+        assert not self._stream.unsent
+
+
+def http2_frames(data: bytes) -> None:
+    """Receive bytes behind a client's preface as a socket would, in pieces as long as the first of them says."""
+    connection: Connection[CallHead] = Connection(lambda pieces: None, read_head, Echo, lambda: None)
+    connection.receive(http2.PREFACE + http2.settings({}))
+    piece, data = data[0] + 1 if data else 1, data[1:]
+    try:
+        for at in range(0, len(data), piece):
+            connection.receive(data[at : at + piece])
+    finally:
+        connection.lose()
 
 
 def answer(data: bytes) -> None:
@@ -160,6 +198,26 @@ def _session_request() -> bytes:
     return raw_fields.join(request.SerializeToString(), [bytes(8)])
 
 
+def _http2_frames(size: int) -> bytes:
+    """Write a call whose headers come in two frames and are remembered, and another that is given up."""
+    fields = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/a/b"), (b"content-type", b"application/grpc")]
+    block = write_block([*fields, (b"grpc-timeout", b"1S"), (b"a-bin", b"YWI")]) + b"\x40\x01a\x01b"
+    said = [
+        http2.frame(http2.HEADERS, http2.HAS_PRIORITY, 1, bytes(5) + block[:9]),
+        http2.frame(http2.CONTINUATION, http2.END_HEADERS, 1, block[9:]),
+        http2.frame(http2.HEADERS, http2.END_HEADERS | http2.PADDED, 3, b"\1" + block + b"\0"),
+        http2.settings({http2.INITIAL_WINDOW_SIZE: 5, http2.HEADER_TABLE_SIZE: 0}),
+        http2.frame(http2.DATA, http2.PADDED, 1, b"\1abcdefg\0"),
+        http2.frame(http2.DATA, 0, 3, bytes(10)),
+        http2.frame(http2.DATA, http2.END_STREAM, 1, b"h"),
+        http2.frame(http2.PING, content=bytes(8)),
+        http2.window_update(1, 2),
+        http2.rst_stream(3, http2.ErrorCode.CANCEL),
+        http2.window_update(0, 100),
+    ]
+    return bytes((size,)) + b"".join(said)
+
+
 _CONFIGURATION = {"max_batch_size": "8", "instance_group": [{"count": 2}], "input": [{"name": "x", "dims": [-1]}]}
 
 TARGETS = {
@@ -171,6 +229,7 @@ TARGETS = {
     "configuration": Target(configuration, (json.dumps(_CONFIGURATION).encode(),)),
     "execution": Target(execution, (_session_request(),)),
     "framed": Target(framed, (b"\x10" + frames.frame(Kind.MESSAGE, _session_request()) + frames.frame(Kind.PING),)),
+    "http2_frames": Target(http2_frames, (_http2_frames(255), _http2_frames(0))),
     "answer": Target(answer, (b"\x00abcd", b"\x0aabcdefgh")),
     "packed_strings": Target(packed_strings, (b"\1" + strings.pack([b"a"]),)),
 }

@@ -41,9 +41,7 @@ from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
 from inferwire_server.transport.http.server import HttpServer, http_server
-from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.relay.crew import ALONE, Crew
-from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.tls import Tls
 
 
@@ -258,25 +256,6 @@ def test_a_key_that_grpc_does_not_speak_with_is_refused(issued: Issued, tls: Tls
         tls.renew()
     with pytest.raises(ServingError, match=expected):
         Tls(issued.certificate, issued.key)
-
-
-class Unspeakable(Tls):
-    """Has a certificate that gRPC refuses for some other reason."""
-
-    @property
-    def grpc(self) -> grpc.ServerCredentials:
-        return grpc.ssl_server_credentials([(b"no key", b"no certificate")])
-
-
-async def test_it_is_the_certificate_that_is_blamed_where_the_address_is_to_be_had(
-    composition: Composition, issued: Issued
-) -> None:
-    tls = Unspeakable(issued.certificate, issued.key)
-    with pytest.raises(ServingError, match=f"'{issued.certificate}', and gRPC cannot speak TLS with it"):
-        await GrpcServer(composition.services, GrpcOptions(port=0, tls=tls)).__aenter__()
-    elsewhere = GrpcOptions("192.0.2.1", 0, tls=tls)
-    with pytest.raises(CannotListen, match="choose another address with --host"):
-        await GrpcServer(composition.services, elsewhere).__aenter__()
 
 
 def test_each_file_is_read_once(issued: Issued) -> None:

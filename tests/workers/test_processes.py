@@ -31,7 +31,7 @@ def test_where_cores_are_fewer_than_workers_each_may_use_all(found: set[int], da
 def test_one_process_is_a_crew_of_nobody_else() -> None:
     workers = workers_of(Settings())
     assert workers == Workers()
-    assert workers.crew.address is None
+    assert workers.crew.calls is None
     workers.keep_to_share()
 
 

@@ -5,24 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from time import monotonic
-from typing import NoReturn
-
-from inferwire_server.errors import shutting_down
-
-_BUSY_S = 1.0
-"""How long after its last call a server still expects the next."""
 
 
 class Drain:
     """Knows whether the server is draining and how many calls run. Lives on the event loop."""
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._is_draining = False
+        self._is_closed = False
         self._running = 0
-        self._last_left = float("-inf")
-        self._let_go: asyncio.Event | None = None
         self._idle = asyncio.Event()
         self._listeners: set[Callable[[], None]] = set()
 
@@ -36,13 +27,13 @@ class Drain:
 
     @property
     def is_busy(self) -> bool:
-        """Whether calls run, or one may come any moment since another has just ended."""
-        return self._running > 0 or self._clock() - self._last_left < _BUSY_S
+        """Whether calls run."""
+        return self._running > 0
 
     @property
-    def holds(self) -> bool:
-        """Whether a call that begins is to wait for its refusal."""
-        return self._let_go is not None
+    def is_closed(self) -> bool:
+        """Whether calls that begin are refused."""
+        return self._is_closed
 
     def enter(self) -> None:
         """Count a call that begins."""
@@ -51,7 +42,6 @@ class Drain:
     def leave(self) -> None:
         """Count a call that has ended."""
         self._running -= 1
-        self._last_left = self._clock()
         if self._running == 0:
             self._idle.set()
 
@@ -80,21 +70,6 @@ class Drain:
         # Others may have begun since: they are sent away at once.
         return 0
 
-    @contextmanager
-    def holding(self) -> Generator[None, None, None]:
-        """Have calls that begin wait until the block is left, and refuse them then."""
-        self._let_go = asyncio.Event()
-        try:
-            yield
-        finally:
-            self._let_go.set()
-
-    async def refuse(self) -> NoReturn:
-        """End a call that has begun while calls are held.
-
-        Raises:
-            ServingError: SHUTTING_DOWN, once calls are let go.
-        """
-        if self._let_go is not None:
-            await self._let_go.wait()
-        raise shutting_down()
+    def close(self) -> None:
+        """Have calls refused that begin from now on."""
+        self._is_closed = True

@@ -8,6 +8,12 @@ import socket
 from contextlib import closing
 from typing import Any
 
+BACKLOG = 2048
+"""How many connections may wait to be taken."""
+
+_PROBES = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
+"""When the system asks whether a silent peer's machine is there: after seconds, every so many, so often."""
+
 NO_SUCH_NAME = -1
 """Stands among the system's numbers for a host that has no address."""
 
@@ -36,19 +42,45 @@ def authority(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def listen(protocol: str, host: str, port: int, *, shares_port: bool) -> socket.socket:
+    """Listen on a port, which other processes may share; port 0 takes a free one.
+
+    Raises:
+        CannotListen: It cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # '::' is every address of either family.
+    is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    try:
+        listener = socket.create_server(
+            (host, port), family=family, backlog=BACKLOG, reuse_port=shares_port, dualstack_ipv6=is_dual
+        )
+    except UnicodeError as error:
+        raise CannotListen(protocol, host, port, NO_SUCH_NAME) from error
+    except OSError as error:
+        # Python gives a resolver's errors, whose numbers are negative, as the system's.
+        reason = NO_SUCH_NAME if error.errno is not None and error.errno < 0 else error.errno
+        raise CannotListen(protocol, host, port, reason) from error
+    # Connections have from their listener how they are probed.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _PROBES.items():
+        listener.setsockopt(socket.IPPROTO_TCP, option, value)
+    return listener
+
+
 def require_free(protocol: str, host: str, port: int) -> None:
     """Refuse a port at which another server listens that would share it; 0 is any free one.
 
     Raises:
         CannotListen: It is not free.
     """
-    reason = reason_not_to_listen(host, port) if port else None
+    reason = _reason_not_to_listen(host, port) if port else None
     if reason is not None:
         raise CannotListen(protocol, host, port, reason)
 
 
-def reason_not_to_listen(host: str, port: int) -> int | None:
-    """Try an address, which gRPC says nothing of: give the system's number for why it cannot be had, if so.
+def _reason_not_to_listen(host: str, port: int) -> int | None:
+    """Try an address: give the system's number for why it cannot be had, if so.
 
     A port at which another process listens is one, even if that would share it.
     """

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import grpc
 
 from inferwire_server.errors import invalid_input
 from inferwire_server.transport.certificate_key import is_for_grpc
 
+_HTTP, _GRPC = "http/1.1", "h2"
+"""What the ports speak, as connections with TLS agree on it."""
+
 
 class Tls:
-    """A certificate and its key, read from files, and again when these are renewed. Open connections go on."""
+    """A certificate and its key, read from files, and again when these are renewed. Open connections go on.
+
+    Attributes:
+        http: What the HTTP port is opened with.
+        grpc: What the gRPC port is opened with.
+    """
 
     def __init__(self, certificate: Path, key: Path) -> None:
         """Read them.
@@ -28,8 +33,8 @@ class Tls:
         self._certificate = certificate
         self._key = key
         self._shown = self._read()
-        self.http = _context()
-        self.http.sni_callback = self._show
+        self.http = _front(_HTTP, lambda: self._shown.http)
+        self.grpc = _front(_GRPC, lambda: self._shown.grpc)
 
     def __repr__(self) -> str:
         return f"<Tls: {self._certificate}>"
@@ -39,20 +44,6 @@ class Tls:
         """The certificate's file and the key's."""
         return self._certificate, self._key
 
-    @property
-    def grpc(self) -> grpc.ServerCredentials:
-        """What a gRPC port is opened with. It asks at each connection whether there is another certificate."""
-        shown = self._shown
-
-        def renewed() -> Any:
-            nonlocal shown
-            if shown is self._shown:
-                return None
-            shown = self._shown
-            return shown.grpc
-
-        return grpc.dynamic_ssl_server_credentials(shown.grpc, renewed)
-
     def renew(self) -> bool:
         """Read the files again, and say whether they are others; if they cannot be used, nothing changes.
 
@@ -61,13 +52,6 @@ class Tls:
         """
         before, self._shown = self._shown, self._read()
         return self._shown.pems != before.pems
-
-    def _show(self, connection: ssl.SSLObject, _name: str | None, _front: ssl.SSLContext) -> None:
-        """Have an HTTPS connection show what is shown now; whether it names a host or not, it comes by here.
-
-        A context into which another certificate is loaded keeps the one before, where its key is of another kind.
-        """
-        connection.context = self._shown.http
 
     def _read(self) -> _Shown:
         try:
@@ -94,7 +78,7 @@ class _Shown:
 
     pems: _Pems
     http: ssl.SSLContext
-    grpc: grpc.ServerCertificateConfiguration
+    grpc: ssl.SSLContext
 
 
 class _Unusable(Exception):
@@ -102,12 +86,13 @@ class _Unusable(Exception):
 
 
 def _shown(pems: _Pems) -> _Shown:
-    context = _context()
-    with _as_file(pems.certificate) as certificate, _as_file(pems.key) as key:
-        context.load_cert_chain(certificate, key, password=_no_password)
+    contexts = _context(_HTTP), _context(_GRPC)
+    for context in contexts:
+        with _as_file(pems.certificate) as certificate, _as_file(pems.key) as key:
+            context.load_cert_chain(certificate, key, password=_no_password)
     if not is_for_grpc(pems.certificate):
         raise _Unusable("gRPC speaks with no key of this kind, expected RSA, or ECDSA on the curve P-256 or P-384")
-    return _Shown(pems, context, grpc.ssl_server_certificate_configuration([(pems.key, pems.certificate)]))
+    return _Shown(pems, *contexts)
 
 
 @contextmanager
@@ -122,8 +107,22 @@ def _no_password() -> bytes:
     raise _Unusable("the key is encrypted, expected one that is not")
 
 
-def _context() -> ssl.SSLContext:
+def _front(protocol: str, shown: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """Make what a port is opened with: each connection shows what is shown then, whether it names a host or not.
+
+    A context into which another certificate is loaded keeps the one before, where its key is of another kind.
+    """
+
+    def show(connection: ssl.SSLObject, _name: str | None, _front: ssl.SSLContext) -> None:
+        connection.context = shown()
+
+    front = _context(protocol)
+    front.sni_callback = show
+    return front
+
+
+def _context(protocol: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols([protocol])
     return context

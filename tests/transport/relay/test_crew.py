@@ -39,16 +39,16 @@ def test_the_last_part_of_a_name_says_whose_it_would_be(crew: Crew, name: str, o
 def test_each_has_an_address_and_the_first_is_the_lead() -> None:
     assert [crew.is_lead for crew in CREW] == [True, False, False]
     assert [crew.others for crew in CREW] == [(1, 2), (0, 2), (0, 1)]
-    assert [crew.address for crew in CREW] == [CREW[0].address_of(index) for index in range(3)]
-    assert len({crew.address for crew in CREW}) == 3
+    assert [f"unix:{crew.calls}" for crew in CREW] == [CREW[0].address_of(index) for index in range(3)]
+    assert len({crew.calls for crew in CREW}) == 3
     assert len({CREW[0].connections_of(index) for index in range(3)}) == 3
 
 
 def test_an_address_is_written_as_grpc_reads_one() -> None:
-    assert Crew(1, 3, Path("/a b/%20#?/\udcff"), "token").address == "unix:/a%20b/%2520%23%3F/%FF/calls-1"
+    assert Crew(1, 3, Path("/a b/%20#?/\udcff"), "token").address_of(1) == "unix:/a%20b/%2520%23%3F/%FF/calls-1"
 
 
 def test_a_server_of_one_process_needs_no_others() -> None:
-    assert (ALONE.is_lead, ALONE.others, ALONE.address) == (True, (), None)
+    assert (ALONE.is_lead, ALONE.others, ALONE.calls) == (True, (), None)
     assert ALONE.owner_of("a-1") == 0
     assert "-" not in ALONE.new_id()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import grpc
 import pytest
 import pytest_asyncio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-from tests.transport.session.carriers import until
+from tests.transport.served_methods import guard_of, served_methods
 
-from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.relay.colleagues import Colleagues
@@ -22,7 +19,7 @@ from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.http_calls import CREW_CALL, RelayedApp, crew_call
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
 from inferwire_server.transport.relay.routing import Routing
-from inferwire_server.transport.rpc.methods import Guard, raw_handler
+from inferwire_server.transport.rpc.methods import Method, path_of
 
 JOB = HttpRequest("GET", "/inferwire/v1/jobs/name-1", b"/inferwire/v1/jobs/name-1", b"", [], b"")
 """Asks for a job of the other worker."""
@@ -48,14 +45,9 @@ async def other(tmp_path: Path, drain: Drain) -> AsyncIterator[Crew]:
     crew = Crew(1, 2, tmp_path, "token")
     async with Colleagues(crew) as colleagues:
         answer = crew_call(app, colleagues, relayed(crew, colleagues, Refusals()))
-        server = grpc.aio.server()
-        handler = raw_handler(CREW_CALL, answer, Guard(drain, Refusals(), AccessService()))
-        server.add_generic_rpc_handlers([handler])
-        assert crew.address is not None
-        server.add_insecure_port(crew.address)
-        await server.start()
-        yield crew
-        await server.stop(None)
+        methods = {path_of(CREW_CALL): Method(answer, takes_stream=True)}
+        async with served_methods(methods, guard_of(drain), at=crew.calls):
+            yield crew
 
 
 def code_of(answer: HttpAnswer) -> tuple[int, str]:
@@ -68,10 +60,8 @@ async def test_what_another_worker_refuses_is_refused_as_it_says(other: Crew, dr
     async with Colleagues(crew) as colleagues:
         caller = relayed(crew, colleagues, refusals)
         assert (await answer_of(caller, JOB)).body == b"here"
-        with drain.holding():
-            asked = asyncio.ensure_future(answer_of(caller, JOB))
-            await until(lambda: repr(drain) == "<Drain: serving, 1 calls>")
-        answer = await asked
+        drain.close()
+        answer = await answer_of(caller, JOB)
     assert code_of(answer) == (503, "SHUTTING_DOWN")
     assert json.loads(answer.body)["error"] == "the server is shutting down"
     assert dict(answer.headers)[b"retry-after"] == b"1"

@@ -12,8 +12,8 @@ from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.rpc_calls import RpcRelay
-from inferwire_server.transport.rpc.methods import RawCall
-from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.rpc.context import Context
+from inferwire_server.transport.rpc.methods import UnaryCall
 
 LOG_SETTINGS = "inference.GRPCInferenceService.LogSettings"
 
@@ -21,11 +21,10 @@ LOG_SETTINGS = "inference.GRPCInferenceService.LogSettings"
 class FromOutside:
     """The context of a call that no worker makes."""
 
-    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
-        return ()
+    metadata = ()
 
 
-def relayed(index: int) -> RawCall:
+def relayed(index: int) -> UnaryCall:
     """Give what answers the call at a worker that none of the others is there for."""
     crew = Crew(index, 2, token="token")
     colleagues = Colleagues(crew)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,14 +9,12 @@ from typing import Any
 import grpc
 import pytest
 from structlog.testing import capture_logs
+from tests.transport.served_methods import served_methods
 
 from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA, Code
 from inferwire_proto.inferwire.v1 import devices_pb2 as pb
 from inferwire_server.errors import ServingError
-from inferwire_server.service import AccessService
-from inferwire_server.service.refusals import Refusals
-from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.rpc.methods import Guard, Service, generic_handler
+from inferwire_server.transport.rpc.methods import Service, methods_of
 
 DESCRIPTOR: Any = pb.DESCRIPTOR.services_by_name["DeviceService"]
 UNIMPLEMENTED = {
@@ -38,25 +35,19 @@ class Calls:
         raise self._raised
 
 
-GUARD = Guard(Drain(), Refusals(), AccessService())
-
-
 @asynccontextmanager
 async def served(raised: Exception) -> AsyncGenerator[Callable[[str], Any], None]:
     """Serve calls that raise, and give what calls them."""
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers(
-        [generic_handler(Service(DESCRIPTOR, Calls(raised), unimplemented=UNIMPLEMENTED), GUARD)]
-    )
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    methods = dict(methods_of(Service(DESCRIPTOR, Calls(raised), unimplemented=UNIMPLEMENTED)))
+    async with (
+        served_methods(methods) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
 
         def call(name: str) -> Any:
             return channel.unary_unary(f"/inferwire.v1.DeviceService/{name}")(b"")
 
         yield call
-    await server.stop(None)
 
 
 async def failure(call: Any) -> grpc.aio.AioRpcError:
@@ -73,16 +64,6 @@ async def test_a_code_is_its_status_its_sentence_and_its_name(code: Code) -> Non
     assert error.details() == "why, and what was expected"
     trailers = dict(error.trailing_metadata())
     assert (trailers[CODE_METADATA], trailers[RETRY_AFTER_METADATA]) == (code.name, "1.5")
-
-
-async def test_a_caller_that_leaves_as_it_is_answered_is_no_bug() -> None:
-    async def cannot_send(request: bytes, context: Any) -> None:
-        raise grpc.aio.InternalError("cannot send")
-
-    context: Any = None
-    with capture_logs() as logged, pytest.raises(asyncio.CancelledError):
-        await GUARD.around(cannot_send)(b"", context)
-    assert logged == []
 
 
 async def test_a_bug_is_an_id_that_the_log_explains() -> None:
@@ -124,4 +105,4 @@ async def test_a_call_that_is_not_offered_says_so() -> None:
 )
 def test_a_call_is_answered_or_listed_as_unimplemented(unimplemented: dict[str, str]) -> None:
     with pytest.raises(AssertionError, match="either answered or listed as unimplemented; this is a bug"):
-        generic_handler(Service(DESCRIPTOR, Calls(ValueError()), unimplemented=unimplemented), GUARD)
+        dict(methods_of(Service(DESCRIPTOR, Calls(ValueError()), unimplemented=unimplemented)))

@@ -17,14 +17,11 @@ from uvicorn import Config, Server
 from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.protocol import HttpProtocol, Parting
 from inferwire_server.transport.http.request_ids import RequestIds
-from inferwire_server.transport.listening import NO_SUCH_NAME, CannotListen, authority
+from inferwire_server.transport.listening import BACKLOG, authority, listen
 from inferwire_server.transport.session.session_file import TakeOver
 from inferwire_server.transport.tls import Tls
 
-_BACKLOG = 2048
 _KEEP_ALIVE_S = 75
-_PROBES = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
-"""When the system asks whether a silent peer's machine is there: after seconds, every so many, so often."""
 
 _LOOK_S = 0.1
 
@@ -89,7 +86,7 @@ async def http_server(
     Raises:
         CannotListen: If the address cannot be bound.
     """
-    listener = _listen(host, port, shares_port=shares_port)
+    listener = listen("HTTP", host, port, shares_port=shares_port)
     parting = Parting()
     server = LoopServer(_config(app, parting, take_over, tls), parting, timeouts or RequestTimeouts())
     async with asyncio.TaskGroup() as tasks:
@@ -189,7 +186,7 @@ def _config(app: ASGIApp, parting: Parting, take_over: TakeOver | None, tls: Tls
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        backlog=_BACKLOG,
+        backlog=BACKLOG,
         ssl_context_factory=None if tls is None else lambda _config, _default: tls.http,
     )
 
@@ -200,22 +197,3 @@ def _read_no_more(transport: asyncio.Transport) -> None:
     if open_still is not None:
         with suppress(OSError), open_still.dup() as itself:
             itself.shutdown(socket.SHUT_RD)
-
-
-def _listen(host: str, port: int, *, shares_port: bool) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # As gRPC has it, '::' is every address of either family.
-    is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    try:
-        listener = socket.create_server(
-            (host, port), family=family, backlog=_BACKLOG, reuse_port=shares_port, dualstack_ipv6=is_dual
-        )
-    except (socket.gaierror, UnicodeError) as error:
-        raise CannotListen("HTTP", host, port, NO_SUCH_NAME) from error
-    except OSError as error:
-        raise CannotListen("HTTP", host, port, error.errno) from error
-    # Connections have from their listener how they are probed.
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _PROBES.items():
-        listener.setsockopt(socket.IPPROTO_TCP, option, value)
-    return listener

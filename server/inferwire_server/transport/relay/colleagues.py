@@ -12,7 +12,8 @@ import grpc.aio
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.rpc.context import Context
+from inferwire_server.transport.rpc.methods import path_of
 
 CREW_METADATA = "inferwire-crew"
 """The metadata entry of a call from one worker to another; its value shows that it is one."""
@@ -69,13 +70,12 @@ class Colleagues:
             grpc.aio.AioRpcError: What it says instead.
             ServingError: SHUTTING_DOWN if it has gone, or is silent for too long.
         """
-        given = () if context is None else context.invocation_metadata() or ()
+        given = () if context is None else context.metadata
         metadata: list[Any] = [(key, value) for key, value in given if _travels(key)]
         metadata.append((CREW_METADATA, self._mark(alone=alone)))
-        service, _, name = method.rpartition(".")
         channel: Any = self._channels[worker]
         try:
-            return await channel.unary_unary(f"/{service}/{name}")(data, metadata=tuple(metadata))
+            return await channel.unary_unary(path_of(method))(data, metadata=tuple(metadata))
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE and CODE_METADATA not in error.trailing_metadata():
                 sentence = f"worker {worker + 1} of this server, which answers this, has gone or does not answer"
@@ -94,11 +94,11 @@ class Colleagues:
 
     def asks_this_worker_only(self, context: Context) -> bool:
         """Whether one of them makes a call, and wants what this worker says for itself."""
-        return (CREW_METADATA, self._mark(alone=True)) in (context.invocation_metadata() or ())
+        return (CREW_METADATA, self._mark(alone=True)) in context.metadata
 
     def is_passed_on(self, context: Context) -> bool:
         """Whether one of them makes a call on behalf of a caller of its own, who wants what the whole server says."""
-        return (CREW_METADATA, self._mark(alone=False)) in (context.invocation_metadata() or ())
+        return (CREW_METADATA, self._mark(alone=False)) in context.metadata
 
     def _mark(self, *, alone: bool) -> str:
         return f"{self._crew.token}-alone" if alone else self._crew.token

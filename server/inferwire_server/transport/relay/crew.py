@@ -41,17 +41,20 @@ class Crew:
         return tuple(index for index in range(self.count) if index != self.index)
 
     @property
-    def address(self) -> str | None:
-        """Where this one listens for the others, if there are any."""
-        return self.address_of(self.index) if self.count > 1 else None
+    def calls(self) -> Path | None:
+        """Where this one listens for the others' calls, if there are any."""
+        return self._calls_of(self.index) if self.count > 1 else None
 
     def address_of(self, index: int) -> str:
         """Give where a worker listens for the others' calls, as gRPC reads it."""
-        return f"unix:{quote(os.fsencode(self.folder / f'calls-{index}'))}"
+        return f"unix:{quote(os.fsencode(self._calls_of(index)))}"
 
     def connections_of(self, index: int) -> str:
         """Give where a worker takes connections that others hand over: the longest of its paths."""
         return os.fspath(self.folder / f"connections-{index}")
+
+    def _calls_of(self, index: int) -> Path:
+        return self.folder / f"calls-{index}"
 
     def new_id(self) -> str:
         """Make a name for a job of this worker, which nobody can guess."""

@@ -13,7 +13,7 @@ from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.http_calls import CREW_CALL, RelayedApp, crew_call
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.rpc_calls import RpcRelay
-from inferwire_server.transport.rpc.methods import Around, Call
+from inferwire_server.transport.rpc.methods import Around, RawCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class CrewFront:
 
     app: ASGIApp
     around: Around | None = None
-    calls: Mapping[str, Call] = field(default_factory=dict[str, Call])
+    calls: Mapping[str, RawCall] = field(default_factory=dict[str, RawCall])
 
 
 def front_of(crew: Crew, app: ASGIApp, colleagues: Colleagues, services: Services, max_body_bytes: int) -> CrewFront:

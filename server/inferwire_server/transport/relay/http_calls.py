@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import grpc
 import grpc.aio
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -22,8 +21,9 @@ from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.sums import Sum
-from inferwire_server.transport.rpc.methods import Call
-from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.rpc.context import Context
+from inferwire_server.transport.rpc.methods import RawCall
+from inferwire_server.transport.rpc.status import NO_METHOD
 
 CREW_CALL = "inferwire.Crew.Http"
 """The gRPC call that carries one of HTTP from worker to worker, by its full name."""
@@ -68,16 +68,16 @@ class RelayedApp:
         await _written(answer)(scope, receive, send)
 
 
-def crew_call(app: ASGIApp, colleagues: Colleagues, relayed: RelayedApp) -> Call:
+def crew_call(app: ASGIApp, colleagues: Colleagues, relayed: RelayedApp) -> RawCall:
     """Make what answers the other workers: what they pass on, and what they ask of this one alone.
 
     Nothing of a message is taken in before it is known to be another worker's.
     """
 
-    async def answer(_: object, context: Context) -> None:
+    async def answer(_: bytes, context: Context) -> None:
         if not (alone := colleagues.asks_this_worker_only(context)) and not colleagues.is_passed_on(context):
-            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
-        request = HttpRequest.decode(await context.read())
+            raise NO_METHOD
+        request = HttpRequest.decode(await context.read() or b"")
         await context.write((await answer_of(app if alone else relayed, request)).encode())
 
     return answer

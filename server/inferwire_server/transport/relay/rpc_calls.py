@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import grpc
 import grpc.aio
 
 from inferwire_server.transport.relay.audiences import RPC, RpcAudience
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.sums import Sum
-from inferwire_server.transport.rpc.methods import RawCall
-from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.rpc.context import Context
+from inferwire_server.transport.rpc.methods import UnaryCall
+from inferwire_server.transport.rpc.status import RpcStatus
 
 
 class RpcRelay:
@@ -22,12 +22,12 @@ class RpcRelay:
         self._routing = routing
         self._colleagues = colleagues
 
-    def around(self, method: str, call: RawCall) -> RawCall:
+    def around(self, method: str, call: UnaryCall) -> UnaryCall:
         """Give what answers a call instead; the call itself where it is this worker's business alone."""
         found = RPC.get(method)
         return call if found is None else self._relaying(method, found, call)
 
-    def _relaying(self, method: str, found: RpcAudience, call: RawCall) -> RawCall:
+    def _relaying(self, method: str, found: RpcAudience, call: UnaryCall) -> UnaryCall:
         async def relayed(data: bytes, context: Context) -> bytes:
             if self._routing.stays(found.audience) or self._colleagues.asks_this_worker_only(context):
                 return await call(data, context)
@@ -37,8 +37,7 @@ class RpcRelay:
             try:
                 return await self._routing.answer(found.audience, asked)
             except grpc.aio.AioRpcError as error:
-                await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata()))
-                raise
+                raise RpcStatus(error.code(), error.details() or "", tuple(error.trailing_metadata())) from error
 
         return relayed
 
@@ -47,7 +46,7 @@ class _RpcCall:
     """One call, with what it takes to have another worker answer it."""
 
     def __init__(
-        self, subject: str, method: str, data: bytes, context: Context, call: RawCall, colleagues: Colleagues
+        self, subject: str, method: str, data: bytes, context: Context, call: UnaryCall, colleagues: Colleagues
     ) -> None:
         self.subject = subject
         self._method = method

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from inferwire_proto.errors import Code
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import SessionService
-from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.rpc.call_head import Metadata
+from inferwire_server.transport.rpc.context import Context
 
 SESSION_METADATA = "inferwire-session"
 """The metadata entry that names the session a call belongs to."""
 
 _KEY_METADATA = "authorization"
 
-_SAME_HOST = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D", "ipv6:[::ffff:127.", "ipv6:%5B::ffff:127.")
-"""What a peer on this host is called like, as gRPC writes it."""
+_SAME_HOST = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:[::ffff:127.")
+"""What a peer on this host is called like."""
 
 
-def shown_key(metadata: Iterable[tuple[str, str | bytes]] | None) -> str | None:
+def shown_key(metadata: Metadata) -> str | None:
     """Give what a call's metadata shows to be let in, as HTTP's header of this name has it; None for nothing."""
-    for key, value in metadata or ():
+    for key, value in metadata:
         if key == _KEY_METADATA:
             return str(value)
     return None
@@ -48,7 +47,7 @@ def named_session(sessions: SessionService, context: Context) -> Session | None:
     Raises:
         ServingError: SESSION_EXPIRED where the named one is not open.
     """
-    for key, value in context.invocation_metadata() or ():
+    for key, value in context.metadata:
         if key == SESSION_METADATA:
             return sessions.get(str(value))
     return None
@@ -60,7 +59,7 @@ def require_same_host(context: Context) -> None:
     Raises:
         ServingError: PERMISSION_DENIED.
     """
-    peer = str(context.peer())
+    peer = context.peer
     if not peer.startswith(_SAME_HOST):
         raise ServingError(
             Code.PERMISSION_DENIED, f"the caller is at {peer}, expected one on this host, by loopback or a Unix socket"

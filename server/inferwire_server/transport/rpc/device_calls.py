@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inferwire_proto.inferwire.v1 import devices_pb2 as pb
 from inferwire_server.service import Services
-from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.v1_descriptions import decode_properties, encode_property
 
 

@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-import grpc
-
 from inferwire_server.errors import shutting_down
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.rpc.context import Context
 
 
 class Outgoing(Protocol):
@@ -84,10 +82,7 @@ class Duplex:
             if self._outgoing.is_ready:
                 message = self._outgoing.take()
                 self._room.set()
-                try:
-                    await self._context.write(message)
-                except grpc.aio.InternalError:
-                    raise asyncio.CancelledError from None  # gRPC cannot send it: the peer has left
+                await self._context.write(message)
             else:
                 await self._something.wait()
                 self._something.clear()
@@ -100,7 +95,7 @@ class Duplex:
 
     async def _read(self) -> None:
         try:
-            while (data := await self._context.read()) is not grpc.aio.EOF:
+            while (data := await self._context.read()) is not None:
                 if (rest := self._take_in(data)) is not None:
                     await rest
                 if self._outgoing.is_ready:

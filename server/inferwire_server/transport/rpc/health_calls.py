@@ -11,7 +11,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.service import HealthService
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.rpc.context import Context
 
 _SERVING = pb.HealthCheckResponse.SERVING
 _NOT_SERVING = pb.HealthCheckResponse.NOT_SERVING
@@ -55,7 +55,7 @@ class HealthCalls:
                 while True:
                     status = self._status(request.service)
                     if status != last:
-                        await context.write(pb.HealthCheckResponse(status=status))
+                        await context.write(pb.HealthCheckResponse(status=status).SerializeToString())
                         last = status
                     if self._drain.is_draining:
                         return

@@ -16,9 +16,9 @@ from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.values import Inference
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import named_session, shown_key
+from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse
 from inferwire_server.transport.rpc.session_call import SessionCall
-from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.v1.codec import encode_error, encode_result
 from inferwire_server.transport.v1.plans import decode_execution
@@ -80,7 +80,7 @@ class InferenceCalls:
 
     async def session(self, _: object, context: Context) -> None:
         """Carry many executions on one stream."""
-        sockets, key = self._sockets, self._services.access.check(shown_key(context.invocation_metadata()))
+        sockets, key = self._sockets, self._services.access.check(shown_key(context.metadata))
         terms = replace(sockets.terms, key=key)
         await SessionCall(self._services, sockets.drain, context, terms, sockets.hello_s).run()
 

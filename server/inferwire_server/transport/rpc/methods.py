@@ -1,46 +1,50 @@
 """gRPC methods made from service descriptors and plain objects with one coroutine per call.
 
-The descriptors say all that generated servicers would. A call that raises is answered from the
-error table here, and nowhere else.
+The descriptors say all that generated servicers would. What is done around every call is here as well.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from keyword import iskeyword
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from inferwire_proto.errors import Code
-from inferwire_server.errors import ServingError, bug
+from inferwire_server.errors import ServingError, bug, shutting_down
 from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.adoption import Adopt
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.refusing import as_serving_error
+from inferwire_server.transport.rpc.call_head import Metadata
 from inferwire_server.transport.rpc.caller import shown_key
+from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse
-from inferwire_server.transport.rpc.status import Context, abort
+from inferwire_server.transport.rpc.status import RpcStatus
 
 Call: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
 """Takes the request and the context and gives the answer. One that streams requests gets an iterator of
-them; one that streams answers reads and writes through the context."""
+them; one that streams both ways, or answers, reads and writes bytes through the context."""
 
-RawCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes]]
+RawCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes | None]]
+"""Takes the caller's message, which is empty if it sends many, and gives the last of the answer's, if there is one."""
+
+UnaryCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes]]
 """A call of one message each way, as bytes."""
 
-Around: TypeAlias = Callable[[str, RawCall], RawCall]
+Around: TypeAlias = Callable[[str, UnaryCall], UnaryCall]
 """Gives what answers a call, by its full name, instead of what would."""
 
 _TENSORS = frozenset({"raw", "raw_input_contents", "raw_output_contents"})
 """The fields of messages that hold tensors: those of inferwire.v1, and those of the Open Inference Protocol."""
+
+M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,21 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
+class Method:
+    """What answers one method's calls.
+
+    Attributes:
+        takes_stream: Whether callers send many messages, which are read through the context.
+        is_keyless: Whether anybody may call it. Whoever shows no key is answered as if the message were empty; a method
+            that takes a stream finds out itself who calls.
+    """
+
+    call: RawCall
+    takes_stream: bool = False
+    is_keyless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Guard:
     """What is done around every call: its key is checked, and it is counted as it runs and if it is refused.
 
@@ -80,116 +99,66 @@ class Guard:
     access: AccessService
     adopt: Adopt | None = None
 
-    def before(self, handler: grpc.GenericRpcHandler, keyless: frozenset[str] = frozenset()) -> grpc.GenericRpcHandler:
-        """Ask for a key before calls, but those named in full; nothing where no key is needed."""
-        return _KeyCheck(handler, keyless, self) if self.access.needs_key else handler
+    def check_key(self, metadata: Metadata) -> None:
+        """Let a caller in who shows a key, or anybody where none is needed.
 
-    def around(self, call: Call) -> Call:
-        """Give what answers a call whatever it raises."""
-        drain, refusals = self.drain, self.refusals
+        Raises:
+            ServingError: UNAUTHENTICATED or PERMISSION_DENIED.
+        """
+        if self.access.needs_key:
+            self.access.check(shown_key(metadata))
 
-        async def guarded(request: Any, context: Context) -> Any:
-            drain.enter()
-            try:
-                if drain.holds:
-                    await drain.refuse()
-                return await call(request, context)
-            except grpc.aio.AbortError:
-                raise
-            except grpc.aio.InternalError:
-                raise asyncio.CancelledError from None  # gRPC cannot send what it was given: the caller has left
-            except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong
-                refusal = as_serving_error(error)
-                refusals.count(Face.GRPC, refusal)
-                return await abort(context, refusal)
-            finally:
-                drain.leave()
+    def check_open(self) -> None:
+        """Let a call begin.
 
-        return guarded
+        Raises:
+            ServingError: SHUTTING_DOWN once none may.
+        """
+        if self.drain.is_closed:
+            raise shutting_down()
 
-
-def generic_handler(service: Service, guard: Guard, around: Around | None = None) -> grpc.GenericRpcHandler:
-    """Make what a gRPC server dispatches to, with something around its calls of one message each way."""
-    handlers = {method.name: _handler(service, method, guard, around) for method in service.descriptor.methods}
-    keyless = frozenset(f"/{service.name}/{name}" for name in service.keyless)
-    return guard.before(grpc.method_handlers_generic_handler(service.name, handlers), keyless)
+    def refuse(self, error: Exception) -> RpcStatus:
+        """Count a call that is refused, and say what was raised as gRPC says it."""
+        if isinstance(error, RpcStatus):
+            return error
+        refusal = as_serving_error(error)
+        self.refusals.count(Face.GRPC, refusal)
+        return RpcStatus.of(refusal)
 
 
-class _KeyCheck(grpc.GenericRpcHandler):
-    """Answers whoever shows no key before anything of a message is taken in, and hands all else on.
-
-    gRPC takes in a message as a whole, and decompressed: a few of them from anybody could take all memory.
-    """
-
-    def __init__(self, handler: grpc.GenericRpcHandler, keyless: frozenset[str], guard: Guard) -> None:
-        self._handler = handler
-        self._keyless = keyless
-        self._guard = guard
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
-        """Give what answers a call."""
-        found, details = self._handler.service(handler_call_details), handler_call_details
-        if found is None:
-            return None
-        try:
-            self._guard.access.check(shown_key(details.invocation_metadata))
-        except ServingError as refusal:
-            # To the caller it looks as its own kind of call does. A stream's messages are read by whoever answers it.
-            if details.method in self._keyless:
-                return grpc.stream_stream_rpc_method_handler(_unread(found), None, found.response_serializer)
-            return grpc.stream_stream_rpc_method_handler(self._guard.around(_raising(refusal)))
-        return found
+def methods_of(
+    service: Service, adopt: Adopt | None = None, around: Around | None = None
+) -> Iterator[tuple[str, Method]]:
+    """Give a service's methods by the paths of their calls, with something around those of one message each way."""
+    for method in service.descriptor.methods:
+        call = _raw(service, method)
+        if around is not None and not method.client_streaming and not method.server_streaming:
+            call = around(method.full_name, _unary(call))
+        if adopt is not None and not method.client_streaming:
+            call = _adopted(call, adopt)
+        yield path_of(method.full_name), Method(call, method.client_streaming, method.name in service.keyless)
 
 
-def _unread(found: Any) -> Call:
-    """Give what answers a call of one message as if that were empty."""
-
-    async def answer(_: object, context: Context) -> None:
-        if found.response_streaming:
-            await found.unary_stream(b"", context)
-        else:
-            await context.write(await found.unary_unary(b"", context))
-
-    return answer
+def path_of(full_name: str) -> str:
+    """Give the path of a method's calls."""
+    service, _, name = full_name.rpartition(".")
+    return f"/{service}/{name}"
 
 
-def raw_handler(method: str, call: Call, guard: Guard) -> grpc.GenericRpcHandler:
-    """Make what a gRPC server dispatches a single call to, by its full name, that no descriptor knows.
-
-    It finds out itself who calls, and reads and writes through the context.
-    """
-    service, _, name = method.rpartition(".")
-    rpc: Any = grpc
-    return rpc.method_handlers_generic_handler(
-        service, {name: rpc.stream_stream_rpc_method_handler(guard.around(call))}
-    )
+async def requests(message_type: type[M], context: Context) -> AsyncIterator[M]:
+    """Give a caller's messages as they come."""
+    while (data := await context.read()) is not None:
+        yield parse(message_type, data)
 
 
-def _handler(
-    service: Service, method: MethodDescriptor, guard: Guard, around: Around | None
-) -> grpc.RpcMethodHandler[Any, Any]:
+def _raw(service: Service, method: MethodDescriptor) -> RawCall:
     call = _call(service, method)
-    is_raw = not _TENSORS.isdisjoint((*method.input_type.fields_by_name, *method.output_type.fields_by_name))
+    if not _TENSORS.isdisjoint((*method.input_type.fields_by_name, *method.output_type.fields_by_name)):
+        return call
     message_type = GetMessageClass(method.input_type)
-    deserialize = None if is_raw else message_type.FromString
-    serialize = None if is_raw else _serialize
-    if deserialize is not None and not method.client_streaming:
-        # gRPC would tell the caller of its own exception where it parsed the message.
-        call, deserialize = _parsing(call, message_type), None
-    if around is not None and not method.client_streaming and not method.server_streaming:
-        call, serialize = around(method.full_name, _serializing(call, serialize)), None
-    call = guard.around(call)
-    if guard.adopt is not None and not method.client_streaming:
-        call = _adopted(call, guard.adopt)
-    match method.client_streaming, method.server_streaming:
-        case False, False:
-            return grpc.unary_unary_rpc_method_handler(call, deserialize, serialize)
-        case True, False:
-            return grpc.stream_unary_rpc_method_handler(call, deserialize, serialize)
-        case True, True:
-            return grpc.stream_stream_rpc_method_handler(call, deserialize, serialize)
-        case _:
-            return grpc.unary_stream_rpc_method_handler(call, deserialize, serialize)
+    if method.client_streaming:
+        return call if method.server_streaming else _gathering(call, message_type)
+    return _parsing(call, message_type)
 
 
 def _call(service: Service, method: MethodDescriptor) -> Call:
@@ -200,44 +169,42 @@ def _call(service: Service, method: MethodDescriptor) -> Call:
     return call or _refusing(sentence or "")
 
 
-def _adopted(call: Call, adopt: Adopt) -> Call:
-    async def adopted(request: Any, context: Context) -> Any:
-        with adopt(context.invocation_metadata() or ()):
-            return await call(request, context)
+def _adopted(call: RawCall, adopt: Adopt) -> RawCall:
+    async def adopted(data: bytes, context: Context) -> bytes | None:
+        with adopt(context.metadata):
+            return await call(data, context)
 
     return adopted
 
 
-def _parsing(call: Call, message_type: type[Message]) -> Call:
-    async def parsing(data: bytes, context: Context) -> Any:
-        return await call(parse(message_type, data), context)
+def _parsing(call: Call, message_type: type[Message]) -> RawCall:
+    async def parsing(data: bytes, context: Context) -> bytes | None:
+        answer: Message | None = await call(parse(message_type, data), context)
+        return None if answer is None else answer.SerializeToString()
 
     return parsing
 
 
-def _serializing(call: Call, serialize: Callable[[Any], bytes] | None) -> RawCall:
-    if serialize is None:
-        return call
+def _gathering(call: Call, message_type: type[Message]) -> RawCall:
+    async def gathering(_: bytes, context: Context) -> bytes:
+        answer: Message = await call(requests(message_type, context), context)
+        return answer.SerializeToString()
 
-    async def serializing(data: bytes, context: Context) -> bytes:
-        return serialize(await call(data, context))
+    return gathering
 
-    return serializing
+
+def _unary(call: RawCall) -> UnaryCall:
+    unary: Any = call
+    return unary
 
 
 def _refusing(sentence: str) -> Call:
-    return _raising(ServingError(Code.UNIMPLEMENTED, sentence))
+    error = ServingError(Code.UNIMPLEMENTED, sentence)
 
-
-def _raising(error: ServingError) -> Call:
     async def refuse(request: Any, context: Context) -> Any:  # noqa: ARG001 - takes what every call takes
         raise error.copy()
 
     return refuse
-
-
-def _serialize(message: Message) -> bytes:
-    return message.SerializeToString()
 
 
 def _snake_case(name: str) -> str:

@@ -14,7 +14,7 @@ from inferwire_server.service import Services
 from inferwire_server.service.uploads import Compilation
 from inferwire_server.service.values import ServedModel, Target
 from inferwire_server.transport.rpc.caller import named_session, session_of
-from inferwire_server.transport.rpc.status import Context
+from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.v1_descriptions import (
     decode_properties,
     decode_source,
@@ -113,7 +113,8 @@ class ModelCalls:
         """Send a model as a blob, in parts."""
         blob = memoryview(await self._services.models.export(self._target(request.target, context)))
         for start in range(0, len(blob), _CHUNK_BYTES):
-            await context.write(pb.ExportResponse(chunk=bytes(blob[start : start + _CHUNK_BYTES])))
+            part = pb.ExportResponse(chunk=bytes(blob[start : start + _CHUNK_BYTES]))
+            await context.write(part.SerializeToString())
 
     async def get_runtime_model(
         self, request: pb.GetRuntimeModelRequest, context: Context

@@ -18,6 +18,7 @@ from inferwire_server.transport.oip.statistics import statistics
 from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.oip.tracing import set_trace_settings
 from inferwire_server.transport.refusing import checked
+from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.oip_codec import encode_answer, split_request
 from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata, encode_regions
 from inferwire_server.transport.rpc.oip_plans import LONG_CONTENTS, decode_parameters, long_plan, plan_of
@@ -28,7 +29,6 @@ from inferwire_server.transport.rpc.oip_settings import (
     encode_trace_settings,
 )
 from inferwire_server.transport.rpc.oip_stream import OipStream
-from inferwire_server.transport.rpc.status import Context
 
 KEYLESS = frozenset({"ServerLive", "ServerReady"})
 """The calls that probes make."""

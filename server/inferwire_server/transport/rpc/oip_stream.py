@@ -17,6 +17,7 @@ from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.oip.inference import answer_of
 from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.refusing import as_serving_error, checked
+from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.duplex import Duplex
 from inferwire_server.transport.rpc.oip_codec import (
     encode_answer,
@@ -25,7 +26,6 @@ from inferwire_server.transport.rpc.oip_codec import (
     split_request,
 )
 from inferwire_server.transport.rpc.oip_plans import LONG_CONTENTS, Plan, long_plan, plan_of
-from inferwire_server.transport.rpc.status import Context
 
 _MOST_WAITING = 256
 """How many requests may be on their way before the stream reads no more."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-import grpc
-
 from inferwire_server.errors import invalid_input, shutting_down
 from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.duplex import Duplex
-from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.session.greeting import SessionTerms, no_hello
 from inferwire_server.transport.session.stream import SessionStream
 
@@ -54,7 +52,7 @@ class SessionCall:
             if self._drain.is_draining:
                 raise shutting_down() from None
             raise no_hello(self._hello_s) from None
-        if data is grpc.aio.EOF:
+        if data is None:
             raise invalid_input("the stream ended before its first message, expected one with a hello")
         return data
 

@@ -14,8 +14,8 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import session_of
+from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse
-from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.v1.codec import decode_sequence, decode_target, decode_tensor
 
 _Request: TypeAlias = pb.GetStatesRequest | pb.SetStatesRequest | pb.ResetStatesRequest

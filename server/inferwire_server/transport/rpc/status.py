@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, NoReturn, TypeAlias
+from base64 import b64encode
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TypeAlias
+from urllib.parse import quote
 
 import grpc
 
 from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA, Code
 from inferwire_server.errors import ServingError
+from inferwire_server.transport.http2.header_blocks import write_block
 
-Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+Trailers: TypeAlias = tuple[tuple[str, str | bytes], ...]
+"""What a call's answer says behind its messages, beside its status."""
 
 _MOST_DETAILS_BYTES = 6000
 """What a sentence may take in a header, where bytes beyond ASCII take three each; peers begin to refuse
 headers of more than 8 KiB in all."""
 
 _MOST_BYTES_PER_CHARACTER = 12
+
+_PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+"""The characters that stand for themselves in a status's sentence."""
+
+
+class RpcStatus(Exception):
+    """How a call ends that has no answer."""
+
+    def __init__(self, code: grpc.StatusCode, details: str, trailers: Trailers = ()) -> None:
+        super().__init__(f"{code.name}: {details}")
+        self.code = code
+        self.details = details
+        self.trailers = trailers
+
+    @classmethod
+    def of(cls, error: ServingError) -> RpcStatus:
+        """Say an error as gRPC says it."""
+        return cls(status_of(error.code), clipped(error.message), trailers_of(error))
+
+    def block(self) -> bytes:
+        """Write it as the headers that an answer ends with."""
+        return _block(self.code, self.details, self.trailers)
+
+
+NO_METHOD = RpcStatus(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+"""What gRPC's own servers say of calls that they do not offer, which clients know."""
 
 
 def status_of(code: Code) -> grpc.StatusCode:
@@ -32,12 +63,6 @@ def trailers_of(error: ServingError) -> tuple[tuple[str, str], ...]:
     return (*trailers, (RETRY_AFTER_METADATA, f"{error.retry_after_s:g}"))
 
 
-async def abort(context: Context, error: ServingError) -> NoReturn:
-    """End a call with an error."""
-    await context.abort(status_of(error.code), clipped(error.message), trailers_of(error))
-    raise asyncio.CancelledError  # a call that the peer has already left does not raise by itself
-
-
 def clipped(message: str) -> str:
     """Keep the beginning of a sentence that is too long for a header."""
     room = _MOST_DETAILS_BYTES
@@ -49,3 +74,18 @@ def clipped(message: str) -> str:
         if room < 0:
             return message[:index] + "..."
     return message
+
+
+@lru_cache
+def _block(code: grpc.StatusCode, details: str, trailers: Trailers) -> bytes:
+    number: int = code.value[0]
+    fields: Iterable[tuple[str, str | bytes]] = [
+        ("grpc-status", str(number)),
+        *([("grpc-message", quote(details, safe=_PLAIN, errors="replace"))] if details else []),
+        *trailers,
+    ]
+    return write_block([(name.encode(), _value(value)) for name, value in fields])
+
+
+def _value(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else b64encode(value).rstrip(b"=")

@@ -13,8 +13,8 @@ from inferwire_server.service import Services
 from inferwire_server.service.values import StoredTensor
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.caller import require_same_host, session_of
+from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse
-from inferwire_server.transport.rpc.status import Context
 from inferwire_server.transport.v1.codec import decode_stored, decode_tensor
 
 

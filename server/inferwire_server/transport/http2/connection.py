@@ -1,0 +1,485 @@
+"""One connection: its bytes taken apart into what each stream hears, and the answers that the protocol itself asks for.
+
+It does no I/O. What a peer may make this side keep or do is bounded, by the limits below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeAlias, TypeVar
+
+from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
+from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, REMEMBERED_BYTES, Field, HeaderBlocks
+from inferwire_server.transport.http2.outflow import Outflow, Write
+from inferwire_server.transport.http2.stream import STREAM_WINDOW, Receiver, Stream
+
+MOST_STREAMS = 10_000
+"""How many streams a peer may have open."""
+
+_MOST_FRAME_BYTES = 1024 * 1024
+"""The longest frame of data that is taken: a tensor comes in few."""
+
+_MOST_WHOLE_BYTES = MOST_HEADER_BYTES + 1024
+"""The longest frame that is taken as a whole, as all are but those of data, which are handed on as they come."""
+
+_REPLENISH_BYTES = 2**30
+"""After how many bytes of data a peer may send as many more on all streams together: each stream has its own bound."""
+
+_MOST_IDLE_FRAMES = 1000
+"""How many frames may come that bring no call further, before data goes either way or some seconds have passed. Each
+takes time, and some want an answer."""
+
+_MOST_UNHEARD = 1000
+"""How many streams may be half open, since this side has ended them and the peer has not."""
+
+_LEAVE = b"leaving."
+"""What a ping says whose answer shows that the peer knows that this side leaves."""
+
+_ASK = b"present?"
+"""What a ping says that asks a silent peer whether it is there."""
+
+_OPENING = frames.settings(
+    {
+        frames.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
+        frames.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
+        frames.MAX_FRAME_SIZE: _MOST_FRAME_BYTES,
+        frames.MAX_HEADER_LIST_SIZE: MOST_HEADER_BYTES,
+    }
+) + frames.window_update(0, frames.LARGEST_WINDOW - frames.DEFAULT_WINDOW)
+
+H = TypeVar("H")
+
+Open: TypeAlias = Callable[[Stream, H], Receiver | None]
+"""Takes a stream that has begun, with what its headers say, and gives who hears of it; None for nobody."""
+
+
+class Refused(Exception):
+    """Headers that make no request: their stream is given up."""
+
+
+class Connection(Generic[H]):
+    """A server's side of a connection.
+
+    Attributes:
+        outflow: What goes out.
+        streams: The streams that are open, by their numbers.
+        is_greeted: Whether the peer has said that it speaks HTTP/2.
+    """
+
+    def __init__(
+        self,
+        write: Write,
+        read_headers: Callable[[Sequence[Field]], H | Refused],
+        open_stream: Open[H],
+        on_done: Callable[[], object],
+    ) -> None:
+        self.outflow = Outflow(write)
+        self._on_done = on_done
+        self.streams: dict[int, Stream] = {}
+        self._blocks = HeaderBlocks(read_headers)
+        self._open_stream = open_stream
+        self._rest = b""
+        self.is_greeted = False
+        self._is_parting = False
+        self._has_settings = False
+        self._unheard: dict[int, None] = {}
+        self._last_stream = 0
+        self._last_taken = frames.LARGEST_STREAM
+        self._taken_in = 0
+        self._data: Stream | None = None
+        self._data_left = 0
+        self._data_ends = False
+        self._block: bytearray | None = None
+        self._block_of = (0, 0)
+
+    def __repr__(self) -> str:
+        return f"<Connection: {len(self.streams)} streams, {self.outflow!r}>"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether this side has left, and all that the peer had begun is over: `on_done` is called then, too."""
+        return self._last_taken != frames.LARGEST_STREAM and not self.streams
+
+    def receive(self, data: bytes) -> None:
+        """Take what has come, and write what is to be said to it.
+
+        Raises:
+            ConnectionFailed: The peer breaks the protocol. What has been said until then is written.
+        """
+        self.outflow.gather()
+        try:
+            self._receive(self._rest + data if self._rest else data)
+        finally:
+            self.outflow.write_gathered()
+
+    def ask(self) -> None:
+        """Ask the peer whether it is there."""
+        self.outflow.emit(frames.frame(frames.PING, content=_ASK))
+
+    def look(self) -> None:
+        """Forget how much has come that brings nothing further: this is called every few seconds."""
+        self.outflow.idle_frames = 0
+
+    def part(self) -> None:
+        """Tell the peer to begin nothing more here. What is on its way is still taken, until it has heard."""
+        if self.is_greeted and not self._is_parting:
+            self._is_parting = True
+            self.outflow.emit(
+                frames.goaway(frames.LARGEST_STREAM, ErrorCode.NO_ERROR), frames.frame(frames.PING, content=_LEAVE)
+            )
+
+    def leave(self) -> None:
+        """Take no more streams than have begun."""
+        if self._last_taken == frames.LARGEST_STREAM:
+            self._last_taken = self._last_stream
+            self.outflow.emit(frames.goaway(self._last_taken, ErrorCode.NO_ERROR))
+            if self.is_done:
+                self._on_done()
+
+    def fail(self, failure: ConnectionFailed) -> None:
+        """Tell the peer why nothing more is taken from it."""
+        self.outflow.emit(frames.goaway(self._last_stream, failure.code, failure.why))
+
+    def lose(self) -> None:
+        """End all streams: there is no connection any more."""
+        streams, self.streams = tuple(self.streams.values()), {}
+        for stream in streams:
+            stream.end()
+
+    def pause(self) -> None:
+        """Send no more data for now."""
+        self.outflow.is_paused = True
+
+    def resume(self) -> None:
+        """Send on."""
+        self.outflow.is_paused = False
+        self.outflow.flush()
+
+    def _receive(self, data: bytes) -> None:
+        at, end = 0, len(data)
+        if not self.is_greeted:
+            if not frames.PREFACE.startswith(data[: len(frames.PREFACE)]):
+                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "the connection does not begin with HTTP/2's preface")
+            if end < (at := len(frames.PREFACE)):
+                self._rest = data
+                return
+            self.is_greeted = True
+            # Not before: a peer that speaks something else is told so, in words that it may know.
+            self.outflow.emit(_OPENING)
+        view = memoryview(data)
+        while True:
+            if self._data_left:
+                taken = min(self._data_left, end - at)
+                self._take_data(view[at : at + taken], taken)
+                at += taken
+            if end - at < frames.HEAD_BYTES:
+                break
+            high, low, kind, flags, number = frames.HEAD.unpack_from(data, at)
+            size = high << 16 | low
+            comes_whole = kind != frames.DATA or flags & frames.PADDED
+            self._check_head(kind, size, _MOST_WHOLE_BYTES if comes_whole else _MOST_FRAME_BYTES)
+            content = at + frames.HEAD_BYTES
+            if not comes_whole:
+                at = content
+                self._begin_data(number, size, flags)
+            elif end < content + size:
+                break
+            else:
+                at = content + size
+                self._take_frame(kind, flags, number & frames.LARGEST_STREAM, data[content:at])
+        self._rest = data[at:]
+
+    def _check_head(self, kind: int, size: int, most: int) -> None:
+        if size > most:
+            raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, f"a frame has {size} bytes, expected at most {most}")
+        if not self._has_settings and kind != frames.SETTINGS:
+            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "the first frame has no settings")
+        if self._block is not None and kind != frames.CONTINUATION:
+            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a frame has come between two of the same headers")
+
+    def _take_frame(self, kind: int, flags: int, number: int, content: bytes) -> None:
+        match kind:
+            case frames.HEADERS:
+                self._take_headers(flags, number, content)
+            case frames.DATA:
+                self._take_padded(flags, number, content)
+            case frames.WINDOW_UPDATE:
+                self._take_window(number, content)
+            case frames.SETTINGS:
+                self._take_settings(flags, number, content)
+            case frames.PING:
+                self._take_ping(flags, number, content)
+            case frames.RST_STREAM:
+                self._take_reset(number, content)
+            case frames.CONTINUATION:
+                self._continue_headers(flags, number, content)
+            case frames.PUSH_PROMISE:
+                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a client cannot promise anything")
+            case frames.GOAWAY if number:
+                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a stream cannot go away")
+            case frames.PRIORITY if not number or len(content) != 5:
+                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a priority is malformed")
+            case _:
+                # It asks for nothing, or is of a kind that nobody has to know.
+                self._count_idle()
+
+    def _begin_data(self, number: int, size: int, flags: int) -> None:
+        """Begin a frame of data, which is handed on as it comes."""
+        stream = self._stream_of_data(number, size)
+        ends = flags & frames.END_STREAM != 0
+        if size:
+            self._data, self._data_left, self._data_ends = stream, size, ends
+        elif ends:
+            self._hand_on(stream, memoryview(b""), is_last=True)
+        else:
+            self._count_idle()
+
+    def _take_data(self, data: memoryview, size: int) -> None:
+        self._data_left -= size
+        stream = self._data
+        if not self._data_left:
+            self._data = None
+        self._hand_on(stream, data, is_last=self._data_ends and not self._data_left)
+
+    def _take_padded(self, flags: int, number: int, content: bytes) -> None:
+        stream = self._stream_of_data(number, len(content))
+        data = memoryview(_without_padding(content))
+        if not data and not flags & frames.END_STREAM:
+            self._count_idle()
+        self._hand_on(stream, data, is_last=flags & frames.END_STREAM != 0)
+
+    def _stream_of_data(self, number: int, size: int) -> Stream | None:
+        """Find the stream that so many bytes are for, and count them; None where nobody hears them any more."""
+        self._taken_in += size
+        if self._taken_in >= _REPLENISH_BYTES:
+            self.outflow.emit(frames.window_update(0, self._taken_in))
+            self._taken_in = 0
+        self._check_begun(number)
+        stream = self.streams.get(number)
+        if stream is None:
+            if number in self._unheard and size:
+                self._hush(number)
+            return None
+        if stream.has_peer_ended:
+            self._give_up(stream, ErrorCode.STREAM_CLOSED)
+            return None
+        stream.credit -= size
+        if stream.credit < 0:
+            self._give_up(stream, ErrorCode.FLOW_CONTROL_ERROR)
+            return None
+        return stream
+
+    def _hand_on(self, stream: Stream | None, data: memoryview, *, is_last: bool) -> None:
+        if stream is None or stream.is_over:
+            return
+        if len(data):
+            self.outflow.idle_frames = 0
+        if is_last:
+            stream.has_peer_ended = True
+        stream.receiver.take_data(data, is_last=is_last)
+
+    def _take_headers(self, flags: int, number: int, content: bytes) -> None:
+        if flags & frames.PADDED:
+            content = _without_padding(content)
+        if flags & frames.HAS_PRIORITY:
+            if len(content) < 5:
+                raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "headers are cut short")
+            content = content[5:]
+        if flags & frames.END_HEADERS:
+            self._take_block(flags, number, content)
+        else:
+            self._block, self._block_of = bytearray(content), (flags, number)
+            self._count_idle()
+
+    def _continue_headers(self, flags: int, number: int, content: bytes) -> None:
+        if self._block is None or number != self._block_of[1]:
+            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "headers go on that have not begun")
+        self._block += content
+        if len(self._block) > MOST_HEADER_BYTES:
+            raise ConnectionFailed(
+                ErrorCode.ENHANCE_YOUR_CALM, f"the headers are longer than {MOST_HEADER_BYTES} bytes"
+            )
+        if not flags & frames.END_HEADERS:
+            self._count_idle()
+            return
+        block, self._block = bytes(self._block), None
+        self._take_block(*self._block_of, block)
+
+    def _take_block(self, flags: int, number: int, block: bytes) -> None:
+        # Whatever becomes of the stream, what its headers add to what the connection remembers counts.
+        said = self._blocks.read(block)
+        ends = flags & frames.END_STREAM != 0
+        if number <= self._last_stream:
+            self._take_trailers(number, ends=ends)
+            return
+        if number % 2 == 0:
+            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"a client cannot begin stream {number}")
+        self._last_stream = number
+        if number > self._last_taken:
+            return
+        if isinstance(said, Refused):
+            self.outflow.emit(frames.rst_stream(number, ErrorCode.PROTOCOL_ERROR))
+        elif len(self.streams) >= MOST_STREAMS:
+            self.outflow.emit(frames.rst_stream(number, ErrorCode.REFUSED_STREAM))
+        else:
+            self._begin_stream(Stream(number, self.outflow, self._forget), said, ends=ends)
+
+    def _begin_stream(self, stream: Stream, said: H, *, ends: bool) -> None:
+        self.outflow.idle_frames = 0
+        stream.has_peer_ended = ends
+        self.streams[stream.id] = stream
+        receiver = self._open_stream(stream, said)
+        if receiver is not None:
+            stream.receiver = receiver
+            if ends:
+                receiver.take_data(memoryview(b""), is_last=True)
+
+    def _take_trailers(self, number: int, *, ends: bool) -> None:
+        """Take headers that come behind data, of which nothing is wanted but that they end the stream."""
+        stream = self.streams.get(number)
+        if stream is None:
+            if number % 2 == 0 or not number:
+                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"a client cannot begin stream {number}")
+            return
+        if stream.has_peer_ended or not ends:
+            self._give_up(stream, ErrorCode.STREAM_CLOSED if stream.has_peer_ended else ErrorCode.PROTOCOL_ERROR)
+            return
+        self._hand_on(stream, memoryview(b""), is_last=True)
+
+    def _take_window(self, number: int, content: bytes) -> None:
+        more = _number(content, "a window update") & frames.LARGEST_WINDOW
+        if not number:
+            self.outflow.window += more
+            if not more or self.outflow.window > frames.LARGEST_WINDOW:
+                code = ErrorCode.FLOW_CONTROL_ERROR if more else ErrorCode.PROTOCOL_ERROR
+                raise ConnectionFailed(code, f"the window cannot grow by {more} bytes")
+            self.outflow.flush()
+            return
+        self._check_begun(number)
+        stream = self.streams.get(number)
+        if stream is None:
+            return
+        stream.window += more
+        if not more or stream.window > frames.LARGEST_WINDOW:
+            self._give_up(stream, ErrorCode.FLOW_CONTROL_ERROR if more else ErrorCode.PROTOCOL_ERROR)
+        elif stream.unsent:
+            self.outflow.flush()
+
+    def _take_settings(self, flags: int, number: int, content: bytes) -> None:
+        if number:
+            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "settings are not a stream's")
+        self._count_idle()
+        if flags & frames.ACK:
+            if content:
+                raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "settings are acknowledged without others")
+            return
+        if len(content) % frames.SETTING.size:
+            raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "settings are cut short")
+        self._has_settings = True
+        for setting, value in frames.SETTING.iter_unpack(content):
+            self._set(setting, value)
+        self.outflow.emit(frames.frame(frames.SETTINGS, frames.ACK))
+        self.outflow.flush()
+
+    def _set(self, setting: int, value: int) -> None:
+        if setting == frames.INITIAL_WINDOW_SIZE:
+            if value > frames.LARGEST_WINDOW:
+                raise ConnectionFailed(ErrorCode.FLOW_CONTROL_ERROR, f"a window cannot have {value} bytes")
+            more, self.outflow.initial_window = value - self.outflow.initial_window, value
+            for stream in self.streams.values():
+                stream.window += more
+                if stream.window > frames.LARGEST_WINDOW:
+                    raise ConnectionFailed(ErrorCode.FLOW_CONTROL_ERROR, f"a window cannot grow by {more} bytes")
+        elif setting == frames.MAX_FRAME_SIZE:
+            if not frames.SMALLEST_MAX_FRAME <= value <= frames.LARGEST_MAX_FRAME:
+                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"the longest frame cannot have {value} bytes")
+            self.outflow.most_frame_bytes = value
+        elif setting == frames.HEADER_TABLE_SIZE:
+            self.outflow.owes_size_update |= value < REMEMBERED_BYTES
+        elif setting == frames.ENABLE_PUSH and value not in (0, 1):
+            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"push is {value}, expected 0 or 1")
+
+    def _take_ping(self, flags: int, number: int, content: bytes) -> None:
+        if number:
+            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a ping is not a stream's")
+        if len(content) != len(_ASK):
+            raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "a ping has eight bytes")
+        self._count_idle()
+        if not flags & frames.ACK:
+            self.outflow.emit(frames.frame(frames.PING, frames.ACK, content=content))
+        elif content == _LEAVE:
+            self.leave()
+
+    def _take_reset(self, number: int, content: bytes) -> None:
+        _number(content, "a reset")
+        self._check_begun(number)
+        stream = self.streams.pop(number, None)
+        if stream is None:
+            self._unheard.pop(number, None)
+            self._count_idle()
+        else:
+            stream.end()
+            if self.is_done:
+                self._on_done()
+
+    def _forget(self, stream: Stream) -> None:
+        """Let go of a stream that this side has ended, and notice what its peer still says on it."""
+        del self.streams[stream.id]
+        if not stream.has_peer_ended:
+            self._unheard[stream.id] = None
+            if stream.credit <= 0:
+                # It waits for leave to say more.
+                self._hush(stream.id)
+            elif len(self._unheard) > _MOST_UNHEARD:
+                self._hush(next(iter(self._unheard)))
+        if self._last_taken != frames.LARGEST_STREAM and not self.streams:
+            self._on_done()
+
+    def _hush(self, number: int) -> None:
+        """Tell the peer that nobody hears what it says on a stream that has been answered.
+
+        It is not told before it says more: some clients would take it for a failure of what they are just sending, and
+        not look at the answer.
+        """
+        del self._unheard[number]
+        self.outflow.emit(frames.rst_stream(number, ErrorCode.NO_ERROR))
+
+    def _check_begun(self, number: int) -> None:
+        """Refuse a frame of a stream that has not begun, or of none.
+
+        Raises:
+            ConnectionFailed: PROTOCOL_ERROR.
+        """
+        if not 0 < number <= self._last_stream:
+            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"stream {number} has not begun")
+
+    def _give_up(self, stream: Stream, code: ErrorCode) -> None:
+        """End a stream on which the peer has broken the protocol."""
+        receiver = stream.receiver
+        stream.reset(code)
+        receiver.take_end()
+
+    def _count_idle(self) -> None:
+        """Count a frame that brings no call further.
+
+        Raises:
+            ConnectionFailed: ENHANCE_YOUR_CALM, where too many have come one after the other.
+        """
+        self.outflow.idle_frames += 1
+        if self.outflow.idle_frames > _MOST_IDLE_FRAMES:
+            raise ConnectionFailed(
+                ErrorCode.ENHANCE_YOUR_CALM, f"{_MOST_IDLE_FRAMES} frames have come that bring no call further"
+            )
+
+
+def _without_padding(content: bytes) -> bytes:
+    if not content or content[0] >= len(content):
+        raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a frame has more padding than bytes")
+    return content[1 : len(content) - content[0]]
+
+
+def _number(content: bytes, what: str) -> int:
+    if len(content) != frames.UINT32.size:
+        raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, f"{what} has {len(content)} bytes, expected 4")
+    return int.from_bytes(content)

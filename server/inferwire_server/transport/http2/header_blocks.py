@@ -1,0 +1,96 @@
+"""Headers as HTTP/2 packs them (HPACK, RFC 7541).
+
+The `hpack` library unpacks them. What is here spares it work: callers say the same again and again, and a block that
+does not change what its connection remembers means the same whenever it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeAlias, TypeVar
+
+from hpack import Decoder, HPACKError, OversizedHeaderListError
+from hpack.hpack import encode_integer
+from hpack.table import HeaderTable
+
+from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
+
+Field: TypeAlias = tuple[bytes, bytes]
+"""The name of a header, in lower case, and its value."""
+
+MOST_HEADER_BYTES = 64 * 1024
+"""How long all headers of a call may be together."""
+
+_MOST_KEPT = 64
+_LONGEST_KEPT = 4096
+
+_SIZE_UPDATE, _SIZE_UPDATE_MASK = 0x20, 0xE0
+"""How a block begins that changes how much its connection remembers."""
+
+REMEMBERED_BYTES = 4096
+"""How much a connection may remember of the headers that go out, unless its peer wants less."""
+
+NOTHING_REMEMBERED = bytes((_SIZE_UPDATE,))
+"""What the headers begin with that are sent next after a peer has said that it wants less: nothing is remembered."""
+
+H = TypeVar("H")
+
+
+class HeaderBlocks(Generic[H]):
+    """Reads one connection's blocks, each into what its headers say."""
+
+    def __init__(self, read: Callable[[Sequence[Field]], H]) -> None:
+        self._read = read
+        self._table = _CountingTable()
+        self._decoder = Decoder(max_header_list_size=MOST_HEADER_BYTES)
+        self._decoder.header_table = self._table
+        self._kept: dict[bytes, H] = {}
+
+    def read(self, block: bytes) -> H:
+        """Give what a block's headers say.
+
+        Raises:
+            ConnectionFailed: It cannot be unpacked, and what follows it neither.
+        """
+        found = self._kept.get(block)
+        return self._unpack(block) if found is None else found
+
+    def _unpack(self, block: bytes) -> H:
+        before = self._table.changes
+        try:
+            fields = self._decoder.decode(block, raw=True)
+        except OversizedHeaderListError as error:
+            sentence = f"the headers are longer than {MOST_HEADER_BYTES} bytes"
+            raise ConnectionFailed(ErrorCode.ENHANCE_YOUR_CALM, sentence) from error
+        except HPACKError as error:
+            raise ConnectionFailed(ErrorCode.COMPRESSION_ERROR, "the headers cannot be unpacked") from error
+        said = self._read([(bytes(name), bytes(value)) for name, value in fields])
+        if self._table.changes != before or (block and block[0] & _SIZE_UPDATE_MASK == _SIZE_UPDATE):
+            self._kept.clear()
+        elif len(block) <= _LONGEST_KEPT:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[block] = said
+        return said
+
+
+class _CountingTable(HeaderTable):
+    """What a connection remembers of its headers, and how often that has changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes = 0
+
+    def add(self, name: bytes, value: bytes) -> None:
+        """Remember a header."""
+        self.changes += 1
+        super().add(name, value)
+
+
+def write_block(fields: Iterable[Field]) -> bytes:
+    """Write headers so that neither side has to remember any: the same are the same bytes on every connection."""
+    return b"".join([b"\0" + _string(name) + _string(value) for name, value in fields])
+
+
+def _string(text: bytes) -> bytes:
+    return bytes(encode_integer(len(text), 7)) + text

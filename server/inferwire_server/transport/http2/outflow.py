@@ -1,0 +1,110 @@
+"""What goes out on one connection, and what waits until its peer takes more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2.header_blocks import NOTHING_REMEMBERED
+
+Piece: TypeAlias = bytes | memoryview
+
+Write: TypeAlias = Callable[[Sequence[Piece]], None]
+"""Writes pieces one behind the other."""
+
+
+class Waiting(Protocol):
+    """A stream that has more to send."""
+
+    def send_some(self) -> bool:
+        """Send a frame, if the stream's own window lets it; say whether it did."""
+        ...
+
+
+class Outflow:
+    """The way out that a connection's streams share. They send in turns where there is not room for all.
+
+    Attributes:
+        window: How many bytes of data the peer takes now, on all streams together.
+        initial_window: How many it takes on a new stream.
+        most_frame_bytes: How many it takes in a frame.
+        is_paused: Whether the socket takes no more: what has been written is not read there.
+        idle_frames: How many frames have come that bring nothing further since data last went either way.
+        owes_size_update: Whether the next headers have to begin with word that none are remembered.
+    """
+
+    __slots__ = (
+        "_gathered",
+        "_waiting",
+        "_write",
+        "idle_frames",
+        "initial_window",
+        "is_paused",
+        "most_frame_bytes",
+        "owes_size_update",
+        "window",
+    )
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._gathered: list[Piece] | None = None
+        self._waiting: dict[Waiting, None] = {}
+        self.window = frames.DEFAULT_WINDOW
+        self.initial_window = frames.DEFAULT_WINDOW
+        self.most_frame_bytes = frames.SMALLEST_MAX_FRAME
+        self.is_paused = False
+        self.idle_frames = 0
+        self.owes_size_update = False
+
+    def __repr__(self) -> str:
+        state = "paused" if self.is_paused else "open"
+        return f"<Outflow: {state}, {len(self._waiting)} streams wait, {self.window} bytes of window>"
+
+    def gather(self) -> None:
+        """Keep what is emitted from now on, to write it together."""
+        self._gathered = []
+
+    def write_gathered(self) -> None:
+        """Write what has been kept, and keep no more."""
+        gathered, self._gathered = self._gathered, None
+        if gathered:
+            self._write(gathered)
+
+    def emit(self, *pieces: Piece) -> None:
+        """Send pieces of whole frames."""
+        if self._gathered is None:
+            self._write(pieces)
+        else:
+            self._gathered.extend(pieces)
+
+    def emit_headers(self, stream_id: int, flags: int, block: bytes) -> None:
+        """Send the headers of a stream."""
+        if self.owes_size_update:
+            self.owes_size_update = False
+            block = NOTHING_REMEMBERED + block
+        self.emit(frames.head(frames.HEADERS, frames.END_HEADERS | flags, stream_id, len(block)), block)
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many bytes of data may go at once, in one frame, with headers as they are."""
+        return (
+            size <= self.window and size <= self.most_frame_bytes and not self.is_paused and not self.owes_size_update
+        )
+
+    def wait(self, stream: Waiting) -> None:
+        """Have a stream send when it is its turn."""
+        self._waiting[stream] = None
+
+    def forget(self, stream: Waiting) -> None:
+        """Have a stream send no more."""
+        self._waiting.pop(stream, None)
+
+    def flush(self) -> None:
+        """Let those that wait send what the peer takes, a frame each in turn."""
+        has_sent = True
+        while has_sent:
+            has_sent = False
+            for stream in tuple(self._waiting):
+                if self.is_paused:
+                    return
+                has_sent |= stream.send_some()

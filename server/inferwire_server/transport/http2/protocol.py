@@ -1,0 +1,163 @@
+"""A connection on a socket of asyncio's, and what becomes of peers that say nothing, or something else than HTTP/2."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Generic, TypeVar, cast
+
+from inferwire_server.transport.http2.connection import Connection
+from inferwire_server.transport.http2.frames import ConnectionFailed
+from inferwire_server.transport.http2.outflow import Piece, Write
+
+H = TypeVar("H")
+
+_LARGE_PIECE = 16 * 1024
+"""From how many bytes on a piece is written as it is, and not joined with others first."""
+
+
+_MOST_UNHEARD_BYTES = 1024 * 1024
+"""How much may wait for a peer that does not read before it is not listened to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silences:
+    """How long a peer may say nothing: before its preface, before it is asked whether it is there, and then."""
+
+    preface_s: float = 20.0
+    ask_s: float = 30.0
+    answer_s: float = 10.0
+
+
+class Http2Protocol(asyncio.Protocol, Generic[H]):
+    """One connection, from its accept to its end."""
+
+    def __init__(
+        self,
+        connect: Callable[[Write, Http2Protocol[H]], Connection[H]],
+        on_made: Callable[[Http2Protocol[H]], object],
+        on_lost: Callable[[Http2Protocol[H]], object],
+        not_http2: bytes,
+    ) -> None:
+        self._connect = connect
+        self._on_made = on_made
+        self._on_lost = on_lost
+        self._not_http2 = not_http2
+        self._heard_at = monotonic()
+        self._is_asked = False
+        self._is_closing = False
+        self._is_deaf = False
+        self._peer: str | None = None
+        self._transport: asyncio.Transport
+        self._connection: Connection[H]
+
+    def __repr__(self) -> str:
+        return f"<Http2Protocol {self.peer}: {self._connection!r}>"
+
+    @property
+    def peer(self) -> str:
+        """Who is at the other end, as gRPC writes it: `ipv4:127.0.0.1:1234`, `ipv6:[::1]:1234` or `unix:`."""
+        if self._peer is None:
+            self._peer = _peer_of(self._transport)
+        return self._peer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin a connection."""
+        self._transport = cast("asyncio.Transport", transport)
+        plain: socket.socket | None = transport.get_extra_info("socket")
+        if plain is not None and plain.family != socket.AF_UNIX:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connection = self._connect(self._write, self)
+        self._on_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come."""
+        if self._is_closing:
+            return
+        self._heard_at = monotonic()
+        self._is_asked = False
+        try:
+            self._connection.receive(data)
+        except ConnectionFailed as failure:
+            self._fail(failure)
+
+    def pause_writing(self) -> None:
+        """Send no more data while the peer does not read what is sent."""
+        self._connection.pause()
+
+    def resume_writing(self) -> None:
+        """Send on, and listen on."""
+        if self._is_deaf:
+            self._is_deaf = False
+            self._transport.resume_reading()
+        self._connection.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End what runs for the peer: nobody hears of it any more."""
+        del exc
+        self._connection.lose()
+        self._on_lost(self)
+
+    def look(self, now: float, silences: Silences) -> None:
+        """Ask a peer that has been silent for long whether it is there, and give it up where it does not say so."""
+        self._connection.look()
+        silent_s = now - self._heard_at
+        if not self._connection.is_greeted:
+            if silent_s > silences.preface_s:
+                self._transport.abort()
+        elif self._is_asked:
+            if silent_s > silences.ask_s + silences.answer_s:
+                self._transport.abort()
+        elif silent_s > silences.ask_s:
+            self._is_asked = True
+            self._connection.ask()
+
+    def part(self) -> None:
+        """Tell the peer to go elsewhere with what it has not begun."""
+        self._connection.part()
+
+    def leave(self) -> None:
+        """Take nothing more, and close once all that has begun is over."""
+        self._connection.leave()
+
+    def close(self) -> None:
+        """Close the connection once all is written."""
+        self._is_closing = True
+        self._transport.close()
+
+    def cut_off(self) -> None:
+        """End the connection at once."""
+        self._transport.abort()
+
+    def _write(self, pieces: Sequence[Piece]) -> None:
+        if self._transport.is_closing():
+            return
+        if self._connection.outflow.is_paused and not self._is_deaf:
+            # What is said to a peer that does not listen is kept: it may not ask for more of it.
+            self._is_deaf = self._transport.get_write_buffer_size() > _MOST_UNHEARD_BYTES
+            if self._is_deaf:
+                self._transport.pause_reading()
+        if len(pieces) == 1:
+            self._transport.write(pieces[0])
+        elif max(map(len, pieces)) > _LARGE_PIECE:
+            self._transport.writelines(pieces)
+        else:
+            self._transport.write(b"".join(pieces))
+
+    def _fail(self, failure: ConnectionFailed) -> None:
+        if self._connection.is_greeted:
+            self._connection.fail(failure)
+        else:
+            self._transport.write(self._not_http2)
+        self.close()
+
+
+def _peer_of(transport: asyncio.Transport) -> str:
+    name: Any = transport.get_extra_info("peername")
+    if not isinstance(name, tuple):
+        return "unix:"
+    host, port = str(cast("tuple[Any, ...]", name)[0]), cast("tuple[Any, ...]", name)[1]
+    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"

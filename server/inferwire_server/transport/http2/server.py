@@ -1,0 +1,112 @@
+"""The sockets on which connections come: where they listen, who looks after silent peers, and how they close."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from time import monotonic
+from typing import Generic, TypeVar
+
+from inferwire_server.transport.http2.connection import Connection
+from inferwire_server.transport.http2.outflow import Write
+from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
+
+H = TypeVar("H")
+
+_LOOK_S = 5.0
+_HEARD_S = 0.5
+"""How long peers have to hear that this side leaves: until then they may begin calls, which are answered."""
+
+
+class Http2Server(Generic[H]):
+    """Listening sockets and their connections, open inside `async with`."""
+
+    def __init__(
+        self,
+        connect: Callable[[Write, Http2Protocol[H]], Connection[H]],
+        not_http2: bytes,
+        silences: Silences | None = None,
+    ) -> None:
+        self._connect = connect
+        self._not_http2 = not_http2
+        self._silences = silences or Silences()
+        self._listening: list[asyncio.AbstractServer] = []
+        self._connections: set[Http2Protocol[H]] = set()
+        self._are_gone = asyncio.Event()
+        self._looking: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<Http2Server: {len(self._connections)} connections>"
+
+    async def __aenter__(self) -> Http2Server[H]:
+        self._look()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        self._stop_listening()
+        for connection in tuple(self._connections):
+            connection.cut_off()
+        await self._wait_until_gone()
+
+    async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        """Take connections at a socket, which is this server's from now on."""
+        loop = asyncio.get_running_loop()
+        if listener.family == socket.AF_UNIX:
+            server = await loop.create_unix_server(self._new_connection, sock=listener)
+        else:
+            server = await loop.create_server(self._new_connection, sock=listener, ssl=tls)
+        self._listening.append(server)
+
+    def part(self) -> None:
+        """Have the peers that are here begin nothing more. A connection closes when all on it has ended."""
+        for connection in tuple(self._connections):
+            connection.part()
+
+    async def close(self, flush_s: float) -> None:
+        """Take no more connections, let peers end what they have begun, and wait so long until they have."""
+        self._stop_listening()
+        self.part()
+        loop = asyncio.get_running_loop()
+        leaving = loop.call_later(min(_HEARD_S, flush_s), self._leave)
+        try:
+            async with asyncio.timeout(flush_s):
+                await self._wait_until_gone()
+        except TimeoutError:
+            for connection in tuple(self._connections):
+                connection.cut_off()
+        finally:
+            leaving.cancel()
+
+    def _new_connection(self) -> Http2Protocol[H]:
+        return Http2Protocol(self._connect, self._connections.add, self._lose, self._not_http2)
+
+    def _lose(self, connection: Http2Protocol[H]) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._are_gone.set()
+
+    def _leave(self) -> None:
+        """Close to those, too, that have not said that they have heard."""
+        for connection in tuple(self._connections):
+            connection.leave()
+
+    def _stop_listening(self) -> None:
+        for server in self._listening:
+            server.close()
+        self._listening.clear()
+
+    async def _wait_until_gone(self) -> None:
+        self._are_gone.clear()
+        if self._connections:
+            await self._are_gone.wait()
+
+    def _look(self) -> None:
+        """Look after silent peers, now and again."""
+        now = monotonic()
+        for connection in tuple(self._connections):
+            connection.look(now, self._silences)
+        self._looking = asyncio.get_running_loop().call_later(_LOOK_S, self._look)

@@ -1,0 +1,179 @@
+"""One stream of a connection: a call, with what is said each way and how much may be."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2.frames import DATA, END_HEADERS, END_STREAM, HEADERS, ErrorCode
+from inferwire_server.transport.http2.outflow import Outflow, Piece
+
+STREAM_WINDOW = 1024 * 1024
+"""How many bytes a peer may send on a stream before it is told that more are expected."""
+
+
+class Receiver(Protocol):
+    """Who takes what comes on a stream."""
+
+    def take_data(self, data: memoryview, *, is_last: bool) -> None:
+        """Take data, which may be nothing if it is the last."""
+        ...
+
+    def take_end(self) -> None:
+        """Hear that the peer has given the stream up, or has gone."""
+        ...
+
+    def take_room(self) -> None:
+        """Hear that all that was to be sent has been."""
+        ...
+
+
+class Stream:
+    """A stream, from its first headers to its end.
+
+    Attributes:
+        id: Its number.
+        receiver: Who takes what comes.
+        window: How many bytes of data the peer takes now.
+        credit: How many bytes the peer may send now.
+        unsent: How many bytes of data wait for the peer to take them.
+        has_peer_ended: Whether the peer has said all.
+        is_over: Whether nothing more is sent.
+    """
+
+    __slots__ = (
+        "_on_over",
+        "_outflow",
+        "_queue",
+        "_trailers",
+        "credit",
+        "has_peer_ended",
+        "id",
+        "is_over",
+        "receiver",
+        "unsent",
+        "window",
+    )
+
+    receiver: Receiver
+
+    def __init__(self, number: int, outflow: Outflow, on_over: Callable[[Stream], object]) -> None:
+        self.id = number
+        self.window = outflow.initial_window
+        self.credit = STREAM_WINDOW
+        self.unsent = 0
+        self.has_peer_ended = False
+        self.is_over = False
+        self._outflow = outflow
+        self._on_over = on_over
+        self._queue: deque[Piece] | None = None
+        self._trailers: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"<Stream {self.id}: {'over' if self.is_over else 'open'}, {self.unsent} bytes wait>"
+
+    def answer(self, headers: bytes, pieces: Sequence[Piece], size: int, trailers: bytes) -> None:
+        """Send a whole answer: headers, data of so many bytes, trailers. The stream is over with it."""
+        if size > self.window or not self._outflow.has_room(size):
+            self.start(headers)
+            self.write(pieces, size)
+            self.finish(trailers)
+            return
+        self.window -= size
+        self._outflow.window -= size
+        self._outflow.idle_frames = 0
+        number = self.id
+        self._outflow.emit(
+            frames.head(HEADERS, END_HEADERS, number, len(headers)),
+            headers,
+            frames.head(DATA, 0, number, size),
+            *pieces,
+            frames.head(HEADERS, END_HEADERS | END_STREAM, number, len(trailers)),
+            trailers,
+        )
+        self._over()
+
+    def start(self, headers: bytes) -> None:
+        """Send the headers of an answer."""
+        self._outflow.emit_headers(self.id, 0, headers)
+
+    def write(self, pieces: Sequence[Piece], size: int) -> None:
+        """Send data of so many bytes, or have it wait."""
+        if self._queue is None:
+            self._queue = deque()
+        self._queue.extend([memoryview(piece) for piece in pieces if len(piece)])
+        self.unsent += size
+        self._outflow.wait(self)
+        self._outflow.flush()
+
+    def finish(self, trailers: bytes) -> None:
+        """Send trailers once all data is sent. The stream is over with them."""
+        self._trailers = trailers
+        if not self.unsent:
+            self._finish(trailers)
+
+    def reset(self, code: ErrorCode) -> None:
+        """Give the stream up."""
+        self._outflow.emit(frames.rst_stream(self.id, code))
+        self.has_peer_ended = True
+        self._over()
+
+    def expect(self, size: int) -> None:
+        """Let the peer send so many bytes, if it may not yet."""
+        more = min(size, frames.LARGEST_WINDOW) - self.credit
+        if more > 0 and not self.has_peer_ended:
+            self.credit += more
+            self._outflow.emit(frames.window_update(self.id, more))
+
+    def send_some(self) -> bool:
+        """Send a frame of what waits, if the peer takes it; say whether it was sent."""
+        room = min(self.window, self._outflow.window, self._outflow.most_frame_bytes, self.unsent)
+        if room <= 0 or self._queue is None:
+            return False
+        pieces = _taken(self._queue, room)
+        self.window -= room
+        self._outflow.window -= room
+        self._outflow.idle_frames = 0
+        self.unsent -= room
+        self._outflow.emit(frames.head(DATA, 0, self.id, room), *pieces)
+        if not self.unsent:
+            self._outflow.forget(self)
+            if self._trailers is not None:
+                self._finish(self._trailers)
+            else:
+                self.receiver.take_room()
+        return True
+
+    def end(self) -> None:
+        """Let go of the stream: the peer has given it up, or has gone."""
+        self.is_over = True
+        self.unsent = 0
+        self._queue = None
+        self._outflow.forget(self)
+        self.receiver.take_end()
+
+    def _finish(self, trailers: bytes) -> None:
+        self._outflow.emit_headers(self.id, END_STREAM, trailers)
+        self._over()
+
+    def _over(self) -> None:
+        self.is_over = True
+        self._queue = None
+        self.unsent = 0
+        self._outflow.forget(self)
+        self._on_over(self)
+
+
+def _taken(queue: deque[Piece], size: int) -> list[Piece]:
+    """Take so many bytes off what waits."""
+    taken: list[Piece] = []
+    while size:
+        piece = queue.popleft()
+        if len(piece) > size:
+            queue.appendleft(piece[size:])
+            piece = piece[:size]
+        taken.append(piece)
+        size -= len(piece)
+    return taken

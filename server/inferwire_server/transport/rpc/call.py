@@ -1,0 +1,368 @@
+"""One gRPC call on its stream: the caller's messages in, the answer out, its time limit, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import grpc
+
+from inferwire_server.errors import ServingError
+from inferwire_server.transport.http2.frames import ErrorCode
+from inferwire_server.transport.http2.header_blocks import write_block
+from inferwire_server.transport.http2.stream import STREAM_WINDOW, Receiver, Stream
+from inferwire_server.transport.rpc.call_head import CallHead, Metadata
+from inferwire_server.transport.rpc.messages import ENCODINGS, PREFIX, PREFIX_BYTES, MessageReader, Packed, unpacked
+from inferwire_server.transport.rpc.methods import Guard, Method
+from inferwire_server.transport.rpc.status import RpcStatus
+
+_STATUS_200 = b"\x88"
+"""`:status: 200`, as HPACK's static table has it."""
+
+_GRPC = (b"content-type", b"application/grpc")
+HEADERS = _STATUS_200 + write_block([_GRPC, (b"grpc-accept-encoding", ",".join(ENCODINGS).encode())])
+"""What every answer begins with."""
+
+_OK = write_block([(b"grpc-status", b"0")])
+
+_MOST_UNREAD_BYTES = STREAM_WINDOW
+"""How much may wait for a call to read it before its caller may send no more."""
+
+_LISTED_BYTES = 64
+"""What a message takes that waits, beside its bytes."""
+
+_MOST_UNSENT_BYTES = 64 * 1024
+"""How much may wait for a caller to take it before its call may write no more."""
+
+_DEADLINE = RpcStatus(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+_CANCELLED = RpcStatus(grpc.StatusCode.CANCELLED, "the call was cancelled")
+_NO_MESSAGE = RpcStatus(grpc.StatusCode.INTERNAL, "the call ended before its message, expected one")
+_TWO_MESSAGES = RpcStatus(grpc.StatusCode.INTERNAL, "the call has more messages than one, expected one")
+
+_FIRST_DATA_S = 0.1
+"""How long a caller that has sent nothing but headers may take to begin, before it hears that its call has failed."""
+
+
+class HasPeer(Protocol):
+    """A connection, of which is known where it leads."""
+
+    @property
+    def peer(self) -> str:
+        """Who is at the other end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the calls of a port share.
+
+    Attributes:
+        calls: Those that have not ended.
+    """
+
+    guard: Guard
+    most_message_bytes: int
+    calls: set[RpcCall] = field(default_factory=set["RpcCall"])
+
+
+class RpcCall:
+    """A call from its headers to its end. It is its stream's receiver, and its method's context."""
+
+    __slots__ = (
+        "_calls",
+        "_failure",
+        "_guard",
+        "_has_all",
+        "_has_begun",
+        "_has_heard",
+        "_head",
+        "_is_cancelled",
+        "_is_running",
+        "_limit",
+        "_loop",
+        "_messages",
+        "_method",
+        "_most_message_bytes",
+        "_reader",
+        "_reading",
+        "_socket",
+        "_stream",
+        "_unread_bytes",
+        "_why_cancelled",
+        "_writing",
+        "task",
+    )
+
+    def __init__(
+        self,
+        stream: Stream,
+        head: CallHead,
+        method: Method,
+        socket: HasPeer,
+        around: Surroundings,
+    ) -> None:
+        self._stream = stream
+        self._head = head
+        self._method = method
+        self._socket = socket
+        self._guard = around.guard
+        self._calls = around.calls
+        self._loop = asyncio.get_running_loop()
+        self._most_message_bytes = around.most_message_bytes
+        self._reader = MessageReader(head.encoding, around.most_message_bytes)
+        self._messages: deque[bytes] = deque()
+        self._failure: Exception | None = None
+        self._unread_bytes = 0
+        self._has_all = False
+        self._has_heard = False
+        self._has_begun = False
+        self._is_cancelled = False
+        self._is_running = False
+        self._why_cancelled = _CANCELLED
+        self._reading: asyncio.Future[None] | None = None
+        self._writing: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._calls.add(self)
+        self._limit = None if head.timeout_s is None else self._loop.call_later(head.timeout_s, self._expire)
+        if method.takes_stream:
+            self._start(b"")
+
+    def __repr__(self) -> str:
+        state = "over" if self._stream.is_over else "not begun" if self.task is None else "running"
+        return f"<RpcCall {self._head.path}: {state}>"
+
+    @property
+    def metadata(self) -> Metadata:
+        """What the caller has told beside its messages."""
+        return self._head.metadata
+
+    @property
+    def peer(self) -> str:
+        """Where the caller is."""
+        return self._socket.peer
+
+    async def read(self) -> bytes | None:
+        """Give the next message; None once there is none."""
+        while not self._messages:
+            if self._failure is not None:
+                raise self._failure
+            if self._has_all:
+                return None
+            self._reading = self._loop.create_future()
+            await self._reading
+        message = self._messages.popleft()
+        self._unread_bytes -= _LISTED_BYTES + len(message)
+        self._expect()
+        return await self._unpacked(message) if isinstance(message, Packed) else message
+
+    async def write(self, message: bytes) -> None:
+        """Send a message, and wait while too much waits to be taken."""
+        stream = self._stream
+        if stream.is_over:
+            raise asyncio.CancelledError
+        if not self._has_begun:
+            self._has_begun = True
+            stream.start(HEADERS)
+        stream.write((PREFIX.pack(0, len(message)), message), PREFIX_BYTES + len(message))
+        while stream.unsent > _MOST_UNSENT_BYTES:
+            self._writing = self._loop.create_future()
+            await self._writing
+
+    def take_data(self, data: memoryview, *, is_last: bool) -> None:
+        """Take what has come, and begin what waits for it."""
+        self._has_heard = True
+        if self._failure is not None:
+            return
+        try:
+            for message in self._reader.take(data):
+                self._messages.append(message)
+                self._unread_bytes += _LISTED_BYTES + len(message)
+        except (ServingError, RpcStatus) as error:
+            self._refuse(error)
+            return
+        if is_last and not self._reader.is_between:
+            # A new one: what is raised keeps its traceback, and so every value in those frames.
+            self._refuse(RpcStatus(grpc.StatusCode.INTERNAL, "the call ended in the middle of a message"))
+            return
+        self._has_all = is_last
+        if self._method.takes_stream:
+            _wake(self._reading)
+        elif len(self._messages) > 1 or (self._messages and not self._reader.is_between):
+            self._refuse(_TWO_MESSAGES)
+            return
+        elif is_last:
+            self._begin()
+        if not is_last:
+            self._expect()
+
+    def take_end(self) -> None:
+        """Cancel what runs: nobody waits for it."""
+        self.cancel()
+
+    def take_room(self) -> None:
+        """Write on."""
+        _wake(self._writing)
+
+    def cancel(self, why: RpcStatus = _CANCELLED) -> None:
+        """End the call, whatever it does, and tell its caller why."""
+        if self._is_cancelled:
+            # Once is enough: a second would interrupt what it does to end.
+            return
+        self._is_cancelled = True
+        self._why_cancelled = why
+        if self.task is not None:
+            self.task.cancel()
+        if not self._is_running:
+            # What is cancelled before it has begun never begins.
+            self._fail(why)
+            self._end()
+
+    def unread(self) -> Receiver:
+        """Begin as if the message were empty; give what takes no notice of what comes."""
+        self._has_heard = True
+        if self.task is None:
+            self._start(b"")
+        return _Unread(self)
+
+    def _begin(self) -> None:
+        if not self._messages:
+            self._refuse(_NO_MESSAGE)
+            return
+        self._start(self._messages.popleft())
+
+    def _start(self, message: bytes) -> None:
+        self.task = self._loop.create_task(self._run(message))
+
+    async def _run(self, message: bytes) -> None:
+        """Run the call to its end, and answer whatever it raises."""
+        self._is_running = True
+        guard = self._guard
+        guard.drain.enter()
+        try:
+            guard.check_open()
+            if isinstance(message, Packed):
+                message = await self._unpacked(message)
+            self._answer(await self._method.call(message, self))
+        except asyncio.CancelledError:
+            self._fail(self._why_cancelled)
+        except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong
+            self._fail(guard.refuse(error))
+        finally:
+            guard.drain.leave()
+            self._end()
+
+    async def _unpacked(self, message: Packed) -> bytes:
+        """Decompress a message, on a thread: a few bytes may become a great many."""
+        return await asyncio.to_thread(unpacked, message, self._head.encoding, self._most_message_bytes)
+
+    def _answer(self, message: bytes | None) -> None:
+        stream = self._stream
+        if stream.is_over:
+            return
+        if message is None or self._has_begun:
+            if not self._has_begun:
+                stream.start(HEADERS)
+            if message is not None:
+                stream.write((PREFIX.pack(0, len(message)), message), PREFIX_BYTES + len(message))
+            stream.finish(_OK)
+        else:
+            size = len(message)
+            stream.answer(HEADERS, (PREFIX.pack(0, size), message), PREFIX_BYTES + size, _OK)
+
+    def _fail(self, status: RpcStatus) -> None:
+        if self._stream.is_over:
+            return
+        if self._has_begun:
+            self._stream.finish(status.block())
+        elif self._has_heard:
+            self._stream.finish(HEADERS + status.block())
+        else:
+            self._stream.receiver = Refusal(self._stream, status)
+
+    def _refuse(self, error: ServingError | RpcStatus) -> None:
+        """Refuse what has come: at once, or where the call reads it."""
+        if self._method.takes_stream:
+            self._failure = error
+            _wake(self._reading)
+            return
+        self._fail(self._guard.refuse(error))
+        self._end()
+
+    def _expire(self) -> None:
+        if self in self._calls:
+            self.cancel(_DEADLINE)
+        elif not self._stream.is_over:
+            # Its caller has not taken the answer in that time.
+            self._stream.reset(ErrorCode.CANCEL)
+
+    def _end(self) -> None:
+        self._calls.discard(self)
+        if self._limit is not None and self._stream.is_over:
+            self._limit.cancel()
+
+    def _expect(self) -> None:
+        """Let the caller send on, unless what it has sent is not read."""
+        if self._method.takes_stream and self._unread_bytes > _MOST_UNREAD_BYTES:
+            return
+        missing = self._reader.missing
+        if self._stream.credit < max(missing, STREAM_WINDOW // 2):
+            # A second message is heard of, where there should be one.
+            self._stream.expect(max(missing, STREAM_WINDOW if self._method.takes_stream else PREFIX_BYTES))
+
+
+class _Unread:
+    """Takes what comes for a call that reads nothing, and the caller's end for it."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: RpcCall) -> None:
+        self._call = call
+
+    def take_data(self, data: memoryview, *, is_last: bool) -> None:
+        """Take nothing in."""
+
+    def take_end(self) -> None:
+        """Cancel the call."""
+        self._call.take_end()
+
+    def take_room(self) -> None:
+        """Write on."""
+        self._call.take_room()
+
+
+class Refusal:
+    """Tells a caller that its call has failed, once it has begun to send.
+
+    Some clients send the headers of a stream and its first message apart. They report that they cannot send the second,
+    and not why, if they hear of the refusal in between.
+    """
+
+    __slots__ = ("_limit", "_status", "_stream")
+
+    def __init__(self, stream: Stream, status: RpcStatus) -> None:
+        self._stream = stream
+        self._status = status
+        self._limit = asyncio.get_running_loop().call_later(_FIRST_DATA_S, self._tell)
+
+    def take_data(self, data: memoryview, *, is_last: bool) -> None:
+        """Take nothing in, and tell."""
+        del data, is_last
+        self._limit.cancel()
+        self._tell()
+
+    def take_end(self) -> None:
+        """Tell nobody."""
+        self._limit.cancel()
+
+    def take_room(self) -> None:
+        """Do nothing: it waits for none."""
+
+    def _tell(self) -> None:
+        self._stream.finish(HEADERS + self._status.block())
+
+
+def _wake(waiting: asyncio.Future[None] | None) -> None:
+    if waiting is not None and not waiting.done():
+        waiting.set_result(None)

@@ -1,0 +1,97 @@
+"""What the headers of a gRPC call say, read once for all calls that say the same."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from inferwire_server.transport.http2.connection import Refused
+from inferwire_server.transport.http2.header_blocks import Field
+
+Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
+"""The entries of a call's metadata. Values are text, but for those whose names end in `-bin`."""
+
+_CONTENT_TYPE = b"application/grpc"
+
+_REQUIRED = (b":method", b":scheme", b":path")
+_PSEUDO = frozenset((*_REQUIRED, b":authority"))
+
+_NOT_METADATA = frozenset((b"content-type", b"te", b"grpc-timeout", b"grpc-encoding", b"grpc-accept-encoding"))
+"""The headers that are gRPC's own."""
+
+_OF_HTTP_1 = frozenset((b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"))
+
+_TIMEOUT = re.compile(rb"(\d{1,8})([HMSmun])")
+_UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
+
+
+class CallHead(NamedTuple):
+    """A call's headers.
+
+    Attributes:
+        path: Which call it is: `/package.Service/Method`.
+        metadata: What its caller tells beside its messages.
+        timeout_s: How long it may take; None for as long as it likes.
+        encoding: How messages are compressed that are.
+        is_grpc: Whether it is a call of gRPC at all.
+    """
+
+    path: str
+    metadata: Metadata
+    timeout_s: float | None
+    encoding: str
+    is_grpc: bool
+
+
+def read_head(fields: Sequence[Field]) -> CallHead | Refused:
+    """Read a call's headers; what is no request of HTTP/2 is refused."""
+    headers: dict[bytes, bytes] = {}
+    metadata: list[tuple[str, str | bytes]] = []
+    is_pseudo = True
+    try:
+        for name, value in fields:
+            may_be_pseudo, is_pseudo = is_pseudo and name not in headers, name.startswith(b":")
+            if name in _OF_HTTP_1 or name != name.lower() or (is_pseudo and not may_be_pseudo):
+                return Refused(name)
+            headers[name] = value
+            if not is_pseudo and name not in _NOT_METADATA:
+                metadata.extend(_entries(name, value))
+        return _head(headers, tuple(metadata))
+    except ValueError as error:
+        return Refused(str(error))
+
+
+def _head(headers: Mapping[bytes, bytes], metadata: Metadata) -> CallHead | Refused:
+    missing = [name for name in _REQUIRED if not headers.get(name)]
+    unknown = [name for name in headers if name.startswith(b":") and name not in _PSEUDO]
+    if missing or unknown:
+        return Refused(missing, unknown)
+    kind = headers.get(b"content-type", b"")
+    is_grpc = kind.startswith(_CONTENT_TYPE) and kind[len(_CONTENT_TYPE) :][:1] in (b"", b"+", b";")
+    return CallHead(
+        headers[b":path"].decode(),
+        metadata,
+        _timeout_s(headers.get(b"grpc-timeout")),
+        headers.get(b"grpc-encoding", b"identity").decode(),
+        is_grpc and headers[b":method"] == b"POST",
+    )
+
+
+def _entries(name: bytes, value: bytes) -> list[tuple[str, str | bytes]]:
+    key = name.decode("ascii")
+    if not key.endswith("-bin"):
+        return [(key, value.decode("latin-1"))]
+    # Of several values of one name, some clients make one, with commas between them.
+    parts = [part.strip() for part in value.split(b",")]
+    return [(key, b64decode(part + b"=" * (-len(part) % 4), validate=True)) for part in parts]
+
+
+def _timeout_s(value: bytes | None) -> float | None:
+    if value is None:
+        return None
+    found = _TIMEOUT.fullmatch(value)
+    if found is None:
+        raise ValueError(f"the header grpc-timeout is {value!r}")
+    return int(found[1]) * _UNITS[found[2]]

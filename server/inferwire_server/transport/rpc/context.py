@@ -1,0 +1,38 @@
+"""What a call sees of its caller, and how it talks with it while it runs."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from inferwire_server.transport.rpc.call_head import Metadata
+
+
+class Context(Protocol):
+    """One call's way to its caller."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """What the caller has told beside its messages."""
+        ...
+
+    @property
+    def peer(self) -> str:
+        """Where the caller is: `ipv4:127.0.0.1:1234`, `ipv6:[::1]:1234` or `unix:`."""
+        ...
+
+    async def read(self) -> bytes | None:
+        """Give the next message of a caller that sends many; None once it has sent all.
+
+        Raises:
+            RpcStatus: What has come is no message.
+            ServingError: TOO_LARGE.
+        """
+        ...
+
+    async def write(self, message: bytes) -> None:
+        """Send a message before the call ends, and wait while the caller takes no more.
+
+        Raises:
+            asyncio.CancelledError: The caller has left.
+        """
+        ...

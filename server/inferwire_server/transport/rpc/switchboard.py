@@ -1,0 +1,74 @@
+"""Which method a call is for, and the calls that run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import grpc
+
+from inferwire_server.errors import ServingError
+from inferwire_server.transport.http2.connection import Connection
+from inferwire_server.transport.http2.header_blocks import write_block
+from inferwire_server.transport.http2.outflow import Write
+from inferwire_server.transport.http2.protocol import Http2Protocol
+from inferwire_server.transport.http2.stream import Receiver, Stream
+from inferwire_server.transport.rpc.call import Refusal, RpcCall, Surroundings
+from inferwire_server.transport.rpc.call_head import CallHead, read_head
+from inferwire_server.transport.rpc.messages import ENCODINGS
+from inferwire_server.transport.rpc.methods import Guard, Method
+from inferwire_server.transport.rpc.status import NO_METHOD, RpcStatus
+
+_NOT_GRPC = write_block([(b":status", b"415")])
+
+
+class Switchboard:
+    """Begins calls as their headers come, and knows those that run."""
+
+    def __init__(self, methods: Mapping[str, Method], guard: Guard, most_message_bytes: int) -> None:
+        self._methods = methods
+        self._around = Surroundings(guard, most_message_bytes)
+
+    def __repr__(self) -> str:
+        return f"<Switchboard: {len(self._methods)} methods, {len(self._around.calls)} calls>"
+
+    def connect(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
+        """Begin a connection."""
+
+        def begin(stream: Stream, head: CallHead) -> Receiver | None:
+            return self._begin(stream, head, socket)
+
+        return Connection(write, read_head, begin, socket.close)
+
+    async def end(self) -> None:
+        """Cancel every call, and wait until none runs."""
+        calls = tuple(self._around.calls)
+        for call in calls:
+            call.cancel()
+        if tasks := [call.task for call in calls if call.task is not None]:
+            await asyncio.wait(tasks)
+
+    def _begin(self, stream: Stream, head: CallHead, socket: Http2Protocol[CallHead]) -> Receiver | None:
+        if not head.is_grpc:
+            stream.finish(_NOT_GRPC)
+            return None
+        method = self._methods.get(head.path)
+        if method is None:
+            return Refusal(stream, NO_METHOD)
+        if head.encoding not in ENCODINGS:
+            return Refusal(stream, _unknown_encoding(head.encoding))
+        is_unread = False
+        try:
+            self._around.guard.check_key(head.metadata)
+        except ServingError as refusal:
+            # Nothing of a message is taken in from whoever shows no key: a few could take all memory.
+            if not method.is_keyless:
+                return Refusal(stream, self._around.guard.refuse(refusal))
+            is_unread = not method.takes_stream
+        call = RpcCall(stream, head, method, socket, self._around)
+        return call.unread() if is_unread else call
+
+
+def _unknown_encoding(encoding: str) -> RpcStatus:
+    sentence = f"the call's grpc-encoding is '{encoding}', expected one of {', '.join(ENCODINGS)}"
+    return RpcStatus(grpc.StatusCode.UNIMPLEMENTED, sentence)

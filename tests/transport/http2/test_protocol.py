@@ -1,0 +1,256 @@
+"""A connection on a socket: what is written, who is at the other end, and how long a peer may be silent."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from tests.transport.http.connections import reaches
+from tests.transport.http2.socket_peer import MUCH, NOT_HTTP2, PREFACE, Calls, Peer, connected
+from tests.transport.http2.wire import STATUS, TRAILERS, Headers, answered, data_in, ended, headers
+
+from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2.frames import END_STREAM, ErrorCode, frame
+from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
+
+SILENCES = Silences(preface_s=20, ask_s=30, answer_s=10)
+
+
+@pytest.fixture
+def calls() -> Calls:
+    return Calls()
+
+
+@asynccontextmanager
+async def listening(calls: Calls, listener: socket.socket) -> AsyncGenerator[Peer, None]:
+    """Take connections at a socket, and make one."""
+    loop = asyncio.get_running_loop()
+    if listener.family == socket.AF_UNIX:
+        server = await loop.create_unix_server(calls.protocol, sock=listener)
+    else:
+        server = await loop.create_server(calls.protocol, sock=listener)
+    try:
+        async with connected(listener) as peer:
+            await reaches(lambda: bool(calls.made))
+            yield peer
+    finally:
+        server.close()
+        await reaches(lambda: calls.lost == calls.made)
+
+
+@pytest.fixture
+async def peer(calls: Calls) -> AsyncGenerator[Peer, None]:
+    """A connection's other end."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        async with listening(calls, listener) as made:
+            yield made
+
+
+@pytest.fixture
+def protocol(calls: Calls, peer: Peer) -> Http2Protocol[Headers]:
+    """The connection's own end."""
+    return calls.made[0]
+
+
+async def test_a_peer_at_a_port_has_an_address_and_a_port(protocol: Http2Protocol[Headers]) -> None:
+    assert re.fullmatch(r"ipv4:127\.0\.0\.1:\d+", protocol.peer)
+    assert repr(protocol).startswith(f"<Http2Protocol {protocol.peer}: <Connection: 0 streams,")
+
+
+async def test_an_address_of_the_newer_kind_has_brackets(calls: Calls) -> None:
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    with closing(listener):
+        async with listening(calls, listener):
+            assert re.fullmatch(r"ipv6:\[::1\]:\d+", calls.made[0].peer)
+
+
+async def test_a_peer_at_a_file_has_no_name(calls: Calls, tmp_path: Path) -> None:
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(str(tmp_path / "at"))
+        async with listening(calls, listener) as peer:
+            await peer.greet()
+            assert calls.made[0].peer == "unix:"
+
+
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", b"\x16\x03\x01\x02\x00"])
+async def test_who_speaks_something_else_gets_the_given_answer(peer: Peer, said: bytes) -> None:
+    peer.say(said)
+    assert await peer.rest_of_bytes() == NOT_HTTP2
+
+
+async def test_nothing_is_said_to_who_says_nothing(peer: Peer, protocol: Http2Protocol[Headers]) -> None:
+    protocol.part()
+    protocol.close()
+    assert await peer.rest_of_bytes() == b""
+
+
+async def test_a_call_is_answered(peer: Peer, calls: Calls) -> None:
+    await peer.greet()
+    peer.say(headers(1, flags=END_STREAM))
+    (await calls.begun()).answer()
+    assert await peer.told(3) == answered(1, b"answer")
+
+
+async def test_an_answer_in_parts_goes_out_as_it_is_written(peer: Peer, calls: Calls) -> None:
+    await peer.greet()
+    peer.say(headers(1, flags=END_STREAM))
+    stream = (await calls.begun()).stream
+    stream.start(STATUS)
+    for size in (1, 20_000, 100):
+        stream.write((bytes(size),), size)
+    stream.finish(TRAILERS)
+    told = await peer.told(6)
+    assert data_in(told, 1) == bytes(20_101)
+    assert told[-1] == ended(1)
+
+
+async def test_a_long_answer_goes_out_in_one_frame_where_the_peer_takes_that(peer: Peer, calls: Calls) -> None:
+    await peer.greet()
+    peer.say(frames.settings({frames.MAX_FRAME_SIZE: 1 << 20}), headers(1, flags=END_STREAM))
+    (await calls.begun()).answer(bytes(100_000))
+    assert (await peer.told(4))[1:] == answered(1, bytes(100_000))
+
+
+async def test_a_peer_that_breaks_the_protocol_is_told_why_and_not_heard_any_more(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    peer.say(headers(1), headers(2))
+    (going,) = await peer.rest()
+    assert going.kind == frames.GOAWAY
+    assert going.content[:8] == (1).to_bytes(4) + int(ErrorCode.PROTOCOL_ERROR).to_bytes(4)
+    assert going.content[8:] == b"a client cannot begin stream 2"
+    protocol.data_received(headers(3))
+    assert len(calls.heard) == 1
+    await reaches(lambda: calls.lost == [protocol])
+    assert calls.heard[0].ends == 1
+
+
+async def test_a_peer_that_does_not_read_is_sent_no_more_until_it_does(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    peer.say(headers(1, flags=END_STREAM))
+    (await calls.begun()).answer(bytes(MUCH))
+    await reaches(lambda: "paused" in repr(protocol))
+    assert calls.heard[0].stream.unsent > 0
+    told = await peer.told(2 + MUCH // frames.SMALLEST_MAX_FRAME)
+    assert data_in(told, 1) == bytes(MUCH)
+    assert told[-1] == ended(1)
+    assert "paused" not in repr(protocol)
+
+
+async def test_nothing_is_heard_from_a_peer_that_does_not_read_until_it_does(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    calls.answer_at_once(1000)
+    await peer.greet()
+    count = 50_000
+    peer.say(*[headers(number, flags=END_STREAM) for number in range(1, 2 * count, 2)])
+    transport = protocol._transport
+    await reaches(lambda: not transport.is_reading())
+    assert transport.get_write_buffer_size() < count * 1000 / 2
+    assert {frame.kind for frame in await peer.told(count)} == {frames.HEADERS}
+    assert transport.is_reading()
+
+
+async def test_what_is_written_goes_out_before_a_connection_closes(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    peer.say(headers(1, flags=END_STREAM), headers(3, flags=END_STREAM))
+    await calls.begun(2)
+    calls.heard[0].answer()
+    protocol.close()
+    calls.heard[1].answer()  # which is too late
+    assert await peer.rest() == answered(1, b"answer")
+
+
+async def test_a_connection_that_is_cut_off_ends_its_calls(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    peer.say(headers(1))
+    heard = await calls.begun()
+    protocol.cut_off()
+    assert await peer.is_cut_off()
+    assert heard.ends == 1
+
+
+async def test_a_peer_that_goes_ends_its_calls(peer: Peer, calls: Calls) -> None:
+    await peer.greet()
+    peer.say(headers(1))
+    heard = await calls.begun()
+    peer.close()
+    await reaches(lambda: heard.ends == 1)
+
+
+async def test_a_peer_that_is_left_ends_what_it_has_begun(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    peer.say(headers(1, flags=END_STREAM))
+    heard = await calls.begun()
+    protocol.part()
+    going, asked = await peer.told(2)
+    assert (going.kind, going.content[:4]) == (frames.GOAWAY, (2**31 - 1).to_bytes(4))
+    peer.say(frame(frames.PING, frames.ACK, content=asked.content))
+    (going,) = await peer.told(1)
+    assert (going.kind, going.content) == (frames.GOAWAY, (1).to_bytes(4) + bytes(4))
+    protocol.leave()
+    heard.answer()
+    assert await peer.rest() == answered(1, b"answer")
+
+
+async def test_a_peer_that_never_greets_is_cut_off(peer: Peer, protocol: Http2Protocol[Headers]) -> None:
+    protocol.look(monotonic() + 19, SILENCES)
+    peer.say(PREFACE[:5])
+    protocol.look(monotonic() + 19, SILENCES)
+    protocol.look(monotonic() + 21, SILENCES)
+    assert await peer.is_cut_off()
+
+
+async def test_a_silent_peer_is_asked_and_stays_if_it_says_that_it_is_there(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    for number in (1, 3):
+        protocol.look(monotonic() + 29, SILENCES)
+        protocol.look(monotonic() + 31, SILENCES)
+        protocol.look(monotonic() + 39, SILENCES)
+        (asked,) = await peer.told(1)
+        assert (asked.kind, asked.flags) == (frames.PING, 0)
+        peer.say(frame(frames.PING, frames.ACK, content=asked.content), headers(number, flags=END_STREAM))
+        await reaches(lambda number=number: len(calls.heard) == number // 2 + 1)
+        protocol.look(monotonic() + 29, SILENCES)
+    assert calls.lost == []
+
+
+async def test_a_peer_that_does_not_say_so_is_cut_off(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    peer.say(headers(1))
+    heard = await calls.begun()
+    protocol.look(monotonic() + 31, SILENCES)
+    await peer.told(1)
+    protocol.look(monotonic() + 41, SILENCES)
+    assert await peer.is_cut_off()
+    assert heard.ends == 1
+
+
+async def test_a_peer_that_pings_now_and_then_is_never_sent_away(peer: Peer, protocol: Http2Protocol[Headers]) -> None:
+    await peer.greet()
+    for _ in range(3):
+        peer.say(frame(frames.PING, content=bytes(8)) * 600)
+        assert {frame.kind for frame in await peer.told(600)} == {frames.PING}
+        protocol.look(monotonic(), SILENCES)

@@ -1,0 +1,366 @@
+"""How calls end: by their time limit, by their caller, with their connection, or with the server."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+
+import pytest
+from tests.transport.http.connections import a_go_of_the_loop, reaches
+from tests.transport.rpc.raw_peer import RawPeer, framed
+from tests.transport.served_methods import guard_of
+
+from inferwire_proto.errors import CODE_METADATA
+from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.rpc.call import RpcCall
+from inferwire_server.transport.rpc.context import Context
+from inferwire_server.transport.rpc.methods import Method
+
+CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE = 1, 4, 14
+IDLE = "<Switchboard: 1 methods, 0 calls>"
+SOON = {b"grpc-timeout": b"20m"}
+AT_ONCE = {b"grpc-timeout": b"1n"}
+LATE = {b"grpc-timeout": b"1H"}
+
+
+class Held:
+    """A method whose calls run until they are let go or cancelled."""
+
+    def __init__(self) -> None:
+        self.may_end = asyncio.Event()
+        self.begun: list[bytes] = []
+        self.cancelled = 0
+
+    async def __call__(self, message: bytes, context: Context) -> bytes:
+        self.begun.append(message)
+        try:
+            await self.may_end.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return b"done"
+
+    async def reading(self, _: bytes, context: Context) -> None:
+        """Read what never comes, once the first message has."""
+        try:
+            while (message := await context.read()) is not None:
+                self.begun.append(message)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+
+    async def has_begun(self) -> None:
+        await reaches(lambda: bool(self.begun))
+
+
+def peers(held: Held) -> dict[str, RawPeer]:
+    """Give peers of what takes one message, or many: to these the same happens."""
+    return {"one": RawPeer(Method(held)), "many": RawPeer(Method(held.reading, takes_stream=True))}
+
+
+@pytest.fixture
+def held() -> Held:
+    return Held()
+
+
+async def test_a_call_whose_message_is_not_whole_in_time_has_its_deadline_exceeded(held: Held) -> None:
+    peer = RawPeer(Method(held))
+    number = peer.begin(SOON, framed(b"hello")[:-1])
+    told = await peer.end_of(number)
+    assert (told.status, told.details) == (DEADLINE_EXCEEDED, "Deadline Exceeded")
+    assert (held.begun, peer.running) == ([], IDLE)
+    assert not peer.connection.streams
+
+
+@pytest.mark.parametrize("kind", ["one", "many"])
+async def test_a_call_that_runs_too_long_is_cancelled_and_has_its_deadline_exceeded(held: Held, kind: str) -> None:
+    peer = peers(held)[kind]
+    number = peer.begin(SOON, framed(b"hello"), end=kind == "one")
+    told = await peer.end_of(number)
+    assert (told.status, told.details) == (DEADLINE_EXCEEDED, "Deadline Exceeded")
+    assert (held.begun, held.cancelled) == ([b"hello"], 1)
+    assert peer.running == IDLE
+    assert not peer.connection.streams
+
+
+@pytest.mark.parametrize("kind", ["one", "many"])
+async def test_a_call_whose_time_is_up_before_it_begins_has_its_deadline_exceeded(held: Held, kind: str) -> None:
+    peer = peers(held)[kind]
+    number = peer.begin(AT_ONCE, framed(b"hello"), end=True)
+    told = await peer.end_of(number)
+    assert told.status == DEADLINE_EXCEEDED
+    assert peer.running == IDLE
+    assert not peer.connection.streams
+
+
+async def test_the_deadline_holds_while_a_call_waits_to_write(held: Held) -> None:
+    async def writing(message: bytes, context: Context) -> None:
+        held.begun.append(b"")
+        for _ in range(1000):
+            await context.write(bytes(1000))
+
+    peer = RawPeer(Method(writing))
+    peer.takes_data = False
+    number = peer.begin(SOON, framed(b""), end=True)
+    await held.has_begun()
+    await reaches(lambda: peer.running == IDLE)
+    peer.take(number, 1 << 20)
+    told = await peer.end_of(number)
+    assert told.status == DEADLINE_EXCEEDED
+
+
+async def test_a_call_that_ends_in_time_is_not_bound_any_more(held: Held) -> None:
+    peer = RawPeer(Method(held))
+    held.may_end.set()
+    told = await peer.answered(LATE, framed(b"hello"))
+    assert (told.data, told.status) == (framed(b"done"), 0)
+    assert peer.running == IDLE
+
+
+def calls_in_memory() -> int:
+    gc.collect()
+    return sum(isinstance(thing, RpcCall) for thing in gc.get_objects())
+
+
+@pytest.mark.parametrize("kind", ["one", "many"])
+async def test_nothing_keeps_a_call_that_has_ended(held: Held, kind: str) -> None:
+    peer = peers(held)[kind]
+    held.may_end.set()
+    before = calls_in_memory()
+    for _ in range(10):
+        await peer.answered(LATE, framed(b"hello"))
+        await peer.answered(LATE, framed(b"hello")[:-1])
+        peer.reset(peer.begin(LATE, framed(b"hello")))
+    await reaches(lambda: peer.running == IDLE)
+    await a_go_of_the_loop()
+    assert calls_in_memory() == before
+
+
+async def test_what_a_call_gives_although_its_time_is_up_is_its_answer() -> None:
+    async def stubborn(_: bytes, context: Context) -> bytes:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return b"late"
+        raise AssertionError
+
+    told = await RawPeer(Method(stubborn)).answered(SOON, framed(b""))
+    assert told.data == framed(b"late")
+
+
+def give_up(peer: RawPeer, number: int) -> None:
+    peer.reset(number)
+
+
+def lose(peer: RawPeer, _: int) -> None:
+    peer.connection.lose()
+
+
+LEAVING = pytest.mark.parametrize("leave", [give_up, lose])
+
+
+@LEAVING
+async def test_a_call_that_its_caller_leaves_before_it_begins_is_forgotten(
+    held: Held, leave: Callable[[RawPeer, int], None]
+) -> None:
+    peer = RawPeer(Method(held))
+    number = peer.begin(LATE, framed(b"hello"))
+    leave(peer, number)
+    assert (held.begun, peer.running) == ([], IDLE)
+    assert not peer.connection.streams
+
+
+@LEAVING
+@pytest.mark.parametrize("kind", ["one", "many"])
+async def test_a_call_that_its_caller_leaves_is_cancelled(
+    held: Held, kind: str, leave: Callable[[RawPeer, int], None]
+) -> None:
+    peer = peers(held)[kind]
+    number = peer.begin(LATE, framed(b"hello"), end=kind == "one")
+    await held.has_begun()
+    leave(peer, number)
+    await reaches(lambda: peer.running == IDLE)
+    assert (held.begun, held.cancelled) == ([b"hello"], 1)
+    assert not peer.connection.streams
+    assert not peer.told[number].headers
+
+
+@pytest.mark.parametrize("kind", ["one", "many"])
+async def test_a_call_that_is_left_in_the_bytes_that_begin_it_is_forgotten(held: Held, kind: str) -> None:
+    peer = peers(held)[kind]
+    number = peer.begin(LATE)
+    peer.reset_at_once(number, framed(b"hello"))
+    await reaches(lambda: peer.running == IDLE)
+    assert not peer.connection.streams
+
+
+async def test_a_call_that_is_left_while_it_waits_to_write_is_cancelled(held: Held) -> None:
+    async def writing(message: bytes, context: Context) -> None:
+        held.begun.append(b"")
+        try:
+            for _ in range(1000):
+                await context.write(bytes(1000))
+        except asyncio.CancelledError:
+            held.cancelled += 1
+            raise
+
+    peer = RawPeer(Method(writing))
+    peer.takes_data = False
+    number = peer.begin(data=framed(b""), end=True)
+    await held.has_begun()
+    peer.reset(number)
+    await reaches(lambda: peer.running == IDLE)
+    assert held.cancelled == 1
+
+
+async def test_a_call_that_writes_to_nobody_is_cancelled() -> None:
+    begun = asyncio.Event()
+    done: list[str] = []
+
+    async def late(_: bytes, context: Context) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            done.append("cancelled")
+            await context.write(b"bye")
+            done.append("written")
+
+    peer = RawPeer(Method(late))
+    number = peer.begin(data=framed(b""), end=True)
+    await begun.wait()
+    peer.reset(number)
+    await reaches(lambda: peer.running == IDLE)
+    assert done == ["cancelled"]
+    assert not peer.told[number].headers
+
+
+async def test_what_a_call_gives_to_nobody_is_dropped() -> None:
+    begun = asyncio.Event()
+
+    async def stubborn(_: bytes, context: Context) -> bytes:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return b"late"
+        raise AssertionError
+
+    peer = RawPeer(Method(stubborn))
+    number = peer.begin(data=framed(b""), end=True)
+    await begun.wait()
+    peer.reset(number)
+    await reaches(lambda: peer.running == IDLE)
+    assert not peer.told[number].headers
+
+
+async def test_a_call_is_cancelled_once_and_may_end_in_peace() -> None:
+    begun, is_ending, may_end, has_ended = asyncio.Event(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def tidy(_: bytes, context: Context) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            is_ending.set()
+            await may_end.wait()
+            has_ended.set()
+
+    peer = RawPeer(Method(tidy))
+    number = peer.begin(SOON, framed(b""), end=True)
+    await is_ending.wait()
+    # Its caller's time is up as well.
+    peer.reset(number)
+    await a_go_of_the_loop()
+    may_end.set()
+    await reaches(lambda: peer.running == IDLE)
+    assert has_ended.is_set()
+
+
+async def test_a_call_that_is_cancelled_by_itself_tells_its_caller() -> None:
+    async def cancelled(_: bytes, context: Context) -> bytes:
+        raise asyncio.CancelledError
+
+    told = await RawPeer(Method(cancelled)).answered(data=framed(b""))
+    assert (told.status, told.details) == (CANCELLED, "the call was cancelled")
+
+
+@pytest.mark.parametrize("kind", ["one", "many"])
+async def test_the_end_of_the_switchboard_cancels_what_runs_and_waits_for_it(held: Held, kind: str) -> None:
+    peer = peers(held)[kind]
+    number = peer.begin(data=framed(b"hello"), end=kind == "one")
+    waiting = peer.begin(data=framed(b"hello")[:-1]) if kind == "one" else None
+    await held.has_begun()
+    assert peer.running == f"<Switchboard: 1 methods, {1 if waiting is None else 2} calls>"
+    await peer.switchboard.end()
+    assert held.cancelled == 1
+    assert peer.told[number].status == CANCELLED
+    peer.connection.lose()
+    assert peer.running == IDLE
+
+
+async def test_the_end_of_the_switchboard_waits_for_what_takes_long_to_end() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def tidy(_: bytes, context: Context) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await may_end.wait()
+
+    peer = RawPeer(Method(tidy))
+    peer.begin(data=framed(b""), end=True)
+    await begun.wait()
+    ending = asyncio.ensure_future(peer.switchboard.end())
+    await a_go_of_the_loop()
+    await a_go_of_the_loop()
+    assert not ending.done()
+    may_end.set()
+    await ending
+    assert peer.running == IDLE
+
+
+async def test_the_end_of_a_switchboard_without_calls_is_at_once(held: Held) -> None:
+    await RawPeer(Method(held)).switchboard.end()
+
+
+@pytest.mark.parametrize("kind", ["one", "many"])
+async def test_calls_that_begin_once_the_server_is_closed_are_told_to_go_elsewhere(held: Held, kind: str) -> None:
+    drain = Drain()
+    guard = guard_of(drain)
+    peer = RawPeer(Method(held, takes_stream=kind == "many"), guard)
+    drain.close()
+    told = await peer.answered(data=framed(b"hello"))
+    assert (told.status, told.details) == (UNAVAILABLE, "the server is shutting down")
+    assert told.headers[CODE_METADATA.encode()] == b"SHUTTING_DOWN"
+    assert guard.refusals.counts == {("grpc", "SHUTTING_DOWN"): 1}
+    assert not drain.is_busy
+    assert held.begun == []
+
+
+async def test_the_drain_counts_a_call_while_it_runs(held: Held) -> None:
+    drain = Drain()
+    peer = RawPeer(Method(held), guard_of(drain))
+    number = peer.begin(data=framed(b"hello")[:-1])
+    await a_go_of_the_loop()
+    assert not drain.is_busy
+    peer.send(number, b"o", end=True)
+    await held.has_begun()
+    assert drain.is_busy
+    held.may_end.set()
+    await peer.end_of(number)
+    assert not drain.is_busy
+
+
+async def test_the_repr_of_a_call_says_how_far_it_is(held: Held) -> None:
+    peer = RawPeer(Method(held))
+    number = peer.begin(data=framed(b"hello")[:-1])
+    call = peer.connection.streams[number].receiver
+    assert repr(call) == "<RpcCall /tests.Calls/Call: not begun>"
+    peer.send(number, b"o", end=True)
+    assert repr(call) == "<RpcCall /tests.Calls/Call: running>"
+    held.may_end.set()
+    await peer.end_of(number)
+    assert repr(call) == "<RpcCall /tests.Calls/Call: over>"

@@ -1,0 +1,174 @@
+"""What is read of a call's headers, and which are no call's."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import pytest
+
+from inferwire_server.transport.http2.connection import Refused
+from inferwire_server.transport.rpc.call_head import CallHead, read_head
+
+REQUEST = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/tests.Calls/Call"), (b":authority", b"here")]
+GRPC = [(b"content-type", b"application/grpc"), (b"te", b"trailers")]
+FIELDS = [*REQUEST, *GRPC]
+
+
+def head(*further: tuple[bytes, bytes]) -> CallHead:
+    """Read the headers of a call that says this besides."""
+    read = read_head([*FIELDS, *further])
+    assert isinstance(read, CallHead)
+    return read
+
+
+def test_a_call_is_its_path_and_says_nothing_else() -> None:
+    assert head() == CallHead("/tests.Calls/Call", (), None, "identity", is_grpc=True)
+
+
+def test_metadata_is_what_is_not_of_grpc_in_the_order_in_which_it_was_said() -> None:
+    found = head(
+        (b"grpc-timeout", b"1S"),
+        (b"b", b"1"),
+        (b"grpc-encoding", b"gzip"),
+        (b"a", b"\xe9 2"),
+        (b"grpc-accept-encoding", b"gzip"),
+        (b"b", b"3"),
+        (b"user-agent", b"tests"),
+    )
+    assert found.metadata == (("b", "1"), ("a", "\xe9 2"), ("b", "3"), ("user-agent", "tests"))
+    assert found.encoding == "gzip"
+
+
+@pytest.mark.parametrize(
+    ("said", "values"),
+    [
+        (b"", [b""]),
+        (b"AAH/", [b"\0\1\xff"]),
+        (b"AA==", [b"\0"]),
+        (b"AA", [b"\0"]),
+        (b"AAE=", [b"\0\1"]),
+        (b"AAE", [b"\0\1"]),
+        (b"AA,AAE=,,AAH/", [b"\0", b"\0\1", b"", b"\0\1\xff"]),
+    ],
+)
+def test_bytes_are_metadata_with_padding_or_without_and_one_behind_the_other(said: bytes, values: list[bytes]) -> None:
+    assert head((b"x-bin", said)).metadata == tuple(("x-bin", value) for value in values)
+
+
+def test_bytes_of_any_length_are_metadata() -> None:
+    for size in range(10):
+        value = bytes(range(250, 250 - size, -1))
+        for said in (b64encode(value), b64encode(value).rstrip(b"=")):
+            assert head((b"x-bin", said)).metadata == (("x-bin", value),)
+
+
+@pytest.mark.parametrize("said", [b"A", b"A===", b"AA=", b"AA*=", b"A\xff==", b"AA,A"])
+def test_bytes_that_are_malformed_are_refused_or_what_they_mean(said: bytes) -> None:
+    read = read_head([*FIELDS, (b"x-bin", said)])
+    assert isinstance(read, Refused) is (said != b"AA=")
+
+
+@pytest.mark.parametrize(
+    ("said", "timeout_s"),
+    [
+        (b"2H", 7200),
+        (b"2M", 120),
+        (b"2S", 2),
+        (b"2m", 2e-3),
+        (b"2u", 2e-6),
+        (b"2n", 2e-9),
+        (b"0S", 0),
+        (b"99999999H", 99999999 * 3600),
+        (b"00000001S", 1),
+    ],
+)
+def test_a_timeout_has_a_unit(said: bytes, timeout_s: float) -> None:
+    assert head((b"grpc-timeout", said)).timeout_s == pytest.approx(timeout_s)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"S", b"1", b"1s", b"1h", b"-1S", b"+1S", b"1.5S", b"1e3S", b"123456789S", b"1 S", b" 1S", b"1S\n", b"1SS"],
+)
+def test_a_timeout_that_is_none_is_refused(said: bytes) -> None:
+    refused = read_head([*FIELDS, (b"grpc-timeout", said)])
+    assert isinstance(refused, Refused)
+    assert str(refused) == f"the header grpc-timeout is {said!r}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_grpc"),
+    [
+        (b"application/grpc", True),
+        (b"application/grpc+proto", True),
+        (b"application/grpc+json", True),
+        (b"application/grpc;charset=utf-8", True),
+        (b"application/grpc-web", False),
+        (b"application/grpcs", False),
+        (b"application/json", False),
+        (b"text/application/grpc", False),
+        (b"", False),
+    ],
+)
+def test_a_call_is_known_by_its_content(kind: bytes, *, is_grpc: bool) -> None:
+    read = read_head([*REQUEST, (b"content-type", kind)])
+    assert isinstance(read, CallHead)
+    assert read.is_grpc is is_grpc
+
+
+def test_what_has_no_content_type_is_no_call() -> None:
+    read = read_head(REQUEST)
+    assert isinstance(read, CallHead)
+    assert not read.is_grpc
+
+
+@pytest.mark.parametrize("method", [b"GET", b"PUT", b"OPTIONS", b"post"])
+def test_what_is_not_posted_is_no_call(method: bytes) -> None:
+    read = read_head([(b":method", method), *FIELDS[1:]])
+    assert isinstance(read, CallHead)
+    assert not read.is_grpc
+
+
+@pytest.mark.parametrize("name", [b":method", b":scheme", b":path"])
+def test_what_a_request_has_to_say_is_missed(name: bytes) -> None:
+    left = [field for field in FIELDS if field[0] != name]
+    assert isinstance(read_head(left), Refused)
+    assert isinstance(read_head([(name, b""), *left]), Refused)
+
+
+def test_who_is_asked_need_not_be_said() -> None:
+    left = [field for field in FIELDS if field[0] != b":authority"]
+    assert isinstance(read_head(left), CallHead)
+
+
+@pytest.mark.parametrize("name", [b":method", b":scheme", b":path", b":authority"])
+def test_what_may_be_said_once_is_not_said_twice(name: bytes) -> None:
+    assert isinstance(read_head([(name, b"/x"), *FIELDS]), Refused)
+
+
+@pytest.mark.parametrize("before", [(b"x", b"1"), (b"content-type", b"application/grpc")], ids=["metadata", "of grpc"])
+def test_what_makes_a_request_comes_before_all_else(before: tuple[bytes, bytes]) -> None:
+    assert isinstance(read_head([*REQUEST[1:], before, REQUEST[0], *GRPC]), Refused)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        (b":status", b"200"),
+        (b":protocol", b"websocket"),
+        (b"X-Upper", b"1"),
+        (b"connection", b"close"),
+        (b"keep-alive", b"1"),
+        (b"proxy-connection", b"close"),
+        (b"transfer-encoding", b"chunked"),
+        (b"upgrade", b"h2c"),
+        (b"x-\xff", b"1"),
+        (b"grpc-encoding", b"\xff"),
+    ],
+)
+def test_what_no_request_says_is_refused(field: tuple[bytes, bytes]) -> None:
+    assert isinstance(read_head([*FIELDS[:3], field, *FIELDS[3:]]), Refused)
+
+
+def test_a_path_that_is_no_text_is_refused() -> None:
+    assert isinstance(read_head([*REQUEST[:2], (b":path", b"/\xff"), *GRPC]), Refused)

@@ -1,0 +1,48 @@
+"""A gRPC port with methods of a test's own."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from inferwire_server.service import AccessService
+from inferwire_server.service.refusals import Refusals
+from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.http2.protocol import Silences
+from inferwire_server.transport.http2.server import Http2Server
+from inferwire_server.transport.listening import listen
+from inferwire_server.transport.rpc.call_head import CallHead
+from inferwire_server.transport.rpc.methods import Guard, Method
+from inferwire_server.transport.rpc.switchboard import Switchboard
+
+NOT_HTTP2 = b"this is HTTP/2"
+
+
+def guard_of(drain: Drain | None = None) -> Guard:
+    """Make a guard that lets anybody in."""
+    return Guard(drain or Drain(), Refusals(), AccessService())
+
+
+@asynccontextmanager
+async def served_methods(
+    methods: Mapping[str, Method],
+    guard: Guard | None = None,
+    *,
+    at: Path | None = None,
+    most_message_bytes: int = 1 << 20,
+    silences: Silences | None = None,
+) -> AsyncGenerator[int, None]:
+    """Serve methods by their paths, at a Unix socket if one is given; give the port."""
+    switchboard = Switchboard(methods, guard or guard_of(), most_message_bytes)
+    server: Http2Server[CallHead] = Http2Server(switchboard.connect, NOT_HTTP2, silences)
+    async with server:
+        if at is None:
+            listener = listen("gRPC", "127.0.0.1", 0, shares_port=False)
+        else:
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(str(at))
+        await server.listen(listener)
+        yield listener.getsockname()[1] if at is None else 0
+        await switchboard.end()
