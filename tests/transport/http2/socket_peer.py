@@ -96,9 +96,12 @@ class Peer:
         return frames_in(await self.rest_of_bytes())
 
     async def rest_of_bytes(self) -> bytes:
-        """Give what comes until the connection ends."""
-        async with asyncio.timeout(LIMIT_S):
-            return await self._reader.read()
+        """Give what comes until the other end says no more, and go then, as clients do."""
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                return await self._reader.read()
+        finally:
+            self.close()
 
     async def is_cut_off(self) -> bool:
         """Wait until the connection ends, and say whether nothing came before it did."""

@@ -168,6 +168,14 @@ def test_a_client_that_says_nothing_more_hears_its_early_answer_alone(end: bytes
     assert wire.say(end) == []
 
 
+def test_a_client_that_waits_to_say_more_is_told_at_once_that_it_is_not_heard() -> None:
+    wire = Wire().greet()
+    heard = wire.begin(1)
+    assert wire.say(data(1, bytes(STREAM_WINDOW))) == []
+    heard.answer()
+    assert wire.told() == [*answered(1, b"answer"), reset(1, ErrorCode.NO_ERROR)]
+
+
 def test_only_so_many_early_answers_wait_for_what_the_client_says_still() -> None:
     wire = Wire(lambda heard: heard.answer(b"")).greet()
     told = [frame for number in range(1, 2002, 2) for frame in wire.say(headers(number))]

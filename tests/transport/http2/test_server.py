@@ -142,6 +142,7 @@ async def test_it_takes_no_connections_while_it_closes(
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(*address)
     heard.answer()
+    await peer.rest()
     await closing_it
 
 
@@ -172,6 +173,7 @@ async def test_peers_are_told_to_go_elsewhere_while_the_port_stays_open(
 ) -> None:
     server.part()
     await hears_that_it_parts(peer)
+    await peer.rest()
     await reaches(lambda: is_empty(server))
     async with connected(listener) as other:
         await other.greet()

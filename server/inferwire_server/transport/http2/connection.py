@@ -112,6 +112,7 @@ class Connection(Generic[H]):
             self._receive(self._rest + data if self._rest else data)
         finally:
             self.outflow.write_gathered()
+            self._check_done()
 
     def ask(self) -> None:
         """Ask the peer whether it is there."""
@@ -133,13 +134,13 @@ class Connection(Generic[H]):
         """Take no more streams than have begun."""
         if self._last_taken == frames.LARGEST_STREAM:
             self._last_taken = self._last_stream
-            self.outflow.emit(frames.goaway(self._last_taken, ErrorCode.NO_ERROR))
-            if self.is_done:
-                self._on_done()
+            if self.is_greeted:
+                self.outflow.emit(frames.goaway(self._last_taken, ErrorCode.NO_ERROR))
+            self._check_done()
 
     def fail(self, failure: ConnectionFailed) -> None:
         """Tell the peer why nothing more is taken from it."""
-        self.outflow.emit(frames.goaway(self._last_stream, failure.code, failure.why))
+        self.outflow.emit(frames.goaway(min(self._last_stream, self._last_taken), failure.code, failure.why))
 
     def lose(self) -> None:
         """End all streams: there is no connection any more."""
@@ -169,7 +170,7 @@ class Connection(Generic[H]):
             self.outflow.emit(_OPENING)
         view = memoryview(data)
         while True:
-            if self._data_left:
+            if self._data_left and at < end:
                 taken = min(self._data_left, end - at)
                 self._take_data(view[at : at + taken], taken)
                 at += taken
@@ -178,11 +179,11 @@ class Connection(Generic[H]):
             high, low, kind, flags, number = frames.HEAD.unpack_from(data, at)
             size = high << 16 | low
             comes_whole = kind != frames.DATA or flags & frames.PADDED
-            self._check_head(kind, size, _MOST_WHOLE_BYTES if comes_whole else _MOST_FRAME_BYTES)
+            self._check_head(kind, size, _MOST_FRAME_BYTES if kind == frames.DATA else _MOST_WHOLE_BYTES)
             content = at + frames.HEAD_BYTES
             if not comes_whole:
                 at = content
-                self._begin_data(number, size, flags)
+                self._begin_data(number & frames.LARGEST_STREAM, size, flags)
             elif end < content + size:
                 break
             else:
@@ -218,8 +219,10 @@ class Connection(Generic[H]):
                 raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a client cannot promise anything")
             case frames.GOAWAY if number:
                 raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a stream cannot go away")
-            case frames.PRIORITY if not number or len(content) != 5:
-                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a priority is malformed")
+            case frames.PRIORITY if not number:
+                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a priority is a stream's")
+            case frames.PRIORITY if len(content) != 5:
+                raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "a priority has five bytes")
             case _:
                 # It asks for nothing, or is of a kind that nobody has to know.
                 self._count_idle()
@@ -231,6 +234,7 @@ class Connection(Generic[H]):
         if size:
             self._data, self._data_left, self._data_ends = stream, size, ends
         elif ends:
+            self._unheard.pop(number, None)
             self._hand_on(stream, memoryview(b""), is_last=True)
         else:
             self._count_idle()
@@ -341,6 +345,7 @@ class Connection(Generic[H]):
         if stream is None:
             if number % 2 == 0 or not number:
                 raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"a client cannot begin stream {number}")
+            self._unheard.pop(number, None)
             return
         if stream.has_peer_ended or not ends:
             self._give_up(stream, ErrorCode.STREAM_CLOSED if stream.has_peer_ended else ErrorCode.PROTOCOL_ERROR)
@@ -364,6 +369,7 @@ class Connection(Generic[H]):
         if not more or stream.window > frames.LARGEST_WINDOW:
             self._give_up(stream, ErrorCode.FLOW_CONTROL_ERROR if more else ErrorCode.PROTOCOL_ERROR)
         elif stream.unsent:
+            self.outflow.wait(stream)
             self.outflow.flush()
 
     def _take_settings(self, flags: int, number: int, content: bytes) -> None:
@@ -377,7 +383,8 @@ class Connection(Generic[H]):
         if len(content) % frames.SETTING.size:
             raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "settings are cut short")
         self._has_settings = True
-        for setting, value in frames.SETTING.iter_unpack(content):
+        # Of several values of one, the last counts: each of the window's takes a look at every stream.
+        for setting, value in dict(frames.SETTING.iter_unpack(content)).items():
             self._set(setting, value)
         self.outflow.emit(frames.frame(frames.SETTINGS, frames.ACK))
         self.outflow.flush()
@@ -391,6 +398,8 @@ class Connection(Generic[H]):
                 stream.window += more
                 if stream.window > frames.LARGEST_WINDOW:
                     raise ConnectionFailed(ErrorCode.FLOW_CONTROL_ERROR, f"a window cannot grow by {more} bytes")
+                if stream.unsent:
+                    self.outflow.wait(stream)
         elif setting == frames.MAX_FRAME_SIZE:
             if not frames.SMALLEST_MAX_FRAME <= value <= frames.LARGEST_MAX_FRAME:
                 raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"the longest frame cannot have {value} bytes")
@@ -420,8 +429,6 @@ class Connection(Generic[H]):
             self._count_idle()
         else:
             stream.end()
-            if self.is_done:
-                self._on_done()
 
     def _forget(self, stream: Stream) -> None:
         """Let go of a stream that this side has ended, and notice what its peer still says on it."""
@@ -433,7 +440,11 @@ class Connection(Generic[H]):
                 self._hush(stream.id)
             elif len(self._unheard) > _MOST_UNHEARD:
                 self._hush(next(iter(self._unheard)))
-        if self._last_taken != frames.LARGEST_STREAM and not self.streams:
+        self._check_done()
+
+    def _check_done(self) -> None:
+        """Say that all is over, but not before it is written."""
+        if self.is_done and not self.outflow.is_gathering:
             self._on_done()
 
     def _hush(self, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
@@ -18,7 +19,7 @@ class Waiting(Protocol):
     """A stream that has more to send."""
 
     def send_some(self) -> bool:
-        """Send a frame, if the stream's own window lets it; say whether it did."""
+        """Send a frame, if the stream's own window lets it; say whether there is more that it lets."""
         ...
 
 
@@ -49,7 +50,7 @@ class Outflow:
     def __init__(self, write: Write) -> None:
         self._write = write
         self._gathered: list[Piece] | None = None
-        self._waiting: dict[Waiting, None] = {}
+        self._waiting: OrderedDict[Waiting, None] = OrderedDict()
         self.window = frames.DEFAULT_WINDOW
         self.initial_window = frames.DEFAULT_WINDOW
         self.most_frame_bytes = frames.SMALLEST_MAX_FRAME
@@ -60,6 +61,11 @@ class Outflow:
     def __repr__(self) -> str:
         state = "paused" if self.is_paused else "open"
         return f"<Outflow: {state}, {len(self._waiting)} streams wait, {self.window} bytes of window>"
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether what is emitted is kept, to be written later."""
+        return self._gathered is not None
 
     def gather(self) -> None:
         """Keep what is emitted from now on, to write it together."""
@@ -100,11 +106,11 @@ class Outflow:
         self._waiting.pop(stream, None)
 
     def flush(self) -> None:
-        """Let those that wait send what the peer takes, a frame each in turn."""
-        has_sent = True
-        while has_sent:
-            has_sent = False
-            for stream in tuple(self._waiting):
-                if self.is_paused:
-                    return
-                has_sent |= stream.send_some()
+        """Let those that wait send what the peer takes, a frame each in turn.
+
+        Who has no room on its own stream waits no more, until it has: no frame of the peer's costs a look at all.
+        """
+        while self._waiting and self.window > 0 and not self.is_paused:
+            stream, _ = self._waiting.popitem(last=False)
+            if stream.send_some():
+                self._waiting[stream] = None

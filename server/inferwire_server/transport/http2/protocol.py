@@ -18,6 +18,8 @@ H = TypeVar("H")
 _LARGE_PIECE = 16 * 1024
 """From how many bytes on a piece is written as it is, and not joined with others first."""
 
+_LINGER_S = 1.0
+"""How long a peer has to close an encrypted connection, which has no end of one side alone."""
 
 _MOST_UNHEARD_BYTES = 1024 * 1024
 """How much may wait for a peer that does not read before it is not listened to."""
@@ -33,7 +35,11 @@ class Silences:
 
 
 class Http2Protocol(asyncio.Protocol, Generic[H]):
-    """One connection, from its accept to its end."""
+    """One connection, from its accept to its end.
+
+    Attributes:
+        peer: Who is at the other end, as gRPC writes it: `ipv4:127.0.0.1:1234`, `ipv6:[::1]:1234` or `unix:`.
+    """
 
     def __init__(
         self,
@@ -50,24 +56,19 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         self._is_asked = False
         self._is_closing = False
         self._is_deaf = False
-        self._peer: str | None = None
+        self._unread_bytes = 0
+        self.peer = ""
         self._transport: asyncio.Transport
         self._connection: Connection[H]
 
     def __repr__(self) -> str:
         return f"<Http2Protocol {self.peer}: {self._connection!r}>"
 
-    @property
-    def peer(self) -> str:
-        """Who is at the other end, as gRPC writes it: `ipv4:127.0.0.1:1234`, `ipv6:[::1]:1234` or `unix:`."""
-        if self._peer is None:
-            self._peer = _peer_of(self._transport)
-        return self._peer
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a connection."""
         self._transport = cast("asyncio.Transport", transport)
         plain: socket.socket | None = transport.get_extra_info("socket")
+        self.peer = _peer_of(transport, plain)
         if plain is not None and plain.family != socket.AF_UNIX:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = self._connect(self._write, self)
@@ -77,8 +78,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         """Take what has come."""
         if self._is_closing:
             return
-        self._heard_at = monotonic()
-        self._is_asked = False
+        self._hear(monotonic())
         try:
             self._connection.receive(data)
         except ConnectionFailed as failure:
@@ -93,6 +93,8 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         if self._is_deaf:
             self._is_deaf = False
             self._transport.resume_reading()
+        # It reads: a word of its own may be long in coming, behind what it reads.
+        self._hear(monotonic())
         self._connection.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -104,8 +106,14 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     def look(self, now: float, silences: Silences) -> None:
         """Ask a peer that has been silent for long whether it is there, and give it up where it does not say so."""
         self._connection.look()
+        unread_bytes, self._unread_bytes = self._unread_bytes, self._transport.get_write_buffer_size()
+        if self._unread_bytes < unread_bytes:
+            self._hear(now)
         silent_s = now - self._heard_at
-        if not self._connection.is_greeted:
+        if self._is_closing:
+            if silent_s > silences.answer_s:
+                self._transport.abort()
+        elif not self._connection.is_greeted:
             if silent_s > silences.preface_s:
                 self._transport.abort()
         elif self._is_asked:
@@ -124,16 +132,33 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         self._connection.leave()
 
     def close(self) -> None:
-        """Close the connection once all is written."""
+        """Close the connection once all is written, and the peer has read it and closes as well.
+
+        Closed from here, it would answer whatever the peer says still with a reset, which takes from the peer what it
+        has not read yet.
+        """
+        if self._is_closing or self._transport.is_closing():
+            return
         self._is_closing = True
-        self._transport.close()
+        self._heard_at = monotonic()
+        if self._is_deaf:
+            self._is_deaf = False
+            self._transport.resume_reading()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            asyncio.get_running_loop().call_later(_LINGER_S, self._transport.close)
 
     def cut_off(self) -> None:
         """End the connection at once."""
         self._transport.abort()
 
+    def _hear(self, now: float) -> None:
+        self._heard_at = now
+        self._is_asked = False
+
     def _write(self, pieces: Sequence[Piece]) -> None:
-        if self._transport.is_closing():
+        if self._is_closing or self._transport.is_closing():
             return
         if self._connection.outflow.is_paused and not self._is_deaf:
             # What is said to a peer that does not listen is kept: it may not ask for more of it.
@@ -155,9 +180,11 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         self.close()
 
 
-def _peer_of(transport: asyncio.Transport) -> str:
+def _peer_of(transport: asyncio.BaseTransport, plain: socket.socket | None) -> str:
+    if plain is not None and plain.family == socket.AF_UNIX:
+        return "unix:"
     name: Any = transport.get_extra_info("peername")
     if not isinstance(name, tuple):
-        return "unix:"
+        return "unknown:"  # it is gone already; it must not look as if it were on this host
     host, port = str(cast("tuple[Any, ...]", name)[0]), cast("tuple[Any, ...]", name)[1]
     return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"

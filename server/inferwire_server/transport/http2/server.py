@@ -35,6 +35,7 @@ class Http2Server(Generic[H]):
         self._listening: list[asyncio.AbstractServer] = []
         self._connections: set[Http2Protocol[H]] = set()
         self._are_gone = asyncio.Event()
+        self._is_closing = False
         self._looking: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
@@ -68,6 +69,7 @@ class Http2Server(Generic[H]):
 
     async def close(self, flush_s: float) -> None:
         """Take no more connections, let peers end what they have begun, and wait so long until they have."""
+        self._is_closing = True
         self._stop_listening()
         self.part()
         loop = asyncio.get_running_loop()
@@ -82,7 +84,13 @@ class Http2Server(Generic[H]):
             leaving.cancel()
 
     def _new_connection(self) -> Http2Protocol[H]:
-        return Http2Protocol(self._connect, self._connections.add, self._lose, self._not_http2)
+        return Http2Protocol(self._connect, self._add, self._lose, self._not_http2)
+
+    def _add(self, connection: Http2Protocol[H]) -> None:
+        self._connections.add(connection)
+        if self._is_closing:
+            # Its handshake has taken until now.
+            connection.leave()
 
     def _lose(self, connection: Http2Protocol[H]) -> None:
         self._connections.discard(connection)

@@ -123,12 +123,12 @@ class Stream:
     def expect(self, size: int) -> None:
         """Let the peer send so many bytes, if it may not yet."""
         more = min(size, frames.LARGEST_WINDOW) - self.credit
-        if more > 0 and not self.has_peer_ended:
+        if more > 0 and not self.has_peer_ended and not self.is_over:
             self.credit += more
             self._outflow.emit(frames.window_update(self.id, more))
 
     def send_some(self) -> bool:
-        """Send a frame of what waits, if the peer takes it; say whether it was sent."""
+        """Send a frame of what waits, if the peer takes it; say whether it would take more on this stream."""
         room = min(self.window, self._outflow.window, self._outflow.most_frame_bytes, self.unsent)
         if room <= 0 or self._queue is None:
             return False
@@ -139,12 +139,11 @@ class Stream:
         self.unsent -= room
         self._outflow.emit(frames.head(DATA, 0, self.id, room), *pieces)
         if not self.unsent:
-            self._outflow.forget(self)
             if self._trailers is not None:
                 self._finish(self._trailers)
             else:
                 self.receiver.take_room()
-        return True
+        return self.unsent > 0 and self.window > 0
 
     def end(self) -> None:
         """Let go of the stream: the peer has given it up, or has gone."""
