@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from tests.transport.http2.wire import Frame, Wire, answered, data, headers
+from tests.transport.http2.test_connection_windows import waiting
+from tests.transport.http2.wire import Wire, answered, data, ended, goes, headers
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.frames import END_STREAM, ConnectionFailed, ErrorCode, frame, rst_stream
-
-
-def goes(last: int, code: ErrorCode = ErrorCode.NO_ERROR, why: bytes = b"") -> Frame:
-    """Give the frame that says which stream is the last that is looked at."""
-    return Frame(frames.GOAWAY, 0, 0, last.to_bytes(4) + int(code).to_bytes(4) + why)
 
 
 def parted(wire: Wire) -> bytes:
@@ -81,6 +77,15 @@ def test_it_is_done_when_the_client_gives_the_last_stream_up() -> None:
     assert [each.ends for each in heard] == [1, 1]
 
 
+def test_it_is_done_only_once_the_last_answer_is_written() -> None:
+    wire = Wire().greet(initial_window_size=0)
+    waiting(wire, 1, 6)
+    wire.connection.leave()
+    assert wire.told() == [goes(1)]
+    assert wire.say(frames.window_update(1, 6))[-1] == ended(1)
+    assert wire.times_done >= 1
+
+
 def test_it_is_not_done_before_it_leaves() -> None:
     wire = Wire().greet()
     wire.begin(1, END_STREAM).answer()
@@ -102,6 +107,22 @@ def test_a_client_that_breaks_the_protocol_is_told_why() -> None:
     wire.begin(5)
     wire.connection.fail(ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "it did"))
     assert wire.told() == [goes(5, ErrorCode.PROTOCOL_ERROR, b"it did")]
+
+
+def test_the_last_stream_that_is_looked_at_does_not_grow_again() -> None:
+    wire = Wire().greet()
+    wire.begin(1)
+    wire.connection.leave()
+    assert wire.say(headers(3)) == [goes(1)]
+    wire.connection.fail(ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "it did"))
+    assert wire.told() == [goes(1, ErrorCode.PROTOCOL_ERROR, b"it did")]
+
+
+def test_who_has_not_greeted_is_left_without_a_word() -> None:
+    wire = Wire()
+    wire.connection.leave()
+    assert wire.told() == []
+    assert wire.times_done == 1
 
 
 def test_who_has_not_greeted_is_not_told_to_go_elsewhere_and_who_has_is_told_once() -> None:

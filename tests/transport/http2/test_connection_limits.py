@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.transport.http2.wire import REQUEST, STATUS, Frame, Heard, Wire, answered, data, headers
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.frames import END_STREAM, PADDED, ErrorCode, frame
+from inferwire_server.transport.http2.stream import Stream
 
 MOST = 1000
 """How many frames may come in a row that bring no call further."""
@@ -104,6 +107,41 @@ def test_headers_do_not_go_on_in_frames_without_end() -> None:
     wire.say(frame(frames.HEADERS, 0, 3, REQUEST))
     wire.say(frame(frames.CONTINUATION, 0, 3) * (MOST - 1))
     assert wire.fails(frame(frames.CONTINUATION, 0, 3)) is ErrorCode.ENHANCE_YOUR_CALM
+
+
+def test_what_cannot_go_out_is_not_looked_at_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    send_some = Stream.send_some
+
+    def counted(stream: Stream) -> bool:
+        looks.append(stream.id)
+        return send_some(stream)
+
+    monkeypatch.setattr(Stream, "send_some", counted)
+    wire = Wire(lambda heard: heard.answer()).greet(initial_window_size=0)
+    wire.say(*[headers(number, flags=END_STREAM) for number in range(1, 401, 2)])
+    assert len(looks) <= 200
+    wire.say(frames.window_update(1, 1) * 5, frames.window_update(0, 1) * 100)
+    assert len(looks) <= 205
+
+
+class WatchedStreams(dict[int, Stream]):
+    """A connection's streams, and how often all have been looked at."""
+
+    looks = 0
+
+    def values(self) -> Any:
+        self.looks += 1
+        return super().values()
+
+
+def test_many_values_of_one_setting_take_one_look_at_the_streams_and_the_last_counts() -> None:
+    wire = Wire().greet()
+    wire.connection.streams = watched = WatchedStreams()
+    heard = wire.begin(1)
+    values = [frames.SETTING.pack(frames.INITIAL_WINDOW_SIZE, value) for value in range(1000)]
+    wire.say(frame(frames.SETTINGS, content=b"".join(values)))
+    assert (watched.looks, heard.stream.window) == (1, 999)
 
 
 def test_what_is_answered_before_it_is_too_much_is_sent() -> None:

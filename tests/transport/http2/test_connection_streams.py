@@ -49,6 +49,13 @@ def test_data_comes_in_the_longest_frames_that_are_offered() -> None:
     assert (heard.data, heard.has_all) == (bytes(LONGEST), True)
 
 
+def test_padded_data_may_be_as_long_as_other_data() -> None:
+    wire = Wire().greet()
+    heard = wire.begin(1)
+    assert wire.say(data(1, b"\x01" + bytes(LONGEST - 1), PADDED)) == []
+    assert heard.data == bytes(LONGEST - 2)
+
+
 @pytest.mark.parametrize("last", [data(1, b"", END_STREAM), data(1, b"\0", END_STREAM | PADDED)])
 def test_the_end_may_come_without_data(last: bytes) -> None:
     wire = Wire().greet()
@@ -159,9 +166,11 @@ def test_an_early_answer_is_followed_by_word_that_no_more_is_heard_once_more_com
     assert wire.say(data(1, b"", END_STREAM)) == []
 
 
-@pytest.mark.parametrize(
-    "end", [data(1, b"", END_STREAM), headers(1, TRAILERS, END_STREAM), rst_stream(1, ErrorCode.NO_ERROR)]
-)
+ENDS = [data(1, b"", END_STREAM), headers(1, TRAILERS, END_STREAM), rst_stream(1, ErrorCode.NO_ERROR)]
+"""How a client says that it says nothing more."""
+
+
+@pytest.mark.parametrize("end", ENDS)
 def test_a_client_that_says_nothing_more_hears_its_early_answer_alone(end: bytes) -> None:
     wire = Wire(lambda heard: heard.answer()).greet()
     assert wire.say(headers(1)) == answered(1, b"answer")
@@ -180,6 +189,16 @@ def test_only_so_many_early_answers_wait_for_what_the_client_says_still() -> Non
     wire = Wire(lambda heard: heard.answer(b"")).greet()
     told = [frame for number in range(1, 2002, 2) for frame in wire.say(headers(number))]
     assert [frame for frame in told if frame.kind == frames.RST_STREAM] == [reset(1, ErrorCode.NO_ERROR)]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_early_answer_whose_client_has_ended_does_not_wait_with_them(
+    monkeypatch: pytest.MonkeyPatch, end: bytes
+) -> None:
+    monkeypatch.setattr(connection, "_MOST_UNHEARD", 2)
+    wire = Wire(lambda heard: heard.answer()).greet()
+    wire.say(headers(1), end, headers(3), headers(5))
+    assert wire.say(headers(7)) == [*answered(7, b"answer"), reset(3, ErrorCode.NO_ERROR)]
 
 
 def test_what_is_answered_in_parts_ends_as_early() -> None:

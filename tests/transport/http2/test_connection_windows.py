@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.transport.http2.wire import STATUS, Frame, Heard, Wire, answered, data_in, ended, headers, reset
+from tests.transport.http2.wire import STATUS, Frame, Heard, Wire, answered, data_in, ended, headers, reset, sizes
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.frames import END_STREAM, ErrorCode, window_update
@@ -18,10 +18,6 @@ def waiting(wire: Wire, number: int, size: int) -> Heard:
     heard.answer(bytes(size))
     assert wire.told() == [Frame(frames.HEADERS, frames.END_HEADERS, number, STATUS)]
     return heard
-
-
-def sizes(told: list[Frame]) -> list[tuple[int, int]]:
-    return [(frame.stream, len(frame.content)) for frame in told if frame.kind == frames.DATA]
 
 
 def test_a_stream_begins_with_the_room_that_the_client_said() -> None:
@@ -69,6 +65,16 @@ def test_those_that_wait_for_all_share_what_comes() -> None:
         waiting(wire, number, 2 * FRAME)
     told = sizes(wire.say(window_update(0, 6 * FRAME)))
     assert told == [(number, FRAME) for number in (101, 103, 105)] * 2
+
+
+def test_those_that_wait_for_all_take_turns_when_little_comes_at_a_time() -> None:
+    wire = Wire().greet(initial_window_size=10 * DEFAULT)
+    wire.begin(99, END_STREAM).answer(bytes(DEFAULT))
+    wire.told()
+    for number in (101, 103):
+        waiting(wire, number, 3 * FRAME)
+    told = [size for _ in range(4) for size in sizes(wire.say(window_update(0, FRAME)))]
+    assert told == [(number, FRAME) for number in (101, 103)] * 2
 
 
 def test_a_client_that_takes_less_is_owed_what_it_has_got() -> None:

@@ -19,6 +19,7 @@ from tests.transport.http2.wire import (
     ended,
     frames_in,
     reset,
+    sizes,
 )
 
 from inferwire_server.transport.http2 import frames
@@ -59,11 +60,6 @@ class Way:
     def _write(self, pieces: Sequence[Piece]) -> None:
         self.writes.append(frames_in(b"".join(pieces)))
         self.out.is_paused |= len(self.writes) >= self._pauses_after
-
-
-def sizes(told: Sequence[Frame]) -> list[tuple[int, int]]:
-    """Say which streams' data went out, and how much each time."""
-    return [(frame.stream, len(frame.content)) for frame in told if frame.kind == frames.DATA]
 
 
 def test_an_answer_for_which_there_is_room_is_one_write() -> None:
@@ -230,6 +226,15 @@ def test_a_peer_is_told_that_it_may_send_only_what_it_may_not_yet() -> None:
 def test_a_peer_that_has_said_all_is_not_told_to_go_on() -> None:
     way = Way()
     way.stream()[0].expect(2 * STREAM_WINDOW)
+    assert way.told() == []
+
+
+def test_a_peer_that_has_given_a_stream_up_is_not_told_to_go_on() -> None:
+    way = Way()
+    stream, _ = way.stream()
+    stream.has_peer_ended = False
+    stream.end()
+    stream.expect(2 * STREAM_WINDOW)
     assert way.told() == []
 
 

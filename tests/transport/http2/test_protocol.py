@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import AsyncGenerator
+import struct
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from time import monotonic
@@ -13,7 +14,18 @@ from time import monotonic
 import pytest
 from tests.transport.http.connections import reaches
 from tests.transport.http2.socket_peer import MUCH, NOT_HTTP2, PREFACE, Calls, Peer, connected
-from tests.transport.http2.wire import STATUS, TRAILERS, Headers, answered, data_in, ended, headers
+from tests.transport.http2.wire import (
+    STATUS,
+    TRAILERS,
+    Frame,
+    Headers,
+    answered,
+    data_in,
+    ended,
+    frames_in,
+    goes,
+    headers,
+)
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.frames import END_STREAM, ErrorCode, frame
@@ -81,6 +93,15 @@ async def test_a_peer_at_a_file_has_no_name(calls: Calls, tmp_path: Path) -> Non
             assert calls.made[0].peer == "unix:"
 
 
+async def test_a_peer_that_is_gone_already_is_not_taken_for_one_at_a_file(calls: Calls) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        with socket.create_connection(listener.getsockname()) as gone:
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        async with listening(calls, listener):
+            await reaches(lambda: bool(calls.lost))
+            assert calls.lost[0].peer == "unknown:"
+
+
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", b"\x16\x03\x01\x02\x00"])
 async def test_who_speaks_something_else_gets_the_given_answer(peer: Peer, said: bytes) -> None:
     peer.say(said)
@@ -125,10 +146,7 @@ async def test_a_peer_that_breaks_the_protocol_is_told_why_and_not_heard_any_mor
 ) -> None:
     await peer.greet()
     peer.say(headers(1), headers(2))
-    (going,) = await peer.rest()
-    assert going.kind == frames.GOAWAY
-    assert going.content[:8] == (1).to_bytes(4) + int(ErrorCode.PROTOCOL_ERROR).to_bytes(4)
-    assert going.content[8:] == b"a client cannot begin stream 2"
+    assert await peer.rest() == [goes(1, ErrorCode.PROTOCOL_ERROR, b"a client cannot begin stream 2")]
     protocol.data_received(headers(3))
     assert len(calls.heard) == 1
     await reaches(lambda: calls.lost == [protocol])
@@ -158,9 +176,21 @@ async def test_nothing_is_heard_from_a_peer_that_does_not_read_until_it_does(
     peer.say(*[headers(number, flags=END_STREAM) for number in range(1, 2 * count, 2)])
     transport = protocol._transport
     await reaches(lambda: not transport.is_reading())
-    assert transport.get_write_buffer_size() < count * 1000 / 2
+    assert transport.get_write_buffer_size() < MUCH
     assert {frame.kind for frame in await peer.told(count)} == {frames.HEADERS}
     assert transport.is_reading()
+
+
+async def test_the_end_of_a_peer_that_did_not_read_is_heard_while_its_connection_closes(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    calls.answer_at_once(1000)
+    await peer.greet()
+    peer.say(*[headers(number, flags=END_STREAM) for number in range(1, 100_000, 2)])
+    await reaches(lambda: not protocol._transport.is_reading())
+    protocol.close()
+    peer.close()
+    await reaches(lambda: calls.lost == [protocol])
 
 
 async def test_what_is_written_goes_out_before_a_connection_closes(
@@ -173,6 +203,25 @@ async def test_what_is_written_goes_out_before_a_connection_closes(
     protocol.close()
     calls.heard[1].answer()  # which is too late
     assert await peer.rest() == answered(1, b"answer")
+
+
+async def test_a_connection_closes_once(peer: Peer, protocol: Http2Protocol[Headers]) -> None:
+    await peer.greet()
+    protocol.close()
+    protocol.close()
+    assert await peer.rest() == []
+    protocol.close()
+
+
+async def test_a_peer_that_does_not_close_as_well_is_cut_off(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    protocol.close()
+    protocol.look(monotonic() + 9, SILENCES)
+    assert not protocol._transport.is_closing()
+    protocol.look(monotonic() + 11, SILENCES)
+    await reaches(lambda: calls.lost == [protocol])
 
 
 async def test_a_connection_that_is_cut_off_ends_its_calls(
@@ -202,13 +251,35 @@ async def test_a_peer_that_is_left_ends_what_it_has_begun(
     heard = await calls.begun()
     protocol.part()
     going, asked = await peer.told(2)
-    assert (going.kind, going.content[:4]) == (frames.GOAWAY, (2**31 - 1).to_bytes(4))
+    assert going == goes(2**31 - 1)
     peer.say(frame(frames.PING, frames.ACK, content=asked.content))
-    (going,) = await peer.told(1)
-    assert (going.kind, going.content) == (frames.GOAWAY, (1).to_bytes(4) + bytes(4))
+    assert await peer.told(1) == [goes(1)]
     protocol.leave()
     heard.answer()
     assert await peer.rest() == answered(1, b"answer")
+
+
+async def test_the_last_answer_reaches_a_peer_that_is_left(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    peer.say(frames.settings({frames.INITIAL_WINDOW_SIZE: 5}), headers(1, flags=END_STREAM))
+    (await calls.begun()).answer()
+    assert data_in(await peer.told(3), 1) == b"answe"
+    protocol.leave()
+    assert await peer.told(1) == [goes(1)]
+    peer.say(frames.window_update(1, 100))
+    assert await peer.rest() == [Frame(frames.DATA, 0, 1, b"r"), ended(1)]
+
+
+async def test_a_peer_that_has_heard_that_it_is_left_is_told_which_stream_is_the_last(
+    peer: Peer, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    protocol.part()
+    _, asked = await peer.told(2)
+    peer.say(frame(frames.PING, frames.ACK, content=asked.content))
+    assert await peer.rest() == [goes(0)]
 
 
 async def test_a_peer_that_never_greets_is_cut_off(peer: Peer, protocol: Http2Protocol[Headers]) -> None:
@@ -254,3 +325,65 @@ async def test_a_peer_that_pings_now_and_then_is_never_sent_away(peer: Peer, pro
         peer.say(frame(frames.PING, content=bytes(8)) * 600)
         assert {frame.kind for frame in await peer.told(600)} == {frames.PING}
         protocol.look(monotonic(), SILENCES)
+
+
+class SlowTransport(asyncio.Transport):
+    """Writes to a peer that reads as a test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unread_bytes = 1_000_000
+        self.is_aborted = False
+        self.written = b""
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread_bytes
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    @property
+    def asked(self) -> int:
+        """How often the peer has been asked whether it is there."""
+        return [frame.kind for frame in frames_in(self.written)].count(frames.PING)
+
+
+@pytest.fixture
+def slow(calls: Calls) -> tuple[SlowTransport, Http2Protocol[Headers]]:
+    """A connection whose peer has greeted, and says nothing more."""
+    transport, protocol = SlowTransport(), calls.protocol()
+    protocol.connection_made(transport)
+    protocol.data_received(PREFACE)
+    return transport, protocol
+
+
+def test_a_peer_that_reads_is_there_however_slowly_it_does(slow: tuple[SlowTransport, Http2Protocol[Headers]]) -> None:
+    transport, protocol = slow
+    began = monotonic()
+    for at in range(5, 205, 5):
+        transport.unread_bytes -= 10
+        protocol.look(began + at, SILENCES)
+    assert (transport.asked, transport.is_aborted) == (0, False)
+    protocol.look(began + 231, SILENCES)
+    assert (transport.asked, transport.is_aborted) == (1, False)
+    protocol.look(began + 241, SILENCES)
+    assert transport.is_aborted
+
+
+def test_a_peer_that_has_read_all_that_waited_is_asked_anew(slow: tuple[SlowTransport, Http2Protocol[Headers]]) -> None:
+    transport, protocol = slow
+    began = monotonic()
+    protocol.pause_writing()
+    protocol.look(began + 31, SILENCES)
+    protocol.resume_writing()
+    protocol.look(began + 41, SILENCES)
+    assert (transport.asked, transport.is_aborted) == (2, False)

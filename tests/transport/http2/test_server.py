@@ -13,9 +13,10 @@ import pytest
 from tests.certificates import Authority
 from tests.transport.http.connections import reaches
 from tests.transport.http2.socket_peer import NOT_HTTP2, PREFACE, Calls, Peer, connected
-from tests.transport.http2.wire import Frame, Headers, answered, headers
+from tests.transport.http2.wire import Headers, answered, goes, headers
 
 from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2 import protocol as protocol_module
 from inferwire_server.transport.http2 import server as server_module
 from inferwire_server.transport.http2.frames import END_STREAM, frame
 from inferwire_server.transport.http2.protocol import Silences
@@ -51,14 +52,10 @@ async def peer(server: Server, listener: socket.socket) -> AsyncGenerator[Peer, 
         yield made
 
 
-def going(last: int) -> Frame:
-    return Frame(frames.GOAWAY, 0, 0, last.to_bytes(4) + bytes(4))
-
-
 async def hears_that_it_parts(peer: Peer) -> None:
     """See that a client is told that the server goes, and say that it has heard."""
     parting, asked = await peer.told(2)
-    assert parting == going(2**31 - 1)
+    assert parting == goes(2**31 - 1)
     peer.say(frame(frames.PING, frames.ACK, content=asked.content))
 
 
@@ -118,11 +115,11 @@ async def test_it_closes_once_its_peers_have_heard_and_their_calls_have_ended(
     await calls.begun()
     closing_it = asyncio.ensure_future(server.close(10))
     parting, asked = await peer.told(2)
-    assert parting == going(2**31 - 1)
+    assert parting == goes(2**31 - 1)
     peer.say(headers(3, flags=END_STREAM))  # which was on its way
     await calls.begun(2)
     peer.say(frame(frames.PING, frames.ACK, content=asked.content))
-    assert await peer.told(1) == [going(3)]
+    assert await peer.told(1) == [goes(3)]
     assert not closing_it.done()
     for heard in calls.heard:
         heard.answer()
@@ -154,7 +151,7 @@ async def test_a_peer_that_does_not_say_that_it_has_heard_is_left_after_a_while(
     heard = await calls.begun()
     closing_it = asyncio.ensure_future(server.close(10))
     await peer.told(2)
-    assert await peer.told(1) == [going(1)]
+    assert await peer.told(1) == [goes(1)]
     heard.answer()
     assert await peer.rest() == answered(1, b"answer")
     await closing_it
@@ -211,6 +208,11 @@ def shown(tmp_path: Path) -> ssl.SSLContext:
     return context
 
 
+def trusting(path: Path) -> ssl.SSLContext:
+    """Give what takes what the server shows."""
+    return ssl.create_default_context(cafile=path / "tls" / "root.pem")
+
+
 async def test_a_peer_that_does_not_get_as_far_as_to_be_encrypted_is_in_nobodys_way(
     calls: Calls, listener: socket.socket, shown: ssl.SSLContext
 ) -> None:
@@ -228,10 +230,9 @@ async def test_a_peer_that_does_not_get_as_far_as_to_be_encrypted_is_in_nobodys_
 async def test_encrypted_connections_are_as_others(
     calls: Calls, listener: socket.socket, shown: ssl.SSLContext, tmp_path: Path
 ) -> None:
-    trusting = ssl.create_default_context(cafile=tmp_path / "tls" / "root.pem")
     async with Http2Server(calls.connect, NOT_HTTP2) as server:
         await server.listen(listener, shown)
-        reader, writer = await asyncio.open_connection(*listener.getsockname(), ssl=trusting)
+        reader, writer = await asyncio.open_connection(*listener.getsockname(), ssl=trusting(tmp_path))
         peer = Peer(reader, writer)
         await peer.greet()
         peer.say(headers(1, flags=END_STREAM))
@@ -239,4 +240,22 @@ async def test_encrypted_connections_are_as_others(
         assert await peer.told(3) == answered(1, b"answer")
         assert calls.heard[0].ends == 0
         peer.close()
+        await reaches(lambda: is_empty(server))
+
+
+async def test_a_peer_that_is_encrypted_only_once_the_server_closes_is_left(
+    calls: Calls, listener: socket.socket, shown: ssl.SSLContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol_module, "_LINGER_S", 0.01)
+    address, context = listener.getsockname(), trusting(tmp_path)
+    async with Http2Server(calls.connect, NOT_HTTP2) as server:
+        await server.listen(listener, shown)
+        reader, writer = await asyncio.open_connection(*address)
+        other = Peer(*await asyncio.open_connection(*address, ssl=context))
+        await other.greet()  # so that the first has been accepted, too
+        other.close()
+        await reaches(lambda: is_empty(server))
+        await server.close(0)
+        await writer.start_tls(context, server_hostname=address[0])
+        assert await Peer(reader, writer).rest() == []
         await reaches(lambda: is_empty(server))

@@ -90,6 +90,16 @@ def allowed(number: int, size: int) -> Frame:
     return Frame(frames.WINDOW_UPDATE, 0, number, size.to_bytes(4))
 
 
+def goes(last: int, code: ErrorCode = ErrorCode.NO_ERROR, why: bytes = b"") -> Frame:
+    """Give the frame that says which stream is the last that is looked at."""
+    return Frame(frames.GOAWAY, 0, 0, last.to_bytes(4) + int(code).to_bytes(4) + why)
+
+
+def sizes(told: Sequence[Frame]) -> list[tuple[int, int]]:
+    """Say which streams' data went out, and how much each time."""
+    return [(frame.stream, len(frame.content)) for frame in told if frame.kind == frames.DATA]
+
+
 class Heard:
     """What has come on one stream, and how it ended."""
 
@@ -110,8 +120,7 @@ class Heard:
         """Keep it."""
         assert not self.has_all
         assert not self.ends
-        if data:
-            self.parts.append(bytes(data))
+        self.parts.append(bytes(data))
         self.has_all = is_last
 
     def take_end(self) -> None:
@@ -180,6 +189,7 @@ class Wire:
 
     def _write(self, pieces: Sequence[Piece]) -> None:
         assert pieces
+        assert not self.times_done  # nobody would read it: that closes the connection
         self.written += [bytes(piece) for piece in pieces]
 
     def _begin(self, stream: Stream, said: Headers) -> Receiver | None:

@@ -16,7 +16,7 @@ from inferwire_server.transport.oip.stubs import grpc_service_pb2
 from inferwire_server.transport.relay.audiences import HTTP, RPC, Reach, http_audience
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
-from inferwire_server.transport.rpc.methods import RawCall
+from inferwire_server.transport.rpc.methods import UnaryCall
 
 PLACES = {"{model}": "echo", "{version}": "1", "{job}": "0123-1", "{region}": "in"}
 """What callers write where a path has a parameter."""
@@ -168,7 +168,7 @@ async def methods(services: Services) -> set[str]:
     """List the calls with one message each way that the server offers, as it shows them to what is around them."""
     found: set[str] = set()
 
-    def around(method: str, call: RawCall) -> RawCall:
+    def around(method: str, call: UnaryCall) -> UnaryCall:
         found.add(method)
         return call
 

@@ -7,6 +7,7 @@ import gc
 from collections.abc import Callable
 
 import pytest
+from h2.errors import ErrorCodes
 from tests.transport.http.connections import a_go_of_the_loop, reaches
 from tests.transport.rpc.raw_peer import RawPeer, framed
 from tests.transport.served_methods import guard_of
@@ -108,6 +109,18 @@ async def test_the_deadline_holds_while_a_call_waits_to_write(held: Held) -> Non
     peer.take(number, 1 << 20)
     told = await peer.end_of(number)
     assert told.status == DEADLINE_EXCEEDED
+
+
+async def test_an_answer_that_its_caller_does_not_take_in_time_is_given_up() -> None:
+    async def long(_: bytes, context: Context) -> bytes:
+        return bytes(1 << 20)
+
+    peer = RawPeer(Method(long))
+    peer.takes_data = False
+    number = peer.begin(SOON, framed(b""), end=True)
+    told = await peer.end_of(number)
+    assert (told.reset, told.trailers, peer.running) == (ErrorCodes.CANCEL, {}, IDLE)
+    assert not peer.connection.streams
 
 
 async def test_a_call_that_ends_in_time_is_not_bound_any_more(held: Held) -> None:

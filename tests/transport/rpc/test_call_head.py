@@ -49,6 +49,7 @@ def test_metadata_is_what_is_not_of_grpc_in_the_order_in_which_it_was_said() -> 
         (b"AAE=", [b"\0\1"]),
         (b"AAE", [b"\0\1"]),
         (b"AA,AAE=,,AAH/", [b"\0", b"\0\1", b"", b"\0\1\xff"]),
+        (b"AA, AAE=,\tAAH/", [b"\0", b"\0\1", b"\0\1\xff"]),
     ],
 )
 def test_bytes_are_metadata_with_padding_or_without_and_one_behind_the_other(said: bytes, values: list[bytes]) -> None:

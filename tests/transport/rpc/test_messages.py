@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.rpc.messages import ENCODINGS, PREFIX, PREFIX_BYTES, MessageReader, Packed, unpacked
-from inferwire_server.transport.rpc.status import RpcStatus
+from inferwire_server.transport.rpc.messages import PREFIX, PREFIX_BYTES, MessageReader, Packed, unpacked
+from inferwire_server.transport.rpc.status import ENCODINGS, RpcStatus
 
 LIMIT = 1 << 20
 PACKED: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
@@ -86,6 +86,26 @@ def test_what_a_message_lacks_is_known_once_its_prefix_is_whole() -> None:
     assert lacking == [(0, False), (0, False), (100, False), (45, False), (0, True)]
 
 
+def test_parts_of_any_size_make_a_message_in_their_order() -> None:
+    message = bytes(range(256)) * 40
+    cuts = [5, 6, 7, 2000, 2001, 3025, 4050, 4051, 5 + len(message)]
+    pieces = [framed(message)[start:end] for start, end in pairwise([0, *cuts])]
+    assert taken(MessageReader("identity", LIMIT), *pieces) == [message]
+
+
+def test_small_parts_do_not_keep_what_was_received_with_them() -> None:
+    reader = MessageReader("identity", LIMIT)
+    taken(reader, PREFIX.pack(0, LIMIT))
+    tracemalloc.start()
+    try:
+        for _ in range(20_000):
+            assert list(reader.take(memoryview(bytes(1024))[:1])) == []
+        assert tracemalloc.get_traced_memory()[0] < 200_000
+    finally:
+        tracemalloc.stop()
+    assert reader.missing == LIMIT - 20_000
+
+
 def test_a_message_without_bytes_is_one() -> None:
     assert taken(MessageReader("identity", 0), framed(b"") * 3) == [b"", b"", b""]
 
@@ -151,6 +171,14 @@ def test_a_compressed_message_that_is_cut_short_is_refused(encoding: str) -> Non
     for size in (0, 1, len(packed) // 2, len(packed) - 1):
         error = failure(encoding, framed(packed[:size], 1))
         assert error.details == f"a message that is compressed as {encoding} is cut short"
+
+
+@pytest.mark.parametrize("encoding", PACKED)
+def test_a_compressed_message_with_bytes_behind_its_end_is_refused(encoding: str) -> None:
+    packed = PACKED[encoding](bytes(100))
+    for behind in (b"\0", packed):
+        error = failure(encoding, framed(packed + behind, 1))
+        assert error.details == f"a message that is compressed as {encoding} has bytes behind its end"
 
 
 @pytest.mark.parametrize(("encoding", "other"), [("gzip", "deflate"), ("deflate", "gzip")])

@@ -1,4 +1,4 @@
-"""One connection: its bytes taken apart into what each stream hears, and the answers that the protocol itself asks for.
+"""One connection: what its frames mean to each stream, and the answers that the protocol itself asks for.
 
 It does no I/O. What a peer may make this side keep or do is bounded, by the limits below.
 """
@@ -9,19 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2.frame_reader import MOST_FRAME_BYTES, FrameReader
 from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
-from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, REMEMBERED_BYTES, Field, HeaderBlocks
+from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, Field, HeaderBlocks
+from inferwire_server.transport.http2.open_block import OpenBlock, without_padding
 from inferwire_server.transport.http2.outflow import Outflow, Write
+from inferwire_server.transport.http2.peer_settings import apply_settings
 from inferwire_server.transport.http2.stream import STREAM_WINDOW, Receiver, Stream
 
 MOST_STREAMS = 10_000
 """How many streams a peer may have open."""
-
-_MOST_FRAME_BYTES = 1024 * 1024
-"""The longest frame of data that is taken: a tensor comes in few."""
-
-_MOST_WHOLE_BYTES = MOST_HEADER_BYTES + 1024
-"""The longest frame that is taken as a whole, as all are but those of data, which are handed on as they come."""
 
 _REPLENISH_BYTES = 2**30
 """After how many bytes of data a peer may send as many more on all streams together: each stream has its own bound."""
@@ -43,7 +40,7 @@ _OPENING = frames.settings(
     {
         frames.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
         frames.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
-        frames.MAX_FRAME_SIZE: _MOST_FRAME_BYTES,
+        frames.MAX_FRAME_SIZE: MOST_FRAME_BYTES,
         frames.MAX_HEADER_LIST_SIZE: MOST_HEADER_BYTES,
     }
 ) + frames.window_update(0, frames.LARGEST_WINDOW - frames.DEFAULT_WINDOW)
@@ -79,7 +76,8 @@ class Connection(Generic[H]):
         self.streams: dict[int, Stream] = {}
         self._blocks = HeaderBlocks(read_headers)
         self._open_stream = open_stream
-        self._rest = b""
+        self._reader = FrameReader(self)
+        self._block = OpenBlock()
         self.is_greeted = False
         self._is_parting = False
         self._has_settings = False
@@ -88,10 +86,7 @@ class Connection(Generic[H]):
         self._last_taken = frames.LARGEST_STREAM
         self._taken_in = 0
         self._data: Stream | None = None
-        self._data_left = 0
         self._data_ends = False
-        self._block: bytearray | None = None
-        self._block_of = (0, 0)
 
     def __repr__(self) -> str:
         return f"<Connection: {len(self.streams)} streams, {self.outflow!r}>"
@@ -109,7 +104,7 @@ class Connection(Generic[H]):
         """
         self.outflow.gather()
         try:
-            self._receive(self._rest + data if self._rest else data)
+            self._reader.receive(data)
         finally:
             self.outflow.write_gathered()
             self._check_done()
@@ -157,49 +152,24 @@ class Connection(Generic[H]):
         self.outflow.is_paused = False
         self.outflow.flush()
 
-    def _receive(self, data: bytes) -> None:
-        at, end = 0, len(data)
-        if not self.is_greeted:
-            if not frames.PREFACE.startswith(data[: len(frames.PREFACE)]):
-                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "the connection does not begin with HTTP/2's preface")
-            if end < (at := len(frames.PREFACE)):
-                self._rest = data
-                return
-            self.is_greeted = True
-            # Not before: a peer that speaks something else is told so, in words that it may know.
-            self.outflow.emit(_OPENING)
-        view = memoryview(data)
-        while True:
-            if self._data_left and at < end:
-                taken = min(self._data_left, end - at)
-                self._take_data(view[at : at + taken], taken)
-                at += taken
-            if end - at < frames.HEAD_BYTES:
-                break
-            high, low, kind, flags, number = frames.HEAD.unpack_from(data, at)
-            size = high << 16 | low
-            comes_whole = kind != frames.DATA or flags & frames.PADDED
-            self._check_head(kind, size, _MOST_FRAME_BYTES if kind == frames.DATA else _MOST_WHOLE_BYTES)
-            content = at + frames.HEAD_BYTES
-            if not comes_whole:
-                at = content
-                self._begin_data(number & frames.LARGEST_STREAM, size, flags)
-            elif end < content + size:
-                break
-            else:
-                at = content + size
-                self._take_frame(kind, flags, number & frames.LARGEST_STREAM, data[content:at])
-        self._rest = data[at:]
+    def take_greeting(self) -> None:
+        """Answer the preface. Not before: a peer that speaks something else is told so, in words that it may know."""
+        self.is_greeted = True
+        self.outflow.emit(_OPENING)
 
-    def _check_head(self, kind: int, size: int, most: int) -> None:
-        if size > most:
-            raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, f"a frame has {size} bytes, expected at most {most}")
+    def check_turn(self, kind: int) -> None:
+        """Check that a frame of this kind may come now.
+
+        Raises:
+            ConnectionFailed: PROTOCOL_ERROR.
+        """
         if not self._has_settings and kind != frames.SETTINGS:
             raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "the first frame has no settings")
-        if self._block is not None and kind != frames.CONTINUATION:
+        if self._block.is_open and kind != frames.CONTINUATION:
             raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a frame has come between two of the same headers")
 
-    def _take_frame(self, kind: int, flags: int, number: int, content: bytes) -> None:
+    def take_frame(self, kind: int, flags: int, number: int, content: bytes) -> None:
+        """Take a frame that has come as a whole."""
         match kind:
             case frames.HEADERS:
                 self._take_headers(flags, number, content)
@@ -227,28 +197,28 @@ class Connection(Generic[H]):
                 # It asks for nothing, or is of a kind that nobody has to know.
                 self._count_idle()
 
-    def _begin_data(self, number: int, size: int, flags: int) -> None:
+    def begin_data(self, flags: int, number: int, size: int) -> None:
         """Begin a frame of data, which is handed on as it comes."""
         stream = self._stream_of_data(number, size)
         ends = flags & frames.END_STREAM != 0
         if size:
-            self._data, self._data_left, self._data_ends = stream, size, ends
+            self._data, self._data_ends = stream, ends
         elif ends:
             self._unheard.pop(number, None)
             self._hand_on(stream, memoryview(b""), is_last=True)
         else:
             self._count_idle()
 
-    def _take_data(self, data: memoryview, size: int) -> None:
-        self._data_left -= size
+    def take_data(self, data: memoryview, *, is_last: bool) -> None:
+        """Take what has come of a frame of data, or the last of it."""
         stream = self._data
-        if not self._data_left:
+        if is_last:
             self._data = None
-        self._hand_on(stream, data, is_last=self._data_ends and not self._data_left)
+        self._hand_on(stream, data, is_last=is_last and self._data_ends)
 
     def _take_padded(self, flags: int, number: int, content: bytes) -> None:
         stream = self._stream_of_data(number, len(content))
-        data = memoryview(_without_padding(content))
+        data = memoryview(without_padding(content))
         if not data and not flags & frames.END_STREAM:
             self._count_idle()
         self._hand_on(stream, data, is_last=flags & frames.END_STREAM != 0)
@@ -284,31 +254,19 @@ class Connection(Generic[H]):
         stream.receiver.take_data(data, is_last=is_last)
 
     def _take_headers(self, flags: int, number: int, content: bytes) -> None:
-        if flags & frames.PADDED:
-            content = _without_padding(content)
-        if flags & frames.HAS_PRIORITY:
-            if len(content) < 5:
-                raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "headers are cut short")
-            content = content[5:]
-        if flags & frames.END_HEADERS:
-            self._take_block(flags, number, content)
-        else:
-            self._block, self._block_of = bytearray(content), (flags, number)
+        block = self._block.begin(flags, number, content)
+        if block is None:
             self._count_idle()
+        else:
+            self._take_block(flags, number, block)
 
     def _continue_headers(self, flags: int, number: int, content: bytes) -> None:
-        if self._block is None or number != self._block_of[1]:
-            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "headers go on that have not begun")
-        self._block += content
-        if len(self._block) > MOST_HEADER_BYTES:
-            raise ConnectionFailed(
-                ErrorCode.ENHANCE_YOUR_CALM, f"the headers are longer than {MOST_HEADER_BYTES} bytes"
-            )
-        if not flags & frames.END_HEADERS:
+        begun = self._block.flags
+        block = self._block.go_on(flags, number, content)
+        if block is None:
             self._count_idle()
-            return
-        block, self._block = bytes(self._block), None
-        self._take_block(*self._block_of, block)
+        else:
+            self._take_block(begun, number, block)
 
     def _take_block(self, flags: int, number: int, block: bytes) -> None:
         # Whatever becomes of the stream, what its headers add to what the connection remembers counts.
@@ -380,34 +338,10 @@ class Connection(Generic[H]):
             if content:
                 raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "settings are acknowledged without others")
             return
-        if len(content) % frames.SETTING.size:
-            raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "settings are cut short")
         self._has_settings = True
-        # Of several values of one, the last counts: each of the window's takes a look at every stream.
-        for setting, value in dict(frames.SETTING.iter_unpack(content)).items():
-            self._set(setting, value)
+        apply_settings(content, self.outflow, self.streams.values())
         self.outflow.emit(frames.frame(frames.SETTINGS, frames.ACK))
         self.outflow.flush()
-
-    def _set(self, setting: int, value: int) -> None:
-        if setting == frames.INITIAL_WINDOW_SIZE:
-            if value > frames.LARGEST_WINDOW:
-                raise ConnectionFailed(ErrorCode.FLOW_CONTROL_ERROR, f"a window cannot have {value} bytes")
-            more, self.outflow.initial_window = value - self.outflow.initial_window, value
-            for stream in self.streams.values():
-                stream.window += more
-                if stream.window > frames.LARGEST_WINDOW:
-                    raise ConnectionFailed(ErrorCode.FLOW_CONTROL_ERROR, f"a window cannot grow by {more} bytes")
-                if stream.unsent:
-                    self.outflow.wait(stream)
-        elif setting == frames.MAX_FRAME_SIZE:
-            if not frames.SMALLEST_MAX_FRAME <= value <= frames.LARGEST_MAX_FRAME:
-                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"the longest frame cannot have {value} bytes")
-            self.outflow.most_frame_bytes = value
-        elif setting == frames.HEADER_TABLE_SIZE:
-            self.outflow.owes_size_update |= value < REMEMBERED_BYTES
-        elif setting == frames.ENABLE_PUSH and value not in (0, 1):
-            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"push is {value}, expected 0 or 1")
 
     def _take_ping(self, flags: int, number: int, content: bytes) -> None:
         if number:
@@ -482,12 +416,6 @@ class Connection(Generic[H]):
             raise ConnectionFailed(
                 ErrorCode.ENHANCE_YOUR_CALM, f"{_MOST_IDLE_FRAMES} frames have come that bring no call further"
             )
-
-
-def _without_padding(content: bytes) -> bytes:
-    if not content or content[0] >= len(content):
-        raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a frame has more padding than bytes")
-    return content[1 : len(content) - content[0]]
 
 
 def _number(content: bytes, what: str) -> int:

@@ -11,21 +11,12 @@ import grpc
 
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.http2.frames import ErrorCode
-from inferwire_server.transport.http2.header_blocks import write_block
 from inferwire_server.transport.http2.stream import STREAM_WINDOW, Receiver, Stream
 from inferwire_server.transport.rpc.call_head import CallHead, Metadata
-from inferwire_server.transport.rpc.messages import ENCODINGS, PREFIX, PREFIX_BYTES, MessageReader, Packed, unpacked
+from inferwire_server.transport.rpc.messages import PREFIX, PREFIX_BYTES, MessageReader, Packed, unpacked
 from inferwire_server.transport.rpc.methods import Guard, Method
-from inferwire_server.transport.rpc.status import RpcStatus
-
-_STATUS_200 = b"\x88"
-"""`:status: 200`, as HPACK's static table has it."""
-
-_GRPC = (b"content-type", b"application/grpc")
-HEADERS = _STATUS_200 + write_block([_GRPC, (b"grpc-accept-encoding", ",".join(ENCODINGS).encode())])
-"""What every answer begins with."""
-
-_OK = write_block([(b"grpc-status", b"0")])
+from inferwire_server.transport.rpc.status import HEADERS, OK, RpcStatus
+from inferwire_server.transport.rpc.unread import Refusal, Unread
 
 _MOST_UNREAD_BYTES = STREAM_WINDOW
 """How much may wait for a call to read it before its caller may send no more."""
@@ -40,9 +31,6 @@ _DEADLINE = RpcStatus(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
 _CANCELLED = RpcStatus(grpc.StatusCode.CANCELLED, "the call was cancelled")
 _NO_MESSAGE = RpcStatus(grpc.StatusCode.INTERNAL, "the call ended before its message, expected one")
 _TWO_MESSAGES = RpcStatus(grpc.StatusCode.INTERNAL, "the call has more messages than one, expected one")
-
-_FIRST_DATA_S = 0.1
-"""How long a caller that has sent nothing but headers may take to begin, before it hears that its call has failed."""
 
 
 class HasPeer(Protocol):
@@ -224,7 +212,7 @@ class RpcCall:
         self._has_heard = True
         if self.task is None:
             self._start(b"")
-        return _Unread(self)
+        return Unread(self)
 
     def _begin(self) -> None:
         if not self._messages:
@@ -266,10 +254,10 @@ class RpcCall:
                 stream.start(HEADERS)
             if message is not None:
                 stream.write((PREFIX.pack(0, len(message)), message), PREFIX_BYTES + len(message))
-            stream.finish(_OK)
+            stream.finish(OK)
         else:
             size = len(message)
-            stream.answer(HEADERS, (PREFIX.pack(0, size), message), PREFIX_BYTES + size, _OK)
+            stream.answer(HEADERS, (PREFIX.pack(0, size), message), PREFIX_BYTES + size, OK)
 
     def _fail(self, status: RpcStatus) -> None:
         if self._stream.is_over:
@@ -310,57 +298,6 @@ class RpcCall:
         if self._stream.credit < max(missing, STREAM_WINDOW // 2):
             # A second message is heard of, where there should be one.
             self._stream.expect(max(missing, STREAM_WINDOW if self._method.takes_stream else PREFIX_BYTES))
-
-
-class _Unread:
-    """Takes what comes for a call that reads nothing, and the caller's end for it."""
-
-    __slots__ = ("_call",)
-
-    def __init__(self, call: RpcCall) -> None:
-        self._call = call
-
-    def take_data(self, data: memoryview, *, is_last: bool) -> None:
-        """Take nothing in."""
-
-    def take_end(self) -> None:
-        """Cancel the call."""
-        self._call.take_end()
-
-    def take_room(self) -> None:
-        """Write on."""
-        self._call.take_room()
-
-
-class Refusal:
-    """Tells a caller that its call has failed, once it has begun to send.
-
-    Some clients send the headers of a stream and its first message apart. They report that they cannot send the second,
-    and not why, if they hear of the refusal in between.
-    """
-
-    __slots__ = ("_limit", "_status", "_stream")
-
-    def __init__(self, stream: Stream, status: RpcStatus) -> None:
-        self._stream = stream
-        self._status = status
-        self._limit = asyncio.get_running_loop().call_later(_FIRST_DATA_S, self._tell)
-
-    def take_data(self, data: memoryview, *, is_last: bool) -> None:
-        """Take nothing in, and tell."""
-        del data, is_last
-        self._limit.cancel()
-        self._tell()
-
-    def take_end(self) -> None:
-        """Tell nobody."""
-        self._limit.cancel()
-
-    def take_room(self) -> None:
-        """Do nothing: it waits for none."""
-
-    def _tell(self) -> None:
-        self._stream.finish(HEADERS + self._status.block())
 
 
 def _wake(waiting: asyncio.Future[None] | None) -> None:

@@ -16,9 +16,7 @@ PREFIX: Final = Struct(">BL")
 PREFIX_BYTES: Final = 5
 
 _WINDOW_BITS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
-"""How messages may be compressed, and what zlib calls it."""
-
-ENCODINGS = ("identity", *_WINDOW_BITS)
+"""What zlib calls the ways in which messages may be compressed."""
 
 
 Part: TypeAlias = memoryview | bytearray

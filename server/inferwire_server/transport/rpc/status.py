@@ -27,6 +27,21 @@ _PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 """The characters that stand for themselves in a status's sentence."""
 
 
+_STATUS_200 = b"\x88"
+"""`:status: 200`, as HPACK's static table has it."""
+
+ENCODINGS = ("identity", "gzip", "deflate")
+"""How messages may be compressed."""
+
+HEADERS = _STATUS_200 + write_block(
+    [(b"content-type", b"application/grpc"), (b"grpc-accept-encoding", ",".join(ENCODINGS).encode())]
+)
+"""What every answer begins with."""
+
+OK = write_block([(b"grpc-status", b"0")])
+"""What an answer ends with."""
+
+
 class RpcStatus(Exception):
     """How a call ends that has no answer."""
 

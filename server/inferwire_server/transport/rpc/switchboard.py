@@ -13,11 +13,11 @@ from inferwire_server.transport.http2.header_blocks import write_block
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol
 from inferwire_server.transport.http2.stream import Receiver, Stream
-from inferwire_server.transport.rpc.call import Refusal, RpcCall, Surroundings
+from inferwire_server.transport.rpc.call import RpcCall, Surroundings
 from inferwire_server.transport.rpc.call_head import CallHead, read_head
-from inferwire_server.transport.rpc.messages import ENCODINGS
 from inferwire_server.transport.rpc.methods import Guard, Method
-from inferwire_server.transport.rpc.status import NO_METHOD, RpcStatus
+from inferwire_server.transport.rpc.status import ENCODINGS, NO_METHOD, RpcStatus
+from inferwire_server.transport.rpc.unread import Refusal
 
 _NOT_GRPC = write_block([(b":status", b"415")])
 

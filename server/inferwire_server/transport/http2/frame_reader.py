@@ -1,0 +1,96 @@
+"""Frames out of the bytes that they come in."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
+from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES
+
+MOST_FRAME_BYTES = 1024 * 1024
+"""The longest frame of data that is taken: a tensor comes in few."""
+
+_MOST_OTHER_BYTES = MOST_HEADER_BYTES + 1024
+"""The longest of other frames."""
+
+
+class FrameTaker(Protocol):
+    """Who takes the frames. All that it does may raise `ConnectionFailed`."""
+
+    def take_greeting(self) -> None:
+        """Hear that the peer speaks HTTP/2."""
+        ...
+
+    def check_turn(self, kind: int) -> None:
+        """Check that a frame of this kind may come now."""
+        ...
+
+    def take_frame(self, kind: int, flags: int, number: int, content: bytes) -> None:
+        """Take a frame of a stream, or of none (0)."""
+        ...
+
+    def begin_data(self, flags: int, number: int, size: int) -> None:
+        """Hear of a frame of data, which is handed on as it comes, and not at all if it has no bytes."""
+        ...
+
+    def take_data(self, data: memoryview, *, is_last: bool) -> None:
+        """Take what has come of the frame of data that has begun."""
+        ...
+
+
+class FrameReader:
+    """Cuts what a peer says into frames, and keeps what is not whole."""
+
+    __slots__ = ("_data_left", "_is_greeted", "_rest", "_taker")
+
+    def __init__(self, taker: FrameTaker) -> None:
+        self._taker = taker
+        self._rest: bytes = b""
+        self._is_greeted = False
+        self._data_left = 0
+
+    def receive(self, data: bytes) -> None:
+        """Hand on what is there now.
+
+        Raises:
+            ConnectionFailed: The peer says no preface, or a frame that is too long; or what the taker raises.
+        """
+        if self._rest:
+            data = self._rest + data
+        at, end = 0, len(data)
+        if not self._is_greeted:
+            if not frames.PREFACE.startswith(data[: len(frames.PREFACE)]):
+                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "the connection does not begin with HTTP/2's preface")
+            if end < (at := len(frames.PREFACE)):
+                self._rest = data
+                return
+            self._is_greeted = True
+            self._taker.take_greeting()
+        self._rest = data[self._read(data, at, end) :]
+
+    def _read(self, data: bytes, at: int, end: int) -> int:
+        """Read frames from a place on; give where the first begins that is not whole."""
+        taker, view = self._taker, memoryview(data)
+        while True:
+            if self._data_left and at < end:
+                taken = min(self._data_left, end - at)
+                self._data_left -= taken
+                taker.take_data(view[at : at + taken], is_last=not self._data_left)
+                at += taken
+            if end - at < frames.HEAD_BYTES:
+                return at
+            high, low, kind, flags, number = frames.HEAD.unpack_from(data, at)
+            size, number, content = high << 16 | low, number & frames.LARGEST_STREAM, at + frames.HEAD_BYTES
+            most = MOST_FRAME_BYTES if kind == frames.DATA else _MOST_OTHER_BYTES
+            if size > most:
+                raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, f"a frame has {size} bytes, expected at most {most}")
+            taker.check_turn(kind)
+            if kind == frames.DATA and not flags & frames.PADDED:
+                at, self._data_left = content, size
+                taker.begin_data(flags, number, size)
+            elif end < content + size:
+                return at
+            else:
+                at = content + size
+                taker.take_frame(kind, flags, number, data[content:at])

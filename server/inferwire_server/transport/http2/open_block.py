@@ -1,0 +1,74 @@
+"""A block of headers in the frames that it comes in, and what else is in these."""
+
+from __future__ import annotations
+
+from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
+from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES
+
+_PRIORITY_BYTES = 5
+
+
+class OpenBlock:
+    """The block that has begun, if it goes on in further frames.
+
+    Attributes:
+        flags: Those of the frame that it began with.
+    """
+
+    __slots__ = ("_block", "_number", "flags")
+
+    def __init__(self) -> None:
+        self._block: bytearray | None = None
+        self._number = 0
+        self.flags = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a block has begun that is not whole."""
+        return self._block is not None
+
+    def begin(self, flags: int, number: int, content: bytes) -> bytes | None:
+        """Take the frame that a block begins with; give the block if it is whole.
+
+        Raises:
+            ConnectionFailed: The frame is cut short.
+        """
+        if flags & frames.PADDED:
+            content = without_padding(content)
+        if flags & frames.HAS_PRIORITY:
+            if len(content) < _PRIORITY_BYTES:
+                raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "headers are cut short")
+            content = content[_PRIORITY_BYTES:]
+        if flags & frames.END_HEADERS:
+            return content
+        self._block, self._number, self.flags = bytearray(content), number, flags
+        return None
+
+    def go_on(self, flags: int, number: int, content: bytes) -> bytes | None:
+        """Take a further frame; give the block if it is whole now.
+
+        Raises:
+            ConnectionFailed: No block of this stream has begun, or it is too long.
+        """
+        if self._block is None or number != self._number:
+            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "headers go on that have not begun")
+        self._block += content
+        if len(self._block) > MOST_HEADER_BYTES:
+            sentence = f"the headers are longer than {MOST_HEADER_BYTES} bytes"
+            raise ConnectionFailed(ErrorCode.ENHANCE_YOUR_CALM, sentence)
+        if not flags & frames.END_HEADERS:
+            return None
+        block, self._block = bytes(self._block), None
+        return block
+
+
+def without_padding(content: bytes) -> bytes:
+    """Give what is in a frame that is padded.
+
+    Raises:
+        ConnectionFailed: There is more padding than frame.
+    """
+    if not content or content[0] >= len(content):
+        raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a frame has more padding than bytes")
+    return content[1 : len(content) - content[0]]
