@@ -33,7 +33,7 @@ How it is measured:
 What the names mean:
 
 - *In process* is openvino's own API, in the process that measures.
-- The *floor* is a bare gRPC server in Python, without a model. It takes the same bytes, and answers with as many bytes
+- The *floor* is grpcio's own server in Python, without a model. It takes the same bytes, and answers with as many bytes
   as the model's answer has.
 - `digits_mlp` is a network for handwritten digits, with 256 bytes of input. `digits_mlp_batched` is the same network,
   served with `INFERWIRE_MAX_BATCH=64`.

@@ -189,6 +189,7 @@ async def test_the_end_of_a_peer_that_did_not_read_is_heard_while_its_connection
     peer.say(*[headers(number, flags=END_STREAM) for number in range(1, 100_000, 2)])
     await reaches(lambda: not protocol._transport.is_reading())
     protocol.close()
+    assert protocol._transport.is_reading()
     peer.close()
     await reaches(lambda: calls.lost == [protocol])
 
@@ -203,14 +204,6 @@ async def test_what_is_written_goes_out_before_a_connection_closes(
     protocol.close()
     calls.heard[1].answer()  # which is too late
     assert await peer.rest() == answered(1, b"answer")
-
-
-async def test_a_connection_closes_once(peer: Peer, protocol: Http2Protocol[Headers]) -> None:
-    await peer.greet()
-    protocol.close()
-    protocol.close()
-    assert await peer.rest() == []
-    protocol.close()
 
 
 async def test_a_peer_that_does_not_close_as_well_is_cut_off(
@@ -335,6 +328,7 @@ class SlowTransport(asyncio.Transport):
         self.unread_bytes = 1_000_000
         self.is_aborted = False
         self.written = b""
+        self.ends = 0
 
     def get_write_buffer_size(self) -> int:
         return self.unread_bytes
@@ -344,6 +338,12 @@ class SlowTransport(asyncio.Transport):
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         self.write(b"".join(list_of_data))
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.ends += 1
 
     def is_closing(self) -> bool:
         return self.is_aborted
@@ -387,3 +387,17 @@ def test_a_peer_that_has_read_all_that_waited_is_asked_anew(slow: tuple[SlowTran
     protocol.resume_writing()
     protocol.look(began + 41, SILENCES)
     assert (transport.asked, transport.is_aborted) == (2, False)
+
+
+def test_a_connection_closes_once(slow: tuple[SlowTransport, Http2Protocol[Headers]]) -> None:
+    transport, protocol = slow
+    protocol.close()
+    protocol.close()
+    assert transport.ends == 1
+
+
+def test_a_connection_that_is_cut_off_is_not_closed_as_well(slow: tuple[SlowTransport, Http2Protocol[Headers]]) -> None:
+    transport, protocol = slow
+    protocol.cut_off()
+    protocol.close()
+    assert transport.ends == 0

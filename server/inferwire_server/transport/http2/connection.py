@@ -218,10 +218,11 @@ class Connection(Generic[H]):
 
     def _take_padded(self, flags: int, number: int, content: bytes) -> None:
         stream = self._stream_of_data(number, len(content))
-        data = memoryview(without_padding(content))
-        if not data and not flags & frames.END_STREAM:
+        data, is_last = memoryview(without_padding(content)), flags & frames.END_STREAM != 0
+        if data or is_last:
+            self._hand_on(stream, data, is_last=is_last)
+        else:
             self._count_idle()
-        self._hand_on(stream, data, is_last=flags & frames.END_STREAM != 0)
 
     def _stream_of_data(self, number: int, size: int) -> Stream | None:
         """Find the stream that so many bytes are for, and count them; None where nobody hears them any more."""
