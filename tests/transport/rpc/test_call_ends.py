@@ -14,6 +14,7 @@ from tests.transport.served_methods import guard_of
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.rpc import switchboard
 from inferwire_server.transport.rpc.call import RpcCall
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import Method
@@ -289,6 +290,34 @@ async def test_a_call_is_cancelled_once_and_may_end_in_peace() -> None:
     may_end.set()
     await reaches(lambda: peer.running == IDLE)
     assert has_ended.is_set()
+
+
+async def test_calls_that_outlive_their_callers_count_as_what_a_connection_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[bytes] = []
+    may_end = asyncio.Event()
+
+    async def lasting(message: bytes, context: Context) -> bytes:
+        begun.append(message)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await may_end.wait()
+        raise AssertionError
+
+    monkeypatch.setattr(switchboard, "MOST_STREAMS", 2)
+    peer = RawPeer(Method(lasting))
+    for count in (1, 2):
+        number = peer.begin(data=framed(b""), end=True)
+        await reaches(lambda count=count: len(begun) == count)
+        peer.reset(number)
+    assert (await peer.answered(data=framed(b""))).reset == ErrorCodes.REFUSED_STREAM
+    may_end.set()
+    await reaches(lambda: peer.running == IDLE)
+    peer.begin(data=framed(b""), end=True)
+    await reaches(lambda: len(begun) == 3)
+    await peer.switchboard.end()
 
 
 async def test_a_call_that_is_cancelled_by_itself_tells_its_caller() -> None:

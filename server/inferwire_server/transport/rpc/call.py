@@ -42,12 +42,12 @@ class HasPeer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Surroundings:
-    """What the calls of a port share.
+    """What the calls of a connection share.
 
     Attributes:
-        calls: Those that have not ended.
+        calls: Those that have not ended, also where their caller has given them up.
     """
 
     guard: Guard
@@ -59,9 +59,8 @@ class RpcCall:
     """A call from its headers to its end. It is its stream's receiver, and its method's context."""
 
     __slots__ = (
-        "_calls",
+        "_around",
         "_failure",
-        "_guard",
         "_has_all",
         "_has_begun",
         "_has_heard",
@@ -72,7 +71,6 @@ class RpcCall:
         "_loop",
         "_messages",
         "_method",
-        "_most_message_bytes",
         "_reader",
         "_reading",
         "_socket",
@@ -95,10 +93,8 @@ class RpcCall:
         self._head = head
         self._method = method
         self._socket = socket
-        self._guard = around.guard
-        self._calls = around.calls
+        self._around = around
         self._loop = asyncio.get_running_loop()
-        self._most_message_bytes = around.most_message_bytes
         self._reader = MessageReader(head.encoding, around.most_message_bytes)
         self._messages: deque[bytes] = deque()
         self._failure: Exception | None = None
@@ -112,7 +108,7 @@ class RpcCall:
         self._reading: asyncio.Future[None] | None = None
         self._writing: asyncio.Future[None] | None = None
         self.task: asyncio.Task[None] | None = None
-        self._calls.add(self)
+        around.calls.add(self)
         self._limit = None if head.timeout_s is None else self._loop.call_later(head.timeout_s, self._expire)
         if method.takes_stream:
             self._start(b"")
@@ -226,7 +222,7 @@ class RpcCall:
     async def _run(self, message: bytes) -> None:
         """Run the call to its end, and answer whatever it raises."""
         self._is_running = True
-        guard = self._guard
+        guard = self._around.guard
         guard.drain.enter()
         try:
             guard.check_open()
@@ -243,7 +239,7 @@ class RpcCall:
 
     async def _unpacked(self, message: Packed) -> bytes:
         """Decompress a message, on a thread: a few bytes may become a great many."""
-        return await asyncio.to_thread(unpacked, message, self._head.encoding, self._most_message_bytes)
+        return await asyncio.to_thread(unpacked, message, self._head.encoding, self._around.most_message_bytes)
 
     def _answer(self, message: bytes | None) -> None:
         stream = self._stream
@@ -275,18 +271,18 @@ class RpcCall:
             self._failure = error
             _wake(self._reading)
             return
-        self._fail(self._guard.refuse(error))
+        self._fail(self._around.guard.refuse(error))
         self._end()
 
     def _expire(self) -> None:
-        if self in self._calls:
+        if self in self._around.calls:
             self.cancel(_DEADLINE)
         elif not self._stream.is_over:
             # Its caller has not taken the answer in that time.
             self._stream.reset(ErrorCode.CANCEL)
 
     def _end(self) -> None:
-        self._calls.discard(self)
+        self._around.calls.discard(self)
         if self._limit is not None and self._stream.is_over:
             self._limit.cancel()
 

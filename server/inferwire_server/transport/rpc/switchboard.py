@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from weakref import WeakSet
 
 import grpc
 
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.http2.connection import Connection
+from inferwire_server.transport.http2.connection import MOST_STREAMS, Connection
+from inferwire_server.transport.http2.frames import ErrorCode
 from inferwire_server.transport.http2.header_blocks import write_block
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol
@@ -27,28 +29,42 @@ class Switchboard:
 
     def __init__(self, methods: Mapping[str, Method], guard: Guard, most_message_bytes: int) -> None:
         self._methods = methods
-        self._around = Surroundings(guard, most_message_bytes)
+        self._guard = guard
+        self._most_message_bytes = most_message_bytes
+        self._connections: WeakSet[Surroundings] = WeakSet()
 
     def __repr__(self) -> str:
-        return f"<Switchboard: {len(self._methods)} methods, {len(self._around.calls)} calls>"
+        return f"<Switchboard: {len(self._methods)} methods, {len(self._calls)} calls>"
 
     def connect(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
         """Begin a connection."""
+        around = Surroundings(self._guard, self._most_message_bytes)
+        self._connections.add(around)
 
         def begin(stream: Stream, head: CallHead) -> Receiver | None:
-            return self._begin(stream, head, socket)
+            return self._begin(stream, head, socket, around)
 
         return Connection(write, read_head, begin, socket.close)
 
     async def end(self) -> None:
         """Cancel every call, and wait until none runs."""
-        calls = tuple(self._around.calls)
+        calls = self._calls
         for call in calls:
             call.cancel()
         if tasks := [call.task for call in calls if call.task is not None]:
             await asyncio.wait(tasks)
 
-    def _begin(self, stream: Stream, head: CallHead, socket: Http2Protocol[CallHead]) -> Receiver | None:
+    @property
+    def _calls(self) -> tuple[RpcCall, ...]:
+        return tuple(call for around in self._connections for call in around.calls)
+
+    def _begin(
+        self, stream: Stream, head: CallHead, socket: Http2Protocol[CallHead], around: Surroundings
+    ) -> Receiver | None:
+        if len(around.calls) >= MOST_STREAMS:
+            # Those that it has given up count until their work has ended: else a peer could begin any number.
+            stream.reset(ErrorCode.REFUSED_STREAM)
+            return None
         if not head.is_grpc:
             stream.finish(_NOT_GRPC)
             return None
@@ -59,13 +75,13 @@ class Switchboard:
             return Refusal(stream, _unknown_encoding(head.encoding))
         is_unread = False
         try:
-            self._around.guard.check_key(head.metadata)
+            self._guard.check_key(head.metadata)
         except ServingError as refusal:
             # Nothing of a message is taken in from whoever shows no key: a few could take all memory.
             if not method.is_keyless:
-                return Refusal(stream, self._around.guard.refuse(refusal))
+                return Refusal(stream, self._guard.refuse(refusal))
             is_unread = not method.takes_stream
-        call = RpcCall(stream, head, method, socket, self._around)
+        call = RpcCall(stream, head, method, socket, around)
         return call.unread() if is_unread else call
 
 
