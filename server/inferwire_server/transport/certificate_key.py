@@ -18,7 +18,7 @@ _FOR_GRPC = ([_RSA], [_ELLIPTIC, _P256], [_ELLIPTIC, _P384])
 
 
 def is_for_grpc(certificates: bytes) -> bool:
-    """Say whether gRPC's own servers and clients take the key of the first of these certificates."""
+    """Say whether gRPC's own clients take the key of the first of these certificates."""
     first = _PEM.search(certificates)
     try:
         return first is not None and _kind(a2b_base64(first[1])) in _FOR_GRPC

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import closing
 from pathlib import Path
@@ -50,6 +51,19 @@ async def peer(server: Server, listener: socket.socket) -> AsyncGenerator[Peer, 
     async with connected(listener) as made:
         await made.greet()
         yield made
+
+
+def most_waiting(listener: socket.socket) -> int:
+    """Say how many connections may wait at a socket, which the system keeps in a field of its own of TCP_INFO."""
+    info = listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32)
+    return int.from_bytes(info[28:32], sys.byteorder)
+
+
+MOST_OF_SYSTEM = int(Path("/proc/sys/net/core/somaxconn").read_text())
+
+
+async def test_many_connections_may_wait_to_be_taken(server: Server, listener: socket.socket) -> None:
+    assert most_waiting(listener) == min(2048, MOST_OF_SYSTEM)
 
 
 async def hears_that_it_parts(peer: Peer) -> None:

@@ -15,6 +15,9 @@ from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
 
 H = TypeVar("H")
 
+_BACKLOG = 2048
+"""How many connections may wait to be taken."""
+
 _LOOK_S = 5.0
 _HEARD_S = 0.5
 """How long peers have to hear that this side leaves: until then they may begin calls, which are answered."""
@@ -57,9 +60,9 @@ class Http2Server(Generic[H]):
         """Take connections at a socket, which is this server's from now on."""
         loop = asyncio.get_running_loop()
         if listener.family == socket.AF_UNIX:
-            server = await loop.create_unix_server(self._new_connection, sock=listener)
+            server = await loop.create_unix_server(self._new_connection, sock=listener, backlog=_BACKLOG)
         else:
-            server = await loop.create_server(self._new_connection, sock=listener, ssl=tls)
+            server = await loop.create_server(self._new_connection, sock=listener, ssl=tls, backlog=_BACKLOG)
         self._listening.append(server)
 
     def part(self) -> None:
