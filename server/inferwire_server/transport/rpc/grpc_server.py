@@ -115,7 +115,7 @@ class GrpcServer:
         self._health = HealthCalls(services.health, self._drain, [service.name for service in offered])
         methods = _methods([*offered, _health_service(self._health)], options.adopt, around)
         methods |= {path_of(name): Method(call, takes_stream=True, is_keyless=True) for name, call in further.items()}
-        guard = Guard(self._drain, services.refusals, services.access, options.adopt)
+        guard = Guard(self._drain, services.refusals, services.access)
         self._switchboard = Switchboard(methods, guard, options.max_message_bytes)
         self._server: Http2Server[CallHead] = Http2Server(self._switchboard.connect, _NOT_HTTP2)
         self._open = AsyncExitStack()

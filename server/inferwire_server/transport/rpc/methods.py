@@ -88,16 +88,11 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What is done around every call: its key is checked, and it is counted as it runs and if it is refused.
-
-    Attributes:
-        adopt: Makes what a call of one message does part of its caller's trace; None where there are no traces.
-    """
+    """What is done around every call: its key is checked, and it is counted as it runs and if it is refused."""
 
     drain: Drain
     refusals: Refusals
     access: AccessService
-    adopt: Adopt | None = None
 
     def check_key(self, metadata: Metadata) -> None:
         """Let a caller in who shows a key, or anybody where none is needed.
