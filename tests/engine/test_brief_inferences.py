@@ -142,14 +142,59 @@ async def test_all_of_one_turn_run_on_the_loop_however_many_slots_there_are() ->
         assert set(rig.threads) == {get_ident()}
 
 
-async def test_what_piles_up_in_one_turn_runs_together_once_its_shape_is_known() -> None:
+async def test_what_comes_in_one_turn_runs_together_once_its_shape_is_known() -> None:
     async with a_rig(Terms(batching=Batching(64))) as rig:
         await rig.learn()
-        await rig.learn(6)
-        ends = [rig.submit(Work((ROW,), (0,)))[1] for _ in range(8)]
-        assert [(await end).result() for end in ends] == [(ROW,)] * 8
-        assert sorted(rig.rows) == [1, 1, 6]
+        await rig.learn(7)
+        for runs in ([1, 7], [1, 7, 7], [1, 7, 7, 1]):
+            ends = [rig.submit(Work((ROW,), (0,)))[1] for _ in range(sum(runs) - sum(rig.rows))]
+            assert [(await end).result() for end in ends] == [(ROW,)] * len(ends)
+            assert rig.rows == runs
         assert set(rig.threads) == {get_ident()}
+
+
+async def test_after_a_batch_of_unknown_size_jobs_of_one_turn_run_in_slots_of_their_own_again() -> None:
+    async with a_rig(Terms(batching=Batching(64))) as rig:
+        await rig.learn()
+        await rig.submit(Work((ROW,), (0,)))[1]
+        await asyncio.gather(*[rig.submit(Work((ROW,), (0,)))[1] for _ in range(5)])
+        assert rig.rows == [1, 5]
+        assert rig.threads[0] == get_ident() != rig.threads[1]
+        rig.gate.close()
+        ends = [rig.submit(Work((stack_of(3),), (0,)))[1] for _ in range(2)]
+        await asyncio.to_thread(rig.gate.wait_held, 2)
+        rig.gate.open()
+        await asyncio.gather(*ends)
+        assert rig.rows == [1, 5, 3, 3]
+
+
+async def test_a_batch_that_is_full_already_waits_for_nothing() -> None:
+    async with a_rig(Terms(batching=Batching(4))) as rig:
+        await rig.learn()
+        await rig.learn(4)
+        await rig.submit(Work((ROW,), (0,)))[1]
+        full = rig.submit(Work((stack_of(4),), (0,), executions=4))[0]
+        alone = rig.submit(Work((ROW,), (0,)))[0]
+        assert (full.state, alone.state) == (JobState.RUNNING, JobState.QUEUED)
+        await rig.submit(Work((ROW,), (0,)))[1]
+        assert rig.rows == [1, 4, 2]
+
+
+async def test_what_waits_for_others_of_its_turn_can_be_cancelled_expire_and_lose_its_model() -> None:
+    async with a_rig(Terms(batching=Batching(64))) as rig:
+        await rig.learn()
+        await rig.submit(Work((ROW,), (0,)))[1]
+        cancelled, expired = rig.submit(Work((ROW,), (0,)))[0], Job("m", Work((ROW,), (0,)), rig.now, deadline=1.0)
+        rig.device.submit(expired)
+        rig.device.cancel(cancelled, "not wanted")
+        rig.now = 2.0
+        await asyncio.sleep(0)
+        unloaded = rig.submit(Work((ROW,), (0,)))[0]
+        await rig.device.remove_model("m", ServingError(Code.MODEL_NOT_READY, "gone"))
+        await asyncio.sleep(0)
+        ends = [job.state for job in (cancelled, expired, unloaded)]
+        assert ends == [JobState.CANCELLED, JobState.EXPIRED, JobState.FAILED]
+        assert rig.rows == [1]
 
 
 async def test_a_job_cancelled_before_its_turn_does_not_run() -> None:

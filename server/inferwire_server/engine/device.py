@@ -70,6 +70,7 @@ class Device:
         self._due_at = 0.0
         self._effects: deque[Effect] = deque()
         self._is_applying = False
+        self._is_gathering = False
 
     def __repr__(self) -> str:
         occupancy = self.occupancy
@@ -152,17 +153,18 @@ class Device:
             ServingError: QUEUE_FULL or MODEL_NOT_READY; the job was not admitted.
         """
         self.tally(job.model).submit(job.work.executions)
+        placed = self._placed.get(job.model)
+        gathers = placed is not None and placed.gathers(job.work)
         try:
-            effects = self._scheduler.submit(job, self._clock())
+            effects = self._scheduler.submit(job, self._clock(), waits=gathers)
         except ServingError as error:
             error.is_of_job = True
             self.tally(job.model).refuse(job.work.executions)
             raise
-        match effects:
-            case [Start() as start] if at_once and not self._is_applying:
-                self._start(start, at_once=True)
-            case _:
-                self._apply(effects)
+        if gathers and not self._is_gathering:
+            self._is_gathering = True
+            self._loop.call_soon(self._run_gathered)
+        self._apply(effects, at_once=at_once)
         if not job.state.is_terminal:
             self._arm_timer()
 
@@ -211,8 +213,20 @@ class Device:
             self._timer.cancel()
         self._threads.close()
 
-    def _apply(self, effects: list[Effect]) -> None:
-        """Carry out effects in the order they were decided, also those that one of them brings about."""
+    def _run_gathered(self) -> None:
+        """Run what has come in one turn of the loop."""
+        self._is_gathering = False
+        self._apply(self._scheduler.wake(self._clock()), at_once=True)
+        self._arm_timer()
+
+    def _apply(self, effects: list[Effect], *, at_once: bool = False) -> None:
+        """Carry out effects in the order they were decided, also those that one of them brings about.
+
+        With `at_once` what is to run on the loop may have ended when this returns, if it is all that is to be done.
+        """
+        if at_once and not self._is_applying and len(effects) == 1 and isinstance(effects[0], Start):
+            self._start(effects[0], at_once=True)
+            return
         self._effects.extend(effects)
         if self._is_applying:
             return
@@ -262,6 +276,7 @@ class Device:
         for _ in range(executions if one_by_one else 1):
             placed.tally.begin_run(1 if one_by_one else executions)
         slot, place = placed.slots.choose(number, [job.work for job in jobs])
+        placed.is_on_loop = place is LOOP
         running = _Running(model, number, slot, place, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running
         if place is not LOOP:

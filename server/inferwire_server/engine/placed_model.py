@@ -14,11 +14,20 @@ from inferwire_server.engine.slot_runs import SlotRun
 
 @dataclass(slots=True)
 class PlacedModel:
-    """The slots that a model has now, how its jobs run together, and what they are counted in."""
+    """The slots that a model has now, how its jobs run together, and what they are counted in.
+
+    Attributes:
+        is_on_loop: Whether it last ran on the loop. There one inference follows the other, however many slots are idle.
+    """
 
     slots: ModelSlots
     batching: Batching | None
     tally: Tally
+    is_on_loop: bool = False
+
+    def gathers(self, work: Work) -> bool:
+        """Whether work had better run as one inference with what comes in the same turn of the loop."""
+        return self.is_on_loop and self.batching is not None and work.executions < self.batching.most_stacked(work)
 
     def count_run(self, run: SlotRun, seconds: float) -> None:
         """Count what a slot ran by its rows: those of a batch, or one for each execution of a model that has none."""

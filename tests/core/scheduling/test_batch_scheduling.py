@@ -70,6 +70,21 @@ def test_what_piled_up_while_the_slots_were_busy_runs_together() -> None:
     assert [job.started_at for job in rest] == [1.0] * 3
 
 
+def test_what_waits_for_its_turn_runs_together_though_slots_are_idle() -> None:
+    scheduler = a_scheduler(Batching(3), slots=2)
+    jobs = [a_job() for _ in range(5)]
+    assert [scheduler.submit(job, 0.0, waits=True) for job in jobs] == [[]] * 5
+    assert scheduler.occupancy == Occupancy(0, 2, 5)
+    assert batches(scheduler.wake(0.5)) == [tuple(jobs[:3]), tuple(jobs[3:])]
+
+
+def test_what_waits_for_its_turn_runs_at_once_where_the_queue_is_full() -> None:
+    scheduler = a_scheduler(Batching(3), slots=2, capacity=2)
+    jobs = [a_job() for _ in range(4)]
+    effects = [scheduler.submit(job, 0.0, waits=True) for job in jobs]
+    assert [batches(each) for each in effects] == [[], [tuple(jobs[:2])], [], [tuple(jobs[2:])]]
+
+
 def test_no_more_rows_run_together_than_may_and_nobody_overtakes_the_one_who_did_not_fit() -> None:
     scheduler = a_scheduler(Batching(4))
     running, two, three, one = a_job(), a_job(2), a_job(3), a_job(1)
@@ -370,7 +385,8 @@ class BatchMachine(RuleBasedStateMachine):
             return True
         rows, width = self.shape(job)
         alike = sum(self.shape(other)[0] for other in self.waiting if self.shape(other)[1] == width)
-        return len(self.running) < self.SLOTS and (rows > self.MAX_ROWS or alike + rows >= self.MAX_ROWS)
+        is_due = not self.running or rows > self.MAX_ROWS or alike + rows >= self.MAX_ROWS
+        return len(self.running) < self.SLOTS and is_due
 
     def follow(self, effects: list[Effect]) -> None:
         """Check every start against the search, and every end against what was there."""
@@ -393,17 +409,28 @@ class BatchMachine(RuleBasedStateMachine):
         patience=st.none() | st.integers(0, 4),
     )
     def submit(self, rows: int, width: int, priority: int, patience: int | None) -> None:
-        job = a_job(rows, width, self.now, priority, None if patience is None else self.now + patience)
+        self.submit_job(a_job(rows, width, self.now, priority, None if patience is None else self.now + patience))
+
+    @rule(sizes=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 2)), min_size=1, max_size=6))
+    def submit_in_one_turn(self, sizes: list[tuple[int, int]]) -> None:
+        for rows, width in sizes:
+            has_room = len(self.waiting) + 1 < self.CAPACITY
+            effects = self.submit_job(a_job(rows, width, self.now), waits=True)
+            assert effects == [] or not has_room
+        self.follow(self.scheduler.wake(self.now))
+
+    def submit_job(self, job: Job, *, waits: bool = False) -> list[Effect]:
         is_welcome = self.is_welcome(job)
         try:
-            effects = self.scheduler.submit(job, self.now)
+            effects = self.scheduler.submit(job, self.now, waits=waits)
         except ServingError:
             assert not is_welcome
-            return
+            return []
         assert is_welcome
         self.submitted += 1
         self.waiting.append(job)
         self.follow(effects)
+        return effects
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())

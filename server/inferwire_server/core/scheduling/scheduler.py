@@ -164,8 +164,8 @@ class Scheduler:
         is_alone = len(found) == 1 and lane is not None and self._has_room(lane, work, None)
         return found if is_alone or self._queued + work.executions <= self._capacity else unstacked(work)
 
-    def submit(self, job: Job, now: float) -> list[Effect]:
-        """Admit a job.
+    def submit(self, job: Job, now: float, *, waits: bool = False) -> list[Effect]:
+        """Admit a job. One that `waits` does so for others that it may run with: until `wake`, or a full queue.
 
         Raises:
             ServingError: QUEUE_FULL if as many jobs wait as may; MODEL_NOT_READY if the model is leaving.
@@ -184,11 +184,11 @@ class Scheduler:
             lane.bindings.begin_job(job.binding)
         if job.deadline is not None:
             self._deadlines.add(job, job.deadline)
-        if not self._queued and self._running < self._limit and lane.runs_at_once(job):
+        if not (waits or self._queued) and self._running < self._limit and lane.runs_at_once(job):
             return [self._start(lane, (job,), job.work.executions, lane.claim_slot(job.binding), now)]
         lane.push(job, self._arrivals)
         self._queued += job.count
-        return self._dispatch(now)
+        return [] if waits and self._queued < self._capacity else self._dispatch(now)
 
     def cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
         """End a job that has not ended, for the reason given; do nothing for one that has."""
@@ -201,7 +201,7 @@ class Scheduler:
         return self.cancel(job, error, now) if len(job.dropped) == job.count else []
 
     def wake(self, now: float) -> list[Effect]:
-        """End the jobs and bindings that have expired, and start what has waited long enough for company."""
+        """End the jobs and bindings that have expired, and start what waits for company, unless it may for longer."""
         effects = self._expire(now) if self._deadlines.open else []
         if self._bound:
             keeping = [lane.bindings for lane in self._lanes.values() if lane.bindings is not None]
