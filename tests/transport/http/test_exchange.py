@@ -19,6 +19,7 @@ from tests.transport.http.connections import BROKEN, GET, MUCH, answers, connect
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.exchange import exchange_of
+from inferwire_server.transport.http.long_body import Body
 from inferwire_server.transport.http.server import HttpServer, http_server
 
 
@@ -205,7 +206,7 @@ async def test_an_exchange_goes_with_its_request() -> None:
 
 async def test_a_body_that_has_come_is_taken_once_and_one_that_has_not_is_received() -> None:
     taken: list[bytes | None] = []
-    received: list[bytes] = []
+    received: list[Body] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         body = exchange_of(scope).take_body()

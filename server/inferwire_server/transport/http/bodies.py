@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport.http.exchange import exchange_of
+from inferwire_server.transport.http.long_body import Body
 from inferwire_server.transport.http.request_headers import header
 
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -26,7 +27,7 @@ _MOST_VALUES = 65536
 """About how many values it may have, where each may take a hundred times its bytes: it has settings, which are few."""
 
 
-async def read_body(request: Request, limit: int) -> bytes:
+async def read_body(request: Request, limit: int) -> Body:
     """Read a body to its end, decompressed.
 
     Raises:
@@ -45,7 +46,7 @@ async def read_body(request: Request, limit: int) -> bytes:
     return body
 
 
-async def read_undecoded(request: Request, limit: int) -> bytes:
+async def read_undecoded(request: Request, limit: int) -> Body:
     """Read a body to its end, as it was sent.
 
     Raises:
@@ -55,11 +56,14 @@ async def read_undecoded(request: Request, limit: int) -> bytes:
     stated = header(request.scope, b"content-length")
     if stated is not None and stated.isdigit() and int(stated) > limit:
         raise _too_large(f"the body has {stated} bytes", limit)
-    whole = exchange_of(request.scope).take_body()
+    exchange = exchange_of(request.scope)
+    if stated is not None:
+        await exchange.wait_for_body()
+    whole = exchange.take_body()
     if whole is not None:
         if len(whole) > limit:
             raise _too_large(f"the body has more than {limit} bytes", limit)
-        return bytes(whole)
+        return whole
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -75,7 +79,7 @@ async def read_undecoded(request: Request, limit: int) -> bytes:
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def decompress(body: bytes, encoding: str, limit: int) -> bytes:
+def decompress(body: Body, encoding: str, limit: int) -> bytes:
     """Decompress a body, and stop where it grows over the limit.
 
     Raises:
@@ -123,7 +127,7 @@ async def read_object(request: Request, limit: int) -> dict[str, Any]:
     Raises:
         ServingError: INVALID_INPUT for any other, and what reading a body raises.
     """
-    body = await read_body(request, limit)
+    body = bytes(await read_body(request, limit))
     return await asyncio.to_thread(_object, body) if len(body) > _LONG else _object(body)
 
 

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from inferwire_server.transport.http.joined_writes import JoinedWrites
+from inferwire_server.transport.http.long_body import Body
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 """Headers as they are sent."""
@@ -44,7 +45,11 @@ class Exchanged(Protocol):
         """Whose request it is."""
         ...
 
-    def take_body(self) -> bytearray | None:
+    async def wait_for_body(self) -> None:
+        """Wait until all of a body has come whose length was stated, or its caller has gone."""
+        ...
+
+    def take_body(self) -> Body | None:
         """Take the body of the request where all of it has come; None where it is still to be received."""
         ...
 
@@ -118,7 +123,18 @@ class Exchange:
         self._cycle = ref(cycle)
         self.connection = connection
 
-    def take_body(self) -> bytearray | None:
+    async def wait_for_body(self) -> None:
+        """Wait until all of a body has come whose length was stated, or its caller has gone."""
+        cycle, connection = self._cycle(), self.connection
+        if cycle is not None and cycle.waiting_for_100_continue and not connection.transport.is_closing():
+            connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            cycle.waiting_for_100_continue = False
+        while cycle is not None and cycle.more_body and not cycle.disconnected:
+            connection.flow.resume_reading()
+            await cycle.message_event.wait()
+            cycle.message_event.clear()
+
+    def take_body(self) -> Body | None:
         """Take the body of the request where all of it has come; None where it is still to be received."""
         cycle = self._cycle()
         if cycle is None or cycle.more_body or cycle.disconnected:

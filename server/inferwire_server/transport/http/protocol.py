@@ -18,6 +18,8 @@ from inferwire_proto.frames import PREFACE
 from inferwire_server.transport.http.awaited import Awaited, RequestTimeouts
 from inferwire_server.transport.http.exchange import EXTENSION, Connection, Exchange, Exchanged, Turns
 from inferwire_server.transport.http.joined_writes import JoinedWrites
+from inferwire_server.transport.http.long_body import LONG, LONGEST, LongBody
+from inferwire_server.transport.http.request_headers import stated_length
 from inferwire_server.transport.http.request_ids import RequestIds
 from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong
 from inferwire_server.transport.session.session_file import TakeOver
@@ -45,6 +47,11 @@ _HTTP2 = b"PRI"
 """The method that HTTP/2 begins with, so that servers of HTTP/1.1 know it."""
 
 _TOO_SLOW = _refusal(b"408 Request Timeout", Code.DEADLINE_EXCEEDED, "no more of the request has come for too long")
+
+_HEAD_END = b"\r\n\r\n"
+
+_MUCH = 16 * 1024
+"""What has come with a head is rarely more than this, unless it is a body."""
 
 GATHERED_BODY = 1024 * 1024
 """How much of a body is gathered before the application is woken for it, and the peer told to wait."""
@@ -109,11 +116,27 @@ class HttpProtocol(HttpToolsProtocol):
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
         try:
-            self._requests.feed(data)
+            self._feed(data)
         except TooLong:
             self._refuse(_HEAD_TOO_LONG)
         except HttpParserError:
             self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
+
+    @property
+    def wants_body(self) -> bool:
+        """Whether somebody is to have the body that comes: nobody where its request is answered already."""
+        return not self.cycle.response_complete
+
+    def on_piece(self) -> None:
+        """Take note that more of a long body has come."""
+        self.pieces += 1
+
+    def on_long_body(self, body: memoryview) -> None:
+        """Take a body that was received past the parser."""
+        self._connection.transport.set_protocol(self)
+        cycle: Any = self.cycle
+        cycle.body = body
+        self._requests.pass_body()
 
     def look(self, now: float, timeouts: RequestTimeouts) -> None:
         """Give up a peer that does not go on with what it has begun, or does not take what it has asked for.
@@ -184,6 +207,37 @@ class HttpProtocol(HttpToolsProtocol):
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
+
+    def _feed(self, data: bytes) -> None:
+        """Read what has come; the rest of a long body is received where it stays.
+
+        The parser copies what it sees of a body: of much, it is shown the head first.
+        """
+        requests, rest = self._requests, memoryview(b"")
+        if not requests.is_in_head:
+            requests.feed(data)
+            return
+        if len(data) > _MUCH and (end := data.find(_HEAD_END)) >= 0:
+            end += len(_HEAD_END)
+            data, rest = data[:end], memoryview(data)[end:]
+        requests.feed(data)
+        if requests.is_in_body and self._receives_long_body(rest):
+            return
+        if rest:
+            requests.feed(rest)
+
+    def _receives_long_body(self, begun: memoryview) -> bool:
+        """Receive the rest of a body where it stays if it is long, and has just begun with these bytes among others."""
+        if self._connection.transport.is_to_be_closed:
+            return False
+        cycle = self.cycle
+        byte_size = stated_length(cycle.scope["headers"])
+        begun_parts = (cycle.body, begun)
+        if not LONG <= byte_size - sum(map(len, begun_parts)) <= LONGEST:
+            return False
+        self._connection.transport.set_protocol(LongBody(self, byte_size, begun_parts))
+        cycle.body = bytearray()
+        return True
 
     def _leave_to(self, take_over: TakeOver, data: bytes) -> None:
         """Have another protocol speak on this connection from now on."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from starlette.types import Scope
 
 
@@ -14,3 +16,14 @@ def header(scope: Scope, name: bytes) -> str | None:
         if key == name:
             return value.decode("latin-1").rstrip(" \t")
     return None
+
+
+def stated_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """Give how many bytes the body has by its headers, which were taken for a head's; 0 where they do not say."""
+    length = 0
+    for name, value in headers:
+        if name == b"transfer-encoding":
+            return 0
+        if name == b"content-length":
+            length = int(value)
+    return length

@@ -91,7 +91,7 @@ class RequestParser:
         """Whether more is to come of a request that has begun."""
         return self._parser is not None and not self.is_in_head
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         """Take in bytes.
 
         Raises:
@@ -119,6 +119,13 @@ class RequestParser:
         self._unframed += self._received
         if self._unframed > LONGEST_HEAD:
             raise TooLong
+
+    def pass_body(self) -> None:
+        """Go on behind a body of which the rest was received past this."""
+        if self._parser is not None:
+            self._parser = self._begin()
+            self._received = 0
+            self.on_message_complete()
 
     def close(self) -> None:
         """Take no notice of what comes."""

@@ -52,7 +52,7 @@ class RelayedApp:
         request = Request(scope, receive, send)
         try:
             with CallerWatch(request):
-                body = await read_undecoded(request, self._max_body_bytes)
+                body = bytes(await read_undecoded(request, self._max_body_bytes))
                 call = _HttpCall(found.subject, _whole(scope, body), self._app, self._colleagues)
                 answer = await self._routing.answer(found.audience, call)
         except _Refused as refused:

@@ -89,6 +89,9 @@ class _NoConnection:
         """Stand for the connection, too."""
         return self
 
+    async def wait_for_body(self) -> None:
+        """Wait for nothing: all of it is there."""
+
     def take_body(self) -> None:
         """Give no body: it is received."""
 

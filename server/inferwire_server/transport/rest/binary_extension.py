@@ -13,6 +13,7 @@ from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.core.tensor_checks import check_shape
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.transport.http.long_body import Body
 from inferwire_server.transport.oip.datatypes import datatype_of, input_type
 
 HEADER_LENGTH = b"inference-header-content-length"
@@ -86,7 +87,7 @@ def header_length(value: str | None, body_size: int) -> int:
     return length
 
 
-def raw_input(spec: ModelSpec, body: bytes) -> tuple[str, Tensor]:
+def raw_input(spec: ModelSpec, body: Body) -> tuple[str, Tensor]:
     """Take a whole body as the one input of a model.
 
     Raises:
@@ -101,7 +102,7 @@ def raw_input(spec: ModelSpec, body: bytes) -> tuple[str, Tensor]:
     port = spec.inputs[0]
     input_type(datatype_of(port.element_type), port.oip_name, spec.name)
     shape = _raw_shape(spec, port, len(body))
-    data = strings.pack([body]) if port.element_type.is_string else memoryview(body)
+    data = strings.pack([bytes(body)]) if port.element_type.is_string else memoryview(body)
     return port.oip_name, Tensor(port.element_type, shape, data)
 
 

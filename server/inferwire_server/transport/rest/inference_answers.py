@@ -21,6 +21,7 @@ from inferwire_server.service import Services
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport.http.bodies import read_body
 from inferwire_server.transport.http.exchange import Headers
+from inferwire_server.transport.http.long_body import Body
 from inferwire_server.transport.http.request_headers import header
 from inferwire_server.transport.http.responses import JSON, BytesResponse
 from inferwire_server.transport.oip.inference import answer_of, wanted_of
@@ -74,10 +75,10 @@ async def read_request(services: Services, request: Request, max_body_bytes: int
     return document.request(Tail(memoryview(body)[length:]), received_at)
 
 
-async def _parsed(body: bytes, length: int, model: ServedModel) -> OipDocument:
+async def _parsed(body: Body, length: int, model: ServedModel) -> OipDocument:
     """Read the document that a body begins with; what is followed by tensors is likely to come again."""
     if length < len(body) and length <= LONGEST_KNOWN:
-        return parse_known(body[:length], model)
+        return parse_known(bytes(body[:length]), model)
     if length > LONG_JSON:
         return await asyncio.to_thread(parse, memoryview(body)[:length], model)
     return parse(memoryview(body)[:length], model)
