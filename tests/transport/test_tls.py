@@ -89,7 +89,7 @@ async def is_ready(servers: Sockets, authority: Authority) -> bool:
 
 
 async def test_http_speaks_tls(servers: Sockets, authority: Authority) -> None:
-    big = np.zeros((20_000, 4), np.float32)
+    big = np.random.default_rng(0).random((20_000, 4), np.float32)
     given = {"name": "x", "datatype": "FP32", "shape": [20_000, 4], "parameters": {"binary_data_size": big.nbytes}}
     document = json.dumps({"inputs": [given], "parameters": {"binary_data_output": True}}).encode()
     async with https(servers, authority) as client:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -14,7 +13,7 @@ Body: TypeAlias = bytes | bytearray | memoryview
 """What a request has behind its head."""
 
 LONG = 64 * 1024
-"""From how many bytes on, of those that are still to come, a body is received so."""
+"""From how many bytes on a body is received so."""
 
 LONGEST = 16 * 1024 * 1024
 """Up to how many: room for as much is kept for whoever says that it comes."""
@@ -35,7 +34,7 @@ class Host(Protocol):
     def on_piece(self) -> None:
         """Take note that something has come."""
 
-    def on_long_body(self, body: memoryview) -> None:
+    def on_long_body(self, content: memoryview) -> None:
         """Take the body, all of which has come, and what comes behind it."""
 
     def eof_received(self) -> None:
@@ -52,32 +51,46 @@ class Host(Protocol):
 
 
 class LongBody(asyncio.BufferedProtocol):
-    """Receives the rest of a body, of which some may have come already."""
+    """Takes what has come of a body, and receives the rest."""
 
-    def __init__(self, host: Host, byte_size: int, begun: Iterable[Body]) -> None:
+    def __init__(self, host: Host, byte_size: int) -> None:
+        self._content = _room(byte_size)
         self._host = host
-        self._body = _room(byte_size)
         self._filled = 0
-        for part in begun:
-            end = self._filled + len(part)
-            self._body[self._filled : end] = part
-            self._filled = end
 
     def __repr__(self) -> str:
-        return f"<LongBody: {self._filled} of {len(self._body)} bytes>"
+        return f"<LongBody: {self._filled} of {len(self._content)} bytes>"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it has come."""
+        return self._filled == len(self._content)
+
+    def take(self, data: Body) -> memoryview:
+        """Take what is of the body, and give what is behind it."""
+        view = memoryview(data)
+        part = view[: len(self._content) - self._filled]
+        self._content[self._filled : self._filled + len(part)] = part
+        self._filled += len(part)
+        return view[len(part) :]
+
+    def hand_over(self) -> memoryview:
+        """Give the body, which is whole, and keep nothing of it: uvloop forgets this only with the connection."""
+        content, self._content, self._filled = self._content, memoryview(b""), 0
+        return content
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Give where to receive more of it; all in one place where nobody wants it."""
         del sizehint
-        missing = len(self._body) - self._filled
-        return self._body[self._filled :] if self._host.wants_body else scratch()[:missing]
+        room = self._content[self._filled :]
+        return room if self._host.wants_body else scratch()[: len(room)]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take so many bytes that have come."""
         self._filled += nbytes
         self._host.on_piece()
-        if self._filled == len(self._body):
-            self._host.on_long_body(self._body)
+        if self.is_whole:
+            self._host.on_long_body(self.hand_over())
 
     def eof_received(self) -> None:
         """Hand it on."""

@@ -131,12 +131,10 @@ class HttpProtocol(HttpToolsProtocol):
         """Take note that more of a long body has come."""
         self.pieces += 1
 
-    def on_long_body(self, body: memoryview) -> None:
-        """Take a body that was received past the parser."""
-        self._connection.transport.set_protocol(self)
-        cycle: Any = self.cycle
-        cycle.body = body
-        self._requests.pass_body()
+    def on_long_body(self, content: memoryview) -> None:
+        """Take a body that was received past the parser, and what comes behind it."""
+        self.transport.set_protocol(self)
+        self._take_long_body(content)
 
     def look(self, now: float, timeouts: RequestTimeouts) -> None:
         """Give up a peer that does not go on with what it has begun, or does not take what it has asked for.
@@ -209,7 +207,7 @@ class HttpProtocol(HttpToolsProtocol):
             )
 
     def _feed(self, data: bytes) -> None:
-        """Read what has come; the rest of a long body is received where it stays.
+        """Read what has come; of a long body, what the parser need not see.
 
         The parser copies what it sees of a body: of much, it is shown the head first.
         """
@@ -221,23 +219,34 @@ class HttpProtocol(HttpToolsProtocol):
             end += len(_HEAD_END)
             data, rest = data[:end], memoryview(data)[end:]
         requests.feed(data)
-        if requests.is_in_body and self._receives_long_body(rest):
-            return
-        if rest:
+        if requests.is_in_body and (body := self._long_body()) is not None:
+            rest = body.take(rest)
+            if not body.is_whole:
+                self.transport.set_protocol(body)
+            else:
+                self._take_long_body(body.hand_over())
+                if rest:
+                    self._feed(bytes(rest))
+        elif rest:
             requests.feed(rest)
 
-    def _receives_long_body(self, begun: memoryview) -> bool:
-        """Receive the rest of a body where it stays if it is long, and has just begun with these bytes among others."""
+    def _long_body(self) -> LongBody | None:
+        """Make room for the body that has just begun, if it is long, and put there what the parser has seen of it."""
         if self._connection.transport.is_to_be_closed:
-            return False
+            return None
         cycle = self.cycle
         byte_size = stated_length(cycle.scope["headers"])
-        begun_parts = (cycle.body, begun)
-        if not LONG <= byte_size - sum(map(len, begun_parts)) <= LONGEST:
-            return False
-        self._connection.transport.set_protocol(LongBody(self, byte_size, begun_parts))
+        if not LONG <= byte_size <= LONGEST:
+            return None
+        body = LongBody(self, byte_size)
+        body.take(cycle.body)
         cycle.body = bytearray()
-        return True
+        return body
+
+    def _take_long_body(self, content: memoryview) -> None:
+        cycle: Any = self.cycle
+        cycle.body = content
+        self._requests.pass_body()
 
     def _leave_to(self, take_over: TakeOver, data: bytes) -> None:
         """Have another protocol speak on this connection from now on."""

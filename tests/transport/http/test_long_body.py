@@ -1,0 +1,317 @@
+"""Long bodies: received where they stay, and every byte as it was sent, whatever comes before and behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import weakref
+from collections.abc import Sequence
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope, Send
+from tests.transport.http.connections import GET, a_go_of_the_loop, answers, connect, is_gone, raw, reaches
+
+from inferwire_proto.frames import SCRATCH_BYTES
+from inferwire_server.transport.http.awaited import RequestTimeouts
+from inferwire_server.transport.http.bodies import read_body, read_undecoded
+from inferwire_server.transport.http.caller_watch import CallerWatch
+from inferwire_server.transport.http.exchange import exchange_of
+from inferwire_server.transport.http.long_body import LONG, LONGEST, Body, LongBody
+from inferwire_server.transport.http.server import http_server
+
+BODY = np.random.default_rng(0).bytes(300_001)
+LIMIT = 64 << 20
+
+
+def head(body: bytes, *fields: bytes) -> bytes:
+    lines = (b"POST / HTTP/1.1", b"host: x", b"content-length: %d" % len(body), *fields)
+    return b"".join(b"%b\r\n" % line for line in lines) + b"\r\n"
+
+
+LAST = b"connection: close"
+
+
+class App:
+    """Answers with a body's digest, and keeps what it has read."""
+
+    def __init__(self) -> None:
+        self.bodies: list[Body] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await read_undecoded(Request(scope, receive), LIMIT)
+        self.bodies.append(body)
+        await answers(digest(body))(scope, receive, send)
+
+
+def digest(body: Body) -> bytes:
+    return sha256(body).hexdigest().encode()
+
+
+def digests(answer: bytes) -> list[bytes]:
+    return [part.split(b"\r\n\r\n", 1)[1] for part in answer.split(b"HTTP/1.1 200 OK\r\n")[1:]]
+
+
+def is_in_its_place(body: Body) -> bool:
+    """Whether a body is where it was received, and ends at a boundary."""
+    if not isinstance(body, memoryview):
+        return False
+    return (np.frombuffer(body, np.uint8).ctypes.data + len(body)) % 64 == 0
+
+
+async def sent_in(pieces: Sequence[bytes]) -> tuple[App, bytes]:
+    """Send pieces one after the other, each when the one before has been read; give the answers."""
+    app = App()
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        for piece in pieces:
+            if server.connections:
+                (connection,) = server.connections
+                before = connection.pieces
+                writer.write(piece)
+                await reaches(lambda connection=connection, before=before: connection.pieces > before)
+            else:
+                writer.write(piece)
+                await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
+        answer = await reader.read()
+        writer.close()
+    return app, answer
+
+
+@pytest.mark.parametrize("size", [LONG, LONG + 1, 100_000, len(BODY)])
+@pytest.mark.parametrize("cut", [0, 1, 1000, 20_000, LONG - 1, LONG, LONG + 1, 99_999, len(BODY)])
+async def test_a_long_body_is_received_where_it_stays(size: int, cut: int) -> None:
+    body = BODY[:size]
+    app, answer = await sent_in([head(body, LAST) + body[:cut], *([body[cut:]] if cut < size else [])])
+    assert digests(answer) == [digest(body)]
+    assert bytes(app.bodies[0]) == body
+    assert is_in_its_place(app.bodies[0])
+
+
+async def test_a_short_body_is_gathered() -> None:
+    app, answer = await sent_in([head(BODY[: LONG - 1], LAST) + BODY[:20_000], BODY[20_000 : LONG - 1]])
+    assert digests(answer) == [digest(BODY[: LONG - 1])]
+    assert isinstance(app.bodies[0], bytearray)
+
+
+@pytest.mark.parametrize("cut", [1, 30, len(head(BODY, LAST)) - 2, len(head(BODY, LAST))])
+async def test_a_head_may_come_in_pieces(cut: int) -> None:
+    whole = head(BODY, LAST) + BODY
+    app, answer = await sent_in([whole[:cut], whole[cut : cut + 50_000], whole[cut + 50_000 :]])
+    assert digests(answer) == [digest(BODY)]
+    assert bytes(app.bodies[0]) == BODY
+
+
+async def test_requests_behind_one_another_each_get_their_answer_in_turn() -> None:
+    bodies = [BODY, b"short", BODY[::-1], BODY[: LONG + 1], b"", BODY[:20_000]]
+    asked = b"".join(head(body) + body for body in bodies) + head(b"x", LAST) + b"x"
+    async with http_server(App(), "127.0.0.1", 0) as server:
+        assert digests(await raw(server, asked)) == [digest(body) for body in (*bodies, b"x")]
+
+
+async def test_what_stands_behind_a_long_body_is_the_next_request() -> None:
+    app, answer = await sent_in([head(BODY), BODY + head(b"next", LAST) + b"next"])
+    assert digests(answer) == [digest(BODY), digest(b"next")]
+    assert is_in_its_place(app.bodies[0])
+
+
+async def test_a_request_before_it_in_the_same_piece_changes_nothing() -> None:
+    app, answer = await sent_in([head(b"first") + b"first" + head(BODY, LAST) + BODY[:30_000], BODY[30_000:]])
+    assert digests(answer) == [digest(b"first"), digest(BODY)]
+    assert bytes(app.bodies[1]) == BODY
+
+
+@pytest.mark.parametrize("size", [LONGEST, LONGEST + 1])
+async def test_a_body_longer_than_any_room_is_gathered(size: int) -> None:
+    body = bytes(size)
+    app, answer = await sent_in([head(body, LAST), body])
+    assert digests(answer) == [digest(body)]
+    assert is_in_its_place(app.bodies[0]) == (size == LONGEST)
+
+
+async def test_a_chunked_body_is_gathered() -> None:
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(BODY), BODY) for _ in range(2)) + b"0\r\n\r\n"
+    request = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n" + chunks
+    async with http_server(App(), "127.0.0.1", 0) as server:
+        assert digests(await raw(server, request)) == [digest(BODY + BODY)]
+
+
+async def test_a_long_body_may_be_compressed() -> None:
+    packed = gzip.compress(BODY)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await answers(digest(await read_body(Request(scope, receive), LIMIT)))(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        answer = await raw(server, head(packed, LAST, b"content-encoding: gzip") + packed)
+    assert digests(answer) == [digest(BODY)]
+
+
+async def test_whoever_receives_it_by_asgis_events_gets_it_too() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await answers(digest(await Request(scope, receive).body()))(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        assert digests(await raw(server, head(BODY, LAST) + BODY)) == [digest(BODY)]
+
+
+@pytest.mark.parametrize("body", [BODY, b"short"])
+async def test_a_peer_that_asks_whether_to_send_a_body_is_told_to(body: bytes) -> None:
+    async with http_server(App(), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(head(body, LAST, b"expect: 100-continue"))
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(body)
+        assert digests(await reader.read()) == [digest(body)]
+        writer.close()
+
+
+async def test_a_body_that_nobody_wants_is_kept_nowhere_and_the_connection_goes_on() -> None:
+    calls = 0
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal calls
+        calls += 1
+        await answers(b"%d" % calls)(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(head(BODY))
+        assert (await reader.readuntil(b"\r\n\r\n1")).startswith(b"HTTP/1.1 200 ")
+        writer.write(BODY)
+        writer.write(GET)
+        assert (await reader.readuntil(b"\r\n\r\n2")).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+async def test_a_peer_that_goes_in_the_middle_is_noticed(is_reset: bool) -> None:
+    gone: list[type[BaseException]] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del send
+        try:
+            await read_undecoded(Request(scope, receive), LIMIT)
+        except ClientDisconnect as error:
+            gone.append(type(error))
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        _, writer = await connect(server)
+        writer.write(head(BODY) + BODY[:100_000])
+        await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
+        if is_reset:
+            writer.transport.abort()
+        else:
+            writer.close()
+        await reaches(is_gone(server))
+        await reaches(lambda: bool(gone))
+    assert gone == [ClientDisconnect]
+
+
+async def test_what_watches_the_caller_is_cancelled_where_that_one_goes_in_the_middle() -> None:
+    ended: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del send
+        request = Request(scope, receive)
+        try:
+            with CallerWatch(request):
+                await read_undecoded(request, LIMIT)
+        except ClientDisconnect:
+            ended.append("gone")
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        _, writer = await connect(server)
+        writer.write(head(BODY))
+        await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
+        writer.close()
+        await reaches(lambda: bool(ended))
+    assert ended == ["gone"]
+
+
+async def test_a_peer_that_stops_in_the_middle_is_given_up() -> None:
+    timeouts = RequestTimeouts(body_s=0.0, look_s=0.01)
+    async with http_server(App(), "127.0.0.1", 0, timeouts=timeouts) as server:
+        assert (await raw(server, head(BODY) + BODY[:-1])).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_peer_that_goes_on_is_waited_for() -> None:
+    async with http_server(App(), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(head(BODY, LAST))
+        await reaches(lambda: bool(server.connections))
+        (connection,) = server.connections
+        timeouts = RequestTimeouts(body_s=10.0)
+        for now, at in enumerate(range(0, len(BODY), 60_000)):
+            before = connection.pieces
+            writer.write(BODY[at : at + 60_000])
+            await reaches(lambda before=before: connection.pieces > before)
+            connection.look(now * 9.0, timeouts)
+        assert digests(await reader.read()) == [digest(BODY)]
+        writer.close()
+
+
+@pytest.mark.parametrize("parts", [False, True])
+async def test_a_body_that_is_on_its_way_when_the_server_leaves_is_received_and_answered(parts: bool) -> None:
+    async with http_server(App(), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(head(BODY) + BODY[:100_000])
+        await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
+        if parts:
+            server.part()
+        leaving = asyncio.create_task(server.drain(10))
+        await a_go_of_the_loop()
+        writer.write(BODY[100_000:])
+        answer = await reader.read()
+        assert digests(answer) == [digest(BODY)]
+        assert b"connection: close" in answer
+        writer.close()
+        await leaving
+
+
+async def test_nothing_is_kept_of_a_body_that_has_been_read() -> None:
+    kept: list[weakref.ref[object]] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        await exchange.wait_for_body()
+        body = exchange.take_body()
+        assert isinstance(body, memoryview)
+        kept.append(weakref.ref(body.obj))
+        await answers(b"ok")(scope, receive, send)
+
+    gc.disable()
+    try:
+        async with http_server(app, "127.0.0.1", 0) as server:
+            reader, writer = await connect(server)
+            writer.write(head(BODY) + BODY)
+            await reader.readuntil(b"\r\n\r\nok")
+            await reaches(lambda: kept[0]() is None)
+            writer.close()
+    finally:
+        gc.enable()
+
+
+class _Host:
+    """Stands for a connection whose request has been answered."""
+
+    wants_body = False
+
+    def on_piece(self) -> None: ...
+    def on_long_body(self, content: memoryview) -> None: ...
+    def eof_received(self) -> None: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+    def connection_lost(self, exc: Exception | None) -> None: ...
+
+
+def test_what_nobody_wants_is_received_in_little_room() -> None:
+    body = LongBody(_Host(), LONGEST)
+    assert body.take(b"begun") == b""
+    rooms = [len(body.get_buffer(-1)) for _ in range(2)]
+    assert rooms == [SCRATCH_BYTES] * 2
+    body.buffer_updated(LONGEST - 5 - 10)
+    assert len(body.get_buffer(-1)) == 10
