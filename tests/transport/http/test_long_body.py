@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import gc
 import gzip
+import socket
+import time
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 
 import numpy as np
 import pytest
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.transport.http.connections import GET, a_go_of_the_loop, answers, connect, is_gone, raw, reaches
 
 from inferwire_proto.frames import SCRATCH_BYTES
+from inferwire_server.transport.http import long_body
 from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.bodies import read_body, read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
-from inferwire_server.transport.http.exchange import exchange_of
 from inferwire_server.transport.http.long_body import LONG, LONGEST, Body, LongBody
 from inferwire_server.transport.http.server import http_server
 
@@ -116,6 +119,21 @@ async def test_what_stands_behind_a_long_body_is_the_next_request() -> None:
     app, answer = await sent_in([head(BODY), BODY + head(b"next", LAST) + b"next"])
     assert digests(answer) == [digest(BODY), digest(b"next")]
     assert is_in_its_place(app.bodies[0])
+
+
+@pytest.mark.parametrize("first", [BODY[:100_000], b"first"])
+async def test_requests_that_are_read_at_once_with_a_long_body_are_answered(first: bytes) -> None:
+    bodies = [first, BODY[:90_000], b"x"]
+    async with http_server(App(), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        await reaches(lambda: bool(server.connections))
+        (connection,) = server.connections
+        connection.transport.pause_reading()
+        writer.write(b"".join(head(body) + body for body in bodies) + head(b"last", LAST) + b"last")
+        await asyncio.sleep(0.1)
+        connection.transport.resume_reading()
+        assert digests(await reader.read()) == [digest(each) for each in (*bodies, b"last")]
+        writer.close()
 
 
 async def test_a_request_before_it_in_the_same_piece_changes_nothing() -> None:
@@ -272,36 +290,154 @@ async def test_a_body_that_is_on_its_way_when_the_server_leaves_is_received_and_
         await leaving
 
 
-async def test_nothing_is_kept_of_a_body_that_has_been_read() -> None:
-    kept: list[weakref.ref[object]] = []
+async def reads(scope: Scope, receive: Receive, send: Send) -> None:
+    await read_undecoded(Request(scope, receive), LIMIT)
+    await answers(b"ok")(scope, receive, send)
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = exchange_of(scope)
-        await exchange.wait_for_body()
-        body = exchange.take_body()
-        assert isinstance(body, memoryview)
-        kept.append(weakref.ref(body.obj))
-        await answers(b"ok")(scope, receive, send)
+
+async def asks_for_none(scope: Scope, receive: Receive, send: Send) -> None:
+    await answers(b"ok")(scope, receive, send)
+
+
+async def asks_for_none_and_waits(scope: Scope, receive: Receive, send: Send) -> None:
+    await asyncio.sleep(0.05)
+    await answers(b"ok")(scope, receive, send)
+
+
+async def is_for_nobody(scope: Scope, receive: Receive, send: Send) -> None:
+    await answers(b"ok")(scope, receive, send)
+    with suppress(ClientDisconnect):
+        await read_undecoded(Request(scope, receive), LIMIT)
+
+
+APPS = (reads, asks_for_none, asks_for_none_and_waits, is_for_nobody)
+
+
+@pytest.mark.parametrize("app", APPS)
+@pytest.mark.parametrize("is_at_once", [False, True])
+async def test_an_idle_connection_keeps_nothing_of_a_body(app: ASGIApp, is_at_once: bool) -> None:
+    rooms: list[weakref.ref[object]] = []
+    make = long_body._room
+
+    def made(byte_size: int) -> memoryview:
+        room = make(byte_size)
+        rooms.append(weakref.ref(room.obj))
+        return room
 
     gc.disable()
     try:
-        async with http_server(app, "127.0.0.1", 0) as server:
-            reader, writer = await connect(server)
-            writer.write(head(BODY) + BODY)
-            await reader.readuntil(b"\r\n\r\nok")
-            await reaches(lambda: kept[0]() is None)
-            writer.close()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(long_body, "_room", made)
+            async with http_server(app, "127.0.0.1", 0) as server:
+                reader, writer = await connect(server)
+                writer.write(head(BODY) + BODY if is_at_once else head(BODY) + BODY[:1])
+                if not is_at_once:
+                    await reaches(lambda: bool(rooms))
+                    writer.write(BODY[1:])
+                await reader.readuntil(b"\r\n\r\nok")
+                await reaches(lambda: rooms[0]() is None)
+                writer.write(GET)
+                await reader.readuntil(b"\r\n\r\nok")
+                writer.close()
     finally:
         gc.enable()
+    assert len(rooms) == 1
+
+
+async def test_who_reads_a_body_behind_the_answer_is_told_that_there_is_none() -> None:
+    told: list[bool] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await answers(b"ok")(scope, receive, send)
+        with pytest.raises(ClientDisconnect):
+            await read_undecoded(Request(scope, receive), LIMIT)
+        told.append(True)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(head(BODY))
+        await reader.readuntil(b"\r\n\r\nok")
+        await reaches(lambda: bool(told))
+        writer.close()
+
+
+async def test_a_connection_is_idle_only_behind_the_end_of_a_body() -> None:
+    """An answer may come before the body has: what is waited for then is not the next request."""
+    async with http_server(asks_for_none, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        await reaches(lambda: bool(server.connections))
+        (connection,) = server.connections
+        writer.write(head(BODY))
+        await reader.readuntil(b"\r\n\r\nok")
+        idle = connection.timeout_keep_alive_task
+        assert idle is not None
+        writer.write(BODY[:-1])
+        await reaches(lambda: connection.timeout_keep_alive_task is None)
+        assert idle.cancelled()
+        writer.write(BODY[-1:])
+        await reaches(lambda: connection.timeout_keep_alive_task is not None)
+        writer.close()
+
+
+@pytest.mark.parametrize("is_at_once", [False, True])
+async def test_what_stands_behind_a_connections_last_request_is_nothing(is_at_once: bool) -> None:
+    asked: list[bytes] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.append(scope["path"].encode())
+        await asks_for_none_and_waits(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        behind = head(b"0123456789").replace(b"POST /", b"POST /second") + b"01234"
+        first = head(BODY, LAST)
+        if not is_at_once:
+            writer.write(first)
+            await reaches(lambda: bool(asked))
+            first = b""
+        writer.write(first + BODY + behind)
+        assert (await reader.read()).count(b"HTTP/1.1 ") == 1
+        writer.close()
+    assert asked == [b"/"]
+
+
+def _asked(port: int, *pieces: bytes) -> bytes:
+    """Say something in pieces, and then hear all that is said."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as peer:
+        for piece in pieces:
+            peer.sendall(piece)
+            time.sleep(0.05)
+        heard = b""
+        while part := peer.recv(65536):
+            heard += part
+    return heard
+
+
+async def test_an_answer_is_not_lost_where_a_line_too_many_is_behind_the_body() -> None:
+    body = bytes(4 << 20)
+    async with http_server(asks_for_none, "127.0.0.1", 0) as server:
+        answer = await asyncio.to_thread(_asked, server.port, head(body, LAST), body + b"\r\n", b"")
+    assert answer.endswith(b"\r\n\r\nok")
+
+
+@pytest.mark.parametrize("size", [len(BODY), 5])
+async def test_a_length_may_have_any_number_of_zeros_in_front(size: int) -> None:
+    body = BODY[:size]
+    request = head(body, LAST).replace(b"length: ", b"length: " + b"0" * 5000) + body
+    async with http_server(App(), "127.0.0.1", 0) as server:
+        assert digests(await raw(server, request)) == [digest(body)]
 
 
 class _Host:
     """Stands for a connection whose request has been answered."""
 
     wants_body = False
+    given: tuple[bytes, bytes] | None = None
+
+    def on_long_body(self, content: memoryview, behind: bytes) -> None:
+        self.given = bytes(content), behind
 
     def on_piece(self) -> None: ...
-    def on_long_body(self, content: memoryview) -> None: ...
     def eof_received(self) -> None: ...
     def pause_writing(self) -> None: ...
     def resume_writing(self) -> None: ...
@@ -309,9 +445,15 @@ class _Host:
 
 
 def test_what_nobody_wants_is_received_in_little_room() -> None:
-    body = LongBody(_Host(), LONGEST)
+    host = _Host()
+    body = LongBody(host, LONGEST)
     assert body.take(b"begun") == b""
-    rooms = [len(body.get_buffer(-1)) for _ in range(2)]
-    assert rooms == [SCRATCH_BYTES] * 2
-    body.buffer_updated(LONGEST - 5 - 10)
-    assert len(body.get_buffer(-1)) == 10
+    left = LONGEST - 5
+    while left >= 0:
+        room = body.get_buffer(-1)
+        assert len(room) <= SCRATCH_BYTES
+        count = min(len(room), left + 1)
+        room[:count] = b"x" * (count - 1) + b"y"
+        body.buffer_updated(count)
+        left -= count
+    assert host.given == (b"", b"y")

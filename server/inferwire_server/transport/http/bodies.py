@@ -13,7 +13,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport.http.exchange import exchange_of
 from inferwire_server.transport.http.long_body import Body
-from inferwire_server.transport.http.request_headers import header
+from inferwire_server.transport.http.request_headers import stated_length
 
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _GZIP = b"\x1f\x8b"
@@ -53,11 +53,11 @@ async def read_undecoded(request: Request, limit: int) -> Body:
         ServingError: TOO_LARGE as soon as it is.
         ClientDisconnect: If the caller goes before the end.
     """
-    stated = header(request.scope, b"content-length")
-    if stated is not None and stated.isdigit() and int(stated) > limit:
+    stated = stated_length(request.scope["headers"])
+    if stated > limit:
         raise _too_large(f"the body has {stated} bytes", limit)
     exchange = exchange_of(request.scope)
-    if stated is not None:
+    if stated:
         await exchange.wait_for_body()
     whole = exchange.take_body()
     if whole is not None:

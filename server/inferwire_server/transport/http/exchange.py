@@ -129,7 +129,7 @@ class Exchange:
         if cycle is not None and cycle.waiting_for_100_continue and not connection.transport.is_closing():
             connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             cycle.waiting_for_100_continue = False
-        while cycle is not None and cycle.more_body and not cycle.disconnected:
+        while cycle is not None and cycle.more_body and not (cycle.disconnected or cycle.response_complete):
             connection.flow.resume_reading()
             await cycle.message_event.wait()
             cycle.message_event.clear()

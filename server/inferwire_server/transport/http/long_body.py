@@ -16,11 +16,18 @@ LONG = 64 * 1024
 """From how many bytes on a body is received so."""
 
 LONGEST = 16 * 1024 * 1024
-"""Up to how many: room for as much is kept for whoever says that it comes."""
+"""Up to how many. All of it is received, whether or not anybody has asked for it yet; until its request is answered."""
+
+_BEHIND = 4096
+"""How much is received together with the end of a body, of what is behind it. Bytes that stay with the system, a line
+that is one too many among them, have it tell their sender of a broken connection if this one is closed then."""
 
 _BOUNDARY = 64
 """Where a body ends, in bytes: a tensor that is its end then begins where elements of its type may, whatever is before
 it, and need not be copied for that."""
+
+
+_NOWHERE = memoryview(b"")
 
 
 class Host(Protocol):
@@ -34,8 +41,8 @@ class Host(Protocol):
     def on_piece(self) -> None:
         """Take note that something has come."""
 
-    def on_long_body(self, content: memoryview) -> None:
-        """Take the body, all of which has come, and what comes behind it."""
+    def on_long_body(self, content: memoryview, behind: bytes) -> None:
+        """Take the body, all of which has come, and what has come behind it; more is for the host to receive."""
 
     def eof_received(self) -> None:
         """Take note that nothing more comes."""
@@ -54,43 +61,50 @@ class LongBody(asyncio.BufferedProtocol):
     """Takes what has come of a body, and receives the rest."""
 
     def __init__(self, host: Host, byte_size: int) -> None:
-        self._content = _room(byte_size)
         self._host = host
+        self._byte_size = byte_size
+        self._room = _room(byte_size)
+        self._given = _NOWHERE
         self._filled = 0
 
     def __repr__(self) -> str:
-        return f"<LongBody: {self._filled} of {len(self._content)} bytes>"
+        return f"<LongBody: {self._filled} of {self._byte_size} bytes>"
 
     @property
     def is_whole(self) -> bool:
         """Whether all of it has come."""
-        return self._filled == len(self._content)
+        return self._filled >= self._byte_size
 
     def take(self, data: Body) -> memoryview:
         """Take what is of the body, and give what is behind it."""
         view = memoryview(data)
-        part = view[: len(self._content) - self._filled]
-        self._content[self._filled : self._filled + len(part)] = part
+        part = view[: self._byte_size - self._filled]
+        self._room[self._filled : self._filled + len(part)] = part
         self._filled += len(part)
         return view[len(part) :]
 
     def hand_over(self) -> memoryview:
         """Give the body, which is whole, and keep nothing of it: uvloop forgets this only with the connection."""
-        content, self._content, self._filled = self._content, memoryview(b""), 0
+        content, self._room, self._given = self._room[: self._byte_size], _NOWHERE, _NOWHERE
         return content
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Give where to receive more of it; all in one place where nobody wants it."""
         del sizehint
-        room = self._content[self._filled :]
-        return room if self._host.wants_body else scratch()[: len(room)]
+        if self._host.wants_body:
+            self._given = self._room[self._filled :]
+        else:
+            self._room = _NOWHERE
+            self._given = scratch()[: self._byte_size - self._filled + _BEHIND]
+        return self._given
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take so many bytes that have come."""
         self._filled += nbytes
         self._host.on_piece()
         if self.is_whole:
-            self._host.on_long_body(self.hand_over())
+            behind = bytes(self._given[nbytes - (self._filled - self._byte_size) : nbytes])
+            self._host.on_long_body(self.hand_over(), behind)
 
     def eof_received(self) -> None:
         """Hand it on."""
@@ -106,11 +120,15 @@ class LongBody(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Hand it on."""
+        self._room = self._given = _NOWHERE
         self._host.connection_lost(exc)
 
 
 def _room(byte_size: int) -> memoryview:
-    """Make room that ends at a boundary. What is in it is nobody's: every byte is written before it is read."""
-    room = np.empty(byte_size + _BOUNDARY, np.uint8)
+    """Make room for a body that ends at a boundary, and for some of what is behind it.
+
+    What is in it is nobody's: every byte is written before it is read.
+    """
+    room = np.empty(_BOUNDARY + byte_size + _BEHIND, np.uint8)
     start = -(room.ctypes.data + byte_size) % _BOUNDARY
-    return room[start : start + byte_size].data
+    return room[start : start + byte_size + _BEHIND].data

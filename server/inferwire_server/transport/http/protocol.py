@@ -130,11 +130,20 @@ class HttpProtocol(HttpToolsProtocol):
     def on_piece(self) -> None:
         """Take note that more of a long body has come."""
         self.pieces += 1
+        self._unset_keepalive_if_required()
 
-    def on_long_body(self, content: memoryview) -> None:
-        """Take a body that was received past the parser, and what comes behind it."""
+    def on_long_body(self, content: memoryview, behind: bytes) -> None:
+        """Take a body that was received past the parser, and what has come behind it."""
         self.transport.set_protocol(self)
         self._take_long_body(content)
+        if behind:
+            self.data_received(behind)
+
+    def on_response_complete(self) -> None:
+        """Go on behind an answer. A connection that is idle keeps no body that nobody has asked for."""
+        super().on_response_complete()
+        if not self.wants_body:
+            self.cycle.body = bytearray()
 
     def look(self, now: float, timeouts: RequestTimeouts) -> None:
         """Give up a peer that does not go on with what it has begun, or does not take what it has asked for.
@@ -232,8 +241,6 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _long_body(self) -> LongBody | None:
         """Make room for the body that has just begun, if it is long, and put there what the parser has seen of it."""
-        if self._connection.transport.is_to_be_closed:
-            return None
         cycle = self.cycle
         byte_size = stated_length(cycle.scope["headers"])
         if not LONG <= byte_size <= LONGEST:

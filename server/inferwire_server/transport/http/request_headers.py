@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 from starlette.types import Scope
 
+_MOST_DIGITS = 20
+"""More than any length has."""
+
 
 def header(scope: Scope, name: bytes) -> str | None:
     """Give a header's first value, by its name in small letters; None where it was not sent.
@@ -25,5 +28,6 @@ def stated_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
         if name == b"transfer-encoding":
             return 0
         if name == b"content-length":
-            length = int(value)
+            # Python refuses to read thousands of digits, which zeros in front may be.
+            length = int(value.lstrip(b"0")[:_MOST_DIGITS] or b"0")
     return length

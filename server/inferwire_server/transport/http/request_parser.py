@@ -121,11 +121,15 @@ class RequestParser:
             raise TooLong
 
     def pass_body(self) -> None:
-        """Go on behind a body of which the rest was received past this."""
-        if self._parser is not None:
-            self._parser = self._begin()
-            self._received = 0
-            self.on_message_complete()
+        """Go on behind a body of which the rest was received past this; behind a connection's last, take no notice."""
+        if self._parser is None:
+            return
+        is_last = not self._parser.should_keep_alive()
+        self._parser = self._begin()
+        self._received = 0
+        self.on_message_complete()
+        if is_last:
+            self.close()
 
     def close(self) -> None:
         """Take no notice of what comes."""
