@@ -47,6 +47,21 @@ GOALS = (
     Goal("digits_mlp, 1 in flight", "SDK infer", "floor: bare gRPC stream", 1.3, is_latency=True),
 )
 
+
+@dataclass(frozen=True, slots=True)
+class CpuGoal:
+    """The CPU time of the server that a request of one case may take at the most, the inference included."""
+
+    case: str
+    way: str
+    most_us: float
+
+
+CPU_GOALS = (
+    CpuGoal("corner, 4 in flight", "OIP gRPC, h2load", 600),
+    CpuGoal("corner, 4 in flight", "OIP gRPC, shared memory", 200),
+)
+
 PEER_GOALS = (
     ("mlserver", "digits_mlp, OIP gRPC, 16 in flight", 2.0),
     ("kserve", "digits_mlp, OIP gRPC, 16 in flight", 2.0),
@@ -67,7 +82,7 @@ SESSION_KB = 15.0
 def cases_of_goals() -> dict[str, set[int]]:
     """Say what has to be measured: how many in flight for each network."""
     plan: dict[str, set[int]] = {}
-    for goal in GOALS:
+    for goal in (*GOALS, *CPU_GOALS):
         network, _, rest = goal.case.partition(", ")
         plan.setdefault(network, set()).add(int(rest.split()[0]))
     return plan
@@ -86,6 +101,10 @@ def lines(ways: Mapping[str, Rows], peers: Mapping[str, Mapping[str, Rows]], res
                 goal.limit,
                 is_most=goal.is_latency,
             )
+    for goal in CPU_GOALS:
+        if row := ways.get(goal.case, {}).get(goal.way):
+            what = f"{goal.case}: the server's CPU us of a request, {goal.way}"
+            yield _line(what, row.spread("server_cpu_us"), goal.most_us, is_most=True)
     for peer, case, least in PEER_GOALS:
         if rows := peers.get(peer, {}).get(case):
             yield from (_line(f"{case}: {who}", ratio, least) for who, ratio in ratios_to_first(rows).items())

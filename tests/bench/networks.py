@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import openvino as ov
+from openvino import opset13 as ops
 from openvino.preprocess import PrePostProcessor
 from tests.bench.resnet import resnet50
 
@@ -75,6 +76,16 @@ def _resnet_u8(name: str, path: Path) -> Network:
     return Network(name, path, "image", "probabilities", _picture_of_bytes())
 
 
+def _corner(name: str, path: Path) -> Network:
+    """Take a picture and give four numbers of it: all but that is what it takes to bring the picture there."""
+    image = ops.parameter([1, 3, 224, 224], np.float32, name="image")
+    corner: Any = ops.strided_slice(image, [0] * 4, [1, 1, 1, 4], [1] * 4, [0] * 4, [0] * 4)
+    image.output(0).set_names({"image"})
+    corner.output(0).set_names({"corner"})
+    _save(ov.Model([corner], [image], name), path)
+    return Network(name, path, "image", "corner", _picture())
+
+
 NETWORKS: Mapping[str, Callable[[str, Path], Network]] = {
     "digits_mlp": _digits,
     "digits_mlp_batched": partial(_digits, is_batched=True),
@@ -82,6 +93,7 @@ NETWORKS: Mapping[str, Callable[[str, Path], Network]] = {
     "efficientnet_lite0_u8": _efficientnet_u8,
     "resnet50": _resnet,
     "resnet50_u8": _resnet_u8,
+    "corner": _corner,
 }
 """How each network is laid out, by its name."""
 

@@ -20,6 +20,11 @@ class Row:
         """Give the median of a figure."""
         return median(getattr(figures, name) for figures in self.rounds)
 
+    def spread(self, name: str) -> Ratio:
+        """Give the median of a figure, and how far apart the rounds were."""
+        found = [getattr(figures, name) for figures in self.rounds]
+        return Ratio(median(found), min(found), max(found))
+
     def ratio(self, base: Row, name: str = "per_second") -> Ratio:
         """Hold a figure against another's, each round against the same round."""
         pairs = zip(self.rounds, base.rounds, strict=True)
@@ -29,7 +34,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A ratio: the median of the rounds, and how far apart they were."""
+    """A ratio, or another figure: the median of the rounds, and how far apart they were."""
 
     middle: float
     least: float

@@ -131,6 +131,14 @@ def test_a_goal_is_met_where_every_round_says_so(rates: tuple[float, float], ver
     assert line.endswith(f"| {verdict} |")
 
 
+@pytest.mark.parametrize(("cpu_us", "verdict"), [((400, 600), "yes"), ((601, 700), "**no**")])
+def test_a_goal_of_cpu_time_is_met_where_every_round_stays_below_it(cpu_us: tuple[float, float], verdict: str) -> None:
+    row = Row(tuple(Figures(100, 1.0, 2.0, 30.0, server_cpu_us) for server_cpu_us in cpu_us))
+    (line,) = goals.lines({"corner, 4 in flight": {"OIP gRPC, h2load": row}}, {}, None)
+    assert "| at most 600 |" in line
+    assert line.endswith(f"| {verdict} |")
+
+
 def test_two_workers_are_held_against_a_peer_beside_one() -> None:
     rates = {"mosec": 100, "inferwire": 90, "inferwire with 2 workers": 160}
     rows = {name: Row((figures(rate),)) for name, rate in rates.items()}
