@@ -54,7 +54,7 @@ _MUCH = 16 * 1024
 """What has come with a head is rarely more than this, unless it is a body."""
 
 GATHERED_BODY = 1024 * 1024
-"""How much of a body is gathered before the application is woken for it, and the peer told to wait."""
+"""How much of a body that is no `LongBody` is gathered before the application is woken for it, and the peer waits."""
 
 
 class Parting:
