@@ -18,8 +18,7 @@ from tests.transport.http.connections import BROKEN, GET, MUCH, answers, connect
 
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
-from inferwire_server.transport.http.exchange import exchange_of
-from inferwire_server.transport.http.long_body import Body
+from inferwire_server.transport.http.exchange import Body, exchange_of
 from inferwire_server.transport.http.server import HttpServer, http_server
 
 

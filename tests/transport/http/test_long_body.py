@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import gc
 import gzip
 import socket
-import time
+import sys
+import termios
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,7 +25,9 @@ from inferwire_server.transport.http import long_body
 from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.bodies import read_body, read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
-from inferwire_server.transport.http.long_body import LONG, LONGEST, Body, LongBody
+from inferwire_server.transport.http.exchange import Body, exchange_of
+from inferwire_server.transport.http.long_body import LONG, LONGEST, LongBody
+from inferwire_server.transport.http.protocol import HttpProtocol
 from inferwire_server.transport.http.server import http_server
 
 BODY = np.random.default_rng(0).bytes(300_001)
@@ -121,16 +125,24 @@ async def test_what_stands_behind_a_long_body_is_the_next_request() -> None:
     assert is_in_its_place(app.bodies[0])
 
 
-@pytest.mark.parametrize("first", [BODY[:100_000], b"first"])
-async def test_requests_that_are_read_at_once_with_a_long_body_are_answered(first: bytes) -> None:
-    bodies = [first, BODY[:90_000], b"x"]
+def unread_bytes(connection: HttpProtocol) -> int:
+    """Say how much the system has received on a connection that nobody has read."""
+    count = bytearray(4)
+    fcntl.ioctl(connection.transport.get_extra_info("socket").fileno(), termios.FIONREAD, count)
+    return int.from_bytes(count, sys.byteorder)
+
+
+@pytest.mark.parametrize("pair", [(BODY[:90_000], b"second"), (b"first", BODY[:90_000])])
+async def test_requests_that_are_read_at_once_with_a_long_body_are_answered(pair: tuple[bytes, bytes]) -> None:
+    bodies = [*pair, b"x"]
     async with http_server(App(), "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
         await reaches(lambda: bool(server.connections))
         (connection,) = server.connections
         connection.transport.pause_reading()
-        writer.write(b"".join(head(body) + body for body in bodies) + head(b"last", LAST) + b"last")
-        await asyncio.sleep(0.1)
+        asked = b"".join(head(body) + body for body in bodies) + head(b"last", LAST) + b"last"
+        writer.write(asked)
+        await reaches(lambda: unread_bytes(connection) == len(asked))
         connection.transport.resume_reading()
         assert digests(await reader.read()) == [digest(each) for each in (*bodies, b"last")]
         writer.close()
@@ -299,8 +311,8 @@ async def asks_for_none(scope: Scope, receive: Receive, send: Send) -> None:
     await answers(b"ok")(scope, receive, send)
 
 
-async def asks_for_none_and_waits(scope: Scope, receive: Receive, send: Send) -> None:
-    await asyncio.sleep(0.05)
+async def takes_none(scope: Scope, receive: Receive, send: Send) -> None:
+    await exchange_of(scope).wait_for_body()
     await answers(b"ok")(scope, receive, send)
 
 
@@ -310,7 +322,7 @@ async def is_for_nobody(scope: Scope, receive: Receive, send: Send) -> None:
         await read_undecoded(Request(scope, receive), LIMIT)
 
 
-APPS = (reads, asks_for_none, asks_for_none_and_waits, is_for_nobody)
+APPS = (reads, asks_for_none, takes_none, is_for_nobody)
 
 
 @pytest.mark.parametrize("app", APPS)
@@ -385,7 +397,7 @@ async def test_what_stands_behind_a_connections_last_request_is_nothing(is_at_on
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         asked.append(scope["path"].encode())
-        await asks_for_none_and_waits(scope, receive, send)
+        await takes_none(scope, receive, send)
 
     async with http_server(app, "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
@@ -401,22 +413,19 @@ async def test_what_stands_behind_a_connections_last_request_is_nothing(is_at_on
     assert asked == [b"/"]
 
 
-def _asked(port: int, *pieces: bytes) -> bytes:
-    """Say something in pieces, and then hear all that is said."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as peer:
-        for piece in pieces:
-            peer.sendall(piece)
-            time.sleep(0.05)
-        heard = b""
-        while part := peer.recv(65536):
-            heard += part
-    return heard
-
-
 async def test_an_answer_is_not_lost_where_a_line_too_many_is_behind_the_body() -> None:
-    body = bytes(4 << 20)
+    loop, body = asyncio.get_running_loop(), bytes(4 << 20)
     async with http_server(asks_for_none, "127.0.0.1", 0) as server:
-        answer = await asyncio.to_thread(_asked, server.port, head(body, LAST), body + b"\r\n", b"")
+        with socket.socket() as peer:
+            peer.setblocking(False)
+            await loop.sock_connect(peer, ("127.0.0.1", server.port))
+            await loop.sock_sendall(peer, head(body, LAST))
+            await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
+            (connection,) = server.connections
+            await reaches(lambda: connection.cycle.response_complete)
+            await loop.sock_sendall(peer, body + b"\r\n")
+            await reaches(is_gone(server))
+            answer = await loop.sock_recv(peer, 65536)
     assert answer.endswith(b"\r\n\r\nok")
 
 

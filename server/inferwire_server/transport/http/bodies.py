@@ -11,8 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.transport.http.exchange import exchange_of
-from inferwire_server.transport.http.long_body import Body
+from inferwire_server.transport.http.exchange import Body, exchange_of
 from inferwire_server.transport.http.request_headers import stated_length
 
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -53,7 +52,7 @@ async def read_undecoded(request: Request, limit: int) -> Body:
         ServingError: TOO_LARGE as soon as it is.
         ClientDisconnect: If the caller goes before the end.
     """
-    stated = stated_length(request.scope["headers"])
+    stated = stated_length(request.scope)
     if stated > limit:
         raise _too_large(f"the body has {stated} bytes", limit)
     exchange = exchange_of(request.scope)

@@ -16,10 +16,12 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from inferwire_server.transport.http.joined_writes import JoinedWrites
-from inferwire_server.transport.http.long_body import Body
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 """Headers as they are sent."""
+
+Body: TypeAlias = bytes | bytearray | memoryview
+"""What a request has behind its head."""
 
 EXTENSION = "inferwire.exchange"
 """The name among the scope's extensions."""

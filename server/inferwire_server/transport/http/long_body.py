@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
 from inferwire_proto.frames import scratch
-
-Body: TypeAlias = bytes | bytearray | memoryview
-"""What a request has behind its head."""
+from inferwire_server.transport.http.exchange import Body
 
 LONG = 64 * 1024
 """From how many bytes on a body is received so."""
@@ -25,7 +23,6 @@ that is one too many among them, have it tell their sender of a broken connectio
 _BOUNDARY = 64
 """Where a body ends, in bytes: a tensor that is its end then begins where elements of its type may, whatever is before
 it, and need not be copied for that."""
-
 
 _NOWHERE = memoryview(b"")
 

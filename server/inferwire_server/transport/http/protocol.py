@@ -241,8 +241,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _long_body(self) -> LongBody | None:
         """Make room for the body that has just begun, if it is long, and put there what the parser has seen of it."""
-        cycle = self.cycle
-        byte_size = stated_length(cycle.scope["headers"])
+        cycle: Any = self.cycle
+        byte_size = stated_length(cycle.scope)
         if not LONG <= byte_size <= LONGEST:
             return None
         body = LongBody(self, byte_size)

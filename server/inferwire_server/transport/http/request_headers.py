@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from starlette.types import Scope
 
 _MOST_DIGITS = 20
@@ -21,13 +19,7 @@ def header(scope: Scope, name: bytes) -> str | None:
     return None
 
 
-def stated_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
-    """Give how many bytes the body has by its headers, which were taken for a head's; 0 where they do not say."""
-    length = 0
-    for name, value in headers:
-        if name == b"transfer-encoding":
-            return 0
-        if name == b"content-length":
-            # Python refuses to read thousands of digits, which zeros in front may be.
-            length = int(value.lstrip(b"0")[:_MOST_DIGITS] or b"0")
-    return length
+def stated_length(scope: Scope) -> int:
+    """Give how many bytes the body has by its headers, which the parser has taken; 0 where they do not say."""
+    # Python refuses to read thousands of digits, which zeros in front may be.
+    return int((header(scope, b"content-length") or "").lstrip("0")[:_MOST_DIGITS] or "0")

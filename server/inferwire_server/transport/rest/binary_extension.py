@@ -13,7 +13,7 @@ from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.core.tensor_checks import check_shape
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.transport.http.long_body import Body
+from inferwire_server.transport.http.exchange import Body
 from inferwire_server.transport.oip.datatypes import datatype_of, input_type
 
 HEADER_LENGTH = b"inference-header-content-length"

@@ -20,8 +20,7 @@ from inferwire_server.core.scheduling.job import Job
 from inferwire_server.service import Services
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport.http.bodies import read_body
-from inferwire_server.transport.http.exchange import Headers
-from inferwire_server.transport.http.long_body import Body
+from inferwire_server.transport.http.exchange import Body, Headers
 from inferwire_server.transport.http.request_headers import header
 from inferwire_server.transport.http.responses import JSON, BytesResponse
 from inferwire_server.transport.oip.inference import answer_of, wanted_of
