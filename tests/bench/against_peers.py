@@ -44,8 +44,13 @@ def against(peer: str, plan: dict[str, Sequence[int]], rounds: int, seconds: flo
                     ]
                     if shared is not None and in_flight > 1:
                         ways.append(_way("inferwire with 2 workers", face, shared, ours, local, in_flight))
-                    title = f"{name}, {face.name}, {in_flight} in flight"
+                    title = title_of(name, face, in_flight)
                     yield title, run(title, ways, rounds, seconds)
+
+
+def title_of(network: str, face: Face, in_flight: int) -> str:
+    """Say what a case is called."""
+    return f"{network}, {face.name}, {in_flight} in flight"
 
 
 def _way(name: str, face: Face, server: ServerProcess, request: Request, local: Local, in_flight: int) -> Way:

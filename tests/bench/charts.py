@@ -14,8 +14,14 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-COLOURS = {"in": "#9aa0a6", "fl": "#dadce0", "SD": "#1a73e8", "OI": "#e8710a", "RE": "#188038"}
-"""By how ways' names begin."""
+COLOURS = {
+    "in process": "#9aa0a6",
+    "floor": "#dadce0",
+    "SDK": "#1a73e8",
+    "OIP gRPC": "#e8710a",
+    "REST": "#188038",
+}
+"""By the family of ways, with which their names begin."""
 OURS, THEIRS = "#1a73e8", "#9aa0a6"
 COLUMNS = 2
 FAR_OFF = 2.0
@@ -35,7 +41,7 @@ def of_ways(cases: Mapping[str, Rows], path: Path) -> None:
         ratios = [row.ratio(base) for row in rows.values()]
         middles = [ratio.middle for ratio in ratios]
         spread = [[r.middle - r.least for r in ratios], [r.most - r.middle for r in ratios]]
-        colours = [COLOURS[name[:2]] for name in rows]
+        colours = [colour(name) for name in rows]
         bars = axis.barh(list(rows), middles, color=colours, xerr=spread, error_kw={"elinewidth": 0.8})
         axis.bar_label(bars, [f"  {_label(row, base)}" for row in rows.values()], fontsize=8)
         _dress(axis, title, max(ratio.most for ratio in ratios))
@@ -53,6 +59,18 @@ def of_peers(ratios: Mapping[str, Ratio], path: Path) -> None:
     axis.bar_label(bars, [f"  {middle:.2f}" for middle in middles], fontsize=8)
     _dress(axis, "inferwire's requests per second, as a ratio to the peer's", max(r.most for r in ratios.values()))
     _save(figure, path)
+
+
+def colour(way: str) -> str:
+    """Give the colour of a way's family.
+
+    Raises:
+        LookupError: If it is of none.
+    """
+    for family, colour in COLOURS.items():
+        if way.startswith(family):
+            return colour
+    raise LookupError(f"the way '{way}' has no colour, expected a name that begins with one of: {', '.join(COLOURS)}")
 
 
 def _is_far_off(name: str, row: Row, base: Row) -> bool:

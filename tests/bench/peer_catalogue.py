@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from tests.bench import c_clients, requests
+from tests.bench import c_clients, python_clients, requests
 from tests.bench.networks import Array, Network
 from tests.bench.requests import Request
 from tests.bench.ways import LARGEST_JSON, Client, Prepare
@@ -19,10 +19,20 @@ from inferwire_cli.server_process import ServerProcess
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """A way into a peer, and the way into this server that is the most like it."""
+    """A way into a peer, and the way into this server that is the most like it.
+
+    Attributes:
+        client: What loads either with requests.
+        ask: Sends the server at an address one request, and gives its answer.
+        theirs: Makes the peer's request.
+        ours: Makes this server's.
+        address: Says where a server has it.
+        largest: How many bytes of a tensor it is for, if not for any.
+    """
 
     name: str
     client: Client
+    ask: Callable[[str, Request], bytes]
     theirs: Prepare
     ours: Prepare
     address: Callable[[ServerProcess], str]
@@ -69,13 +79,15 @@ def _http(server: ServerProcess) -> str:
     return server.http_address
 
 
-GRPC = Face("OIP gRPC", c_clients.h2load, requests.oip_grpc, requests.oip_grpc, _grpc)
-BINARY = Face("REST binary", c_clients.wrk, requests.rest_binary, requests.rest_binary, _http)
-JSON = Face("REST JSON", c_clients.wrk, requests.rest_json, requests.rest_json, _http, LARGEST_JSON)
-BYTES = Face("bytes over HTTP", c_clients.wrk, partial(requests.raw_bytes, "/inference"), requests.rest_binary, _http)
-BASE64 = Face(
-    "base64 in JSON, ours binary", c_clients.wrk, partial(base64_in_json, "/predict"), requests.rest_binary, _http
-)
+def _over_http(name: str, theirs: Prepare, ours: Prepare = requests.rest_binary, largest: int | None = None) -> Face:
+    return Face(name, c_clients.wrk, python_clients.one_http_answer, theirs, ours, _http, largest)
+
+
+GRPC = Face("OIP gRPC", c_clients.h2load, python_clients.one_grpc_answer, requests.oip_grpc, requests.oip_grpc, _grpc)
+BINARY = _over_http("REST binary", requests.rest_binary)
+JSON = _over_http("REST JSON", requests.rest_json, requests.rest_json, LARGEST_JSON)
+BYTES = _over_http("bytes over HTTP", partial(requests.raw_bytes, "/inference"))
+BASE64 = _over_http("base64 in JSON, ours binary", partial(base64_in_json, "/predict"))
 
 PEERS: Mapping[str, Peer] = {
     "mlserver": Peer("MLServer", (GRPC, JSON)),

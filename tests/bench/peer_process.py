@@ -19,7 +19,6 @@ from tests.bench.load import KnownAnswers
 from tests.bench.networks import Array, Network
 from tests.bench.peer_catalogue import PEERS, Face
 from tests.bench.peers.served import SERVED, Served
-from tests.bench.python_clients import one_grpc_answer, one_http_answer
 from tests.bench.requests import Request
 
 from inferwire_cli.server_process import ServerProcess, end, free_ports, has_ended_within, tail
@@ -91,11 +90,10 @@ def running_peer(name: str, network: Network, expected: Array) -> Generator[Serv
 
 def _wait_until_right(server: ServerProcess, face: Face, request: Request, answers: KnownAnswers) -> None:
     """Ask until it answers, and check what it does."""
-    ask = one_grpc_answer if face.name == "OIP gRPC" else one_http_answer
     give_up = monotonic() + START_LIMIT_S
     while True:
         try:
-            answer = ask(face.address(server), request)
+            answer = face.ask(face.address(server), request)
             break
         except Exception as error:
             if has_ended_within(server, 0.2) or monotonic() > give_up:

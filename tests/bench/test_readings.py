@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.bench import goals, page
+from tests.bench import charts, goals, page
+from tests.bench.against_peers import USUAL, title_of
 from tests.bench.c_clients import (
     LONGEST_S,
     H2Load,
@@ -21,11 +22,13 @@ from tests.bench.c_clients import (
 )
 from tests.bench.command_line import parse
 from tests.bench.load import Answered, Figures, KnownAnswers
-from tests.bench.networks import Array
+from tests.bench.networks import NETWORKS, Array
+from tests.bench.peer_catalogue import PEERS
 from tests.bench.processes import cpu_s
 from tests.bench.report import table
 from tests.bench.rounds import Row, ratios_to_first
 from tests.bench.store import Machines, Store
+from tests.bench.ways import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 H2LOAD = """
@@ -151,6 +154,32 @@ def test_two_workers_are_held_against_a_peer_beside_one() -> None:
     assert one.endswith("| **no** |")
     assert "inferwire with 2 workers / mosec | at least 1.5 |" in two
     assert two.endswith("| yes |")
+
+
+def test_goals_are_of_ways_and_networks_that_there_are() -> None:
+    kinds = {kind.name for kind in KINDS}
+
+    for goal in (*goals.GOALS, *goals.CPU_GOALS):
+        assert goal.way in kinds
+        assert goal.case.partition(", ")[0] in NETWORKS
+    assert {goal.base for goal in goals.GOALS} <= kinds
+
+
+def test_goals_are_of_cases_of_peers_that_there_are() -> None:
+    for peer, case, _ in goals.PEER_GOALS:
+        usual = {
+            title_of(network, face, count)
+            for network, counts in USUAL.items()
+            for face in PEERS[peer].faces
+            for count in counts
+        }
+        assert case in usual
+
+
+def test_every_way_has_a_colour_in_the_chart() -> None:
+    assert {charts.colour(kind.name) for kind in KINDS} == set(charts.COLOURS.values())
+    with pytest.raises(LookupError, match="the way 'magic' has no colour"):
+        charts.colour("magic")
 
 
 def test_goals_of_what_was_not_measured_are_left_out() -> None:
