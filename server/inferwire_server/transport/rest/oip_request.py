@@ -130,13 +130,16 @@ def _load(document: bytes | memoryview) -> object:
     try:
         return orjson.loads(document)
     except orjson.JSONDecodeError as error:
-        raise invalid_input(f"the request is malformed JSON: {error}{_hint(str(error))}") from error
+        raise invalid_input(f"the request is malformed JSON: {error}{_hint(error)}") from error
 
 
-def _hint(reason: str) -> str:
-    """Say what is missing where a document with bytes behind it was read as one to its end."""
-    looks_binary = "after document" in reason or "not valid UTF-8" in reason
-    return "; where binary tensors follow it, Inference-Header-Content-Length says its length" if looks_binary else ""
+def _hint(error: orjson.JSONDecodeError) -> str:
+    """Say what to do where a document with bytes behind it was read as one to its end, or has numbers JSON has not."""
+    if "after document" in error.msg or "not valid UTF-8" in error.msg:
+        return "; where binary tensors follow it, Inference-Header-Content-Length says its length"
+    if error.doc.startswith(("NaN", "Infinity"), error.pos):
+        return "; JSON has no NaN and no Infinity: send the tensor's bytes behind the document, with binary_data_size"
+    return ""
 
 
 def _inputs(request: Document) -> list[object]:
