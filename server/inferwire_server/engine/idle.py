@@ -115,7 +115,14 @@ class Idleness:
         self._timer = self._loop.call_later(left_s if left_s > 0 else self._limit_s, self._look)
 
     async def _unload(self) -> None:
-        may_unload = await self._keeper.may_unload(self._model)
+        try:
+            may_unload = await self._keeper.may_unload(self._model)
+        except Exception:
+            # It is looked at again, or it would stay loaded for ever.
+            log.exception("idle model not looked at", model=self._model.name)
+            may_unload = False
+        finally:
+            self._unloading = None
         if self._has_ended:
             return
         if self._left_s > 0 or not may_unload or not self._model.device.take_slots(self._model):
