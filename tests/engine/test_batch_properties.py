@@ -86,9 +86,9 @@ async def test_a_model_that_cannot_be_batched_does_not_load_and_leaves_nothing_b
     async with Engine(OpenVinoBackend(), QueueOptions(), Tallies().of, clock) as engine:
         batched = ModelOptions("m", "CPU", {"INFERWIRE_MAX_BATCH": 8})
         model = await engine.load(Source(MODELS / "digits_mlp/1/digits_mlp.xml"), batched)
-        assert engine.models == (model,)
+        assert engine.devices[0].models == (model,)
         with pytest.raises(ServingError, match="model 'm' cannot be batched: it keeps states") as caught:
             await engine.load(Source(MODELS / "silero_vad_stateful/1/silero_vad_stateful.xml"), batched)
         assert caught.value.code is Code.MODEL_FAILED
-        assert engine.models == (model,)
+        assert engine.devices[0].models == (model,)
         assert model.device.models == (model,)

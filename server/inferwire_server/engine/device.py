@@ -174,7 +174,7 @@ class Device:
         It may always wait `behind` a binding of its own that is ending.
 
         Raises:
-            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving.
+            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving or has gone.
         """
         binding = self._scheduler.bind(model, on_end, self._clock(), behind)
         self._arm_timer()
@@ -184,12 +184,6 @@ class Device:
         """Let a binding end with the last of its jobs; do nothing for one that has ended."""
         self._apply(self._scheduler.release(binding, self._clock()))
         self._arm_timer()
-
-    def count_refused(self, model: ModelKey, count: int) -> None:
-        """Count a job for a model that takes no more, which was not even asked."""
-        tally = self.tally(model)
-        tally.submit(count)
-        tally.refuse(count)
 
     def cancel(self, job: Job, reason: str, code: Code = Code.CANCELLED) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""

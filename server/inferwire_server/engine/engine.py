@@ -101,11 +101,6 @@ class Engine:
         """The physical devices, in the runtime's order."""
         return tuple(self._devices.values())
 
-    @property
-    def models(self) -> tuple[Model, ...]:
-        """The models that take jobs."""
-        return tuple(self._models)
-
     async def load(
         self,
         source: Source,
@@ -184,11 +179,6 @@ class Engine:
             submission.binding,
             received_at=submission.received_at,
         )
-        if model not in self._models:
-            model.device.count_refused(model, job.count)
-            refusal = _unloading(model)
-            refusal.is_of_job = True
-            raise refusal
         model.device.submit(job, at_once=at_once and model.terms.batching is None)
         if idleness is not None:
             idleness.use()
@@ -215,8 +205,6 @@ class Engine:
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model has gone.
         """
-        if model not in self._models:
-            raise _unloading(model)
         return model.device.bind(model, on_end, behind)
 
     def release(self, binding: Binding) -> None:
@@ -246,7 +234,3 @@ async def _ended(leaving: Collection[asyncio.Future[None]]) -> None:
     """Wait for the ends of models, but not for ever."""
     if leaving:
         await asyncio.wait(leaving, timeout=CLOSE_S)
-
-
-def _unloading(model: Model) -> ServingError:
-    return ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")

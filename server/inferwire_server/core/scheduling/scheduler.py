@@ -121,7 +121,7 @@ class Scheduler:
         It may always wait `behind` a binding of its own that is ending.
 
         Raises:
-            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving.
+            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving or has gone.
         """
         lane = self._taking(model)
         if lane.bindings is None:
@@ -168,7 +168,7 @@ class Scheduler:
         """Admit a job. One that `waits` does so for others that it may run with: until `wake`, or a full queue.
 
         Raises:
-            ServingError: QUEUE_FULL if as many jobs wait as may; MODEL_NOT_READY if the model is leaving.
+            ServingError: QUEUE_FULL if as many jobs wait as may; MODEL_NOT_READY if the model is leaving or has gone.
         """
         lane = self._taking(job.model)
         if not self._has_room(lane, job.work, job.binding):
@@ -346,8 +346,9 @@ class Scheduler:
             self._limit = max((lane.slots for lane in self._lanes.values()), default=0)
 
     def _taking(self, model: ModelKey) -> Lane:
-        lane = self._lane(model)
-        if lane.is_draining:
+        """Give the lane of a model that takes jobs: none that is leaving, and none that has gone."""
+        lane = self._lanes.get(model)
+        if lane is None or lane.is_draining:
             raise ServingError(Code.MODEL_NOT_READY, f"model '{model}' is unloading")
         return lane
 
