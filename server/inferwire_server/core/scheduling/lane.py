@@ -83,6 +83,12 @@ class Lane:
         return cls(model, slots, terms, Share(terms.weight), deque(range(slots)), bindings)
 
     @property
+    def has_delay(self) -> bool:
+        """Whether its jobs may have to wait for others to run with although a slot is idle."""
+        batching = self.terms.batching
+        return batching is not None and batching.max_delay_s > 0
+
+    @property
     def queued(self) -> int:
         """How many executions wait."""
         return sum(queue.executions for queue in self.queues.values())
@@ -138,16 +144,26 @@ class Lane:
         waiting = self.queues[group].rows if group in self.queues else 0
         return self.has_idle_slot(group) and not self._may_hold(waiting + rows_of(work))
 
-    def claim_slot(self, group: Group | None) -> int:
-        """Take the slot that a job of this group runs in; there has to be one."""
-        if isinstance(group, Binding) and group.slot is not None:
-            return group.slot
-        return self.idle.popleft()
+    def begin(self, group: Group | None, run: Run) -> int:
+        """Give a run the slot that jobs of this group find, and tell which; there has to be one."""
+        slot = group.slot if isinstance(group, Binding) and group.slot is not None else self.idle.popleft()
+        self.running[slot] = run
+        return slot
 
-    def free_slot(self, slot: int) -> None:
-        """Take a slot back: one that is bound stays its binding's."""
-        if slot < self.slots:
+    def end(self, slot: int) -> Run | None:
+        """Take a slot back, and give what it ran; None if it ran nothing. One that is bound stays its binding's."""
+        run = self.running.pop(slot, None)
+        if run is not None and slot < self.slots:
             self.idle.append(slot)
+        return run
+
+    def resize(self, slots: int) -> None:
+        """Have this many shared slots, all of them idle: nothing may run."""
+        self.slots, self.idle = slots, deque(range(slots))
+
+    def drain(self) -> None:
+        """Take no more jobs."""
+        self.is_draining = True
 
     def take(self, group: Group | None) -> tuple[Job, ...]:
         """Take what runs next of a group: its first job, and with it as many of the next as may join."""

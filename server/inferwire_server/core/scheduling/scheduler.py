@@ -6,7 +6,6 @@ anything: every call gives back what the engine is to do.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
@@ -47,7 +46,7 @@ class Scheduler:
         self._shares = FairShares()
         self._arrivals: Iterator[int] = count()
         self._deadlines = Deadlines()
-        self._may_hold = False
+        self._any_delays = False
         self._bound = 0
         self._queued = 0
         self._running = 0
@@ -74,12 +73,12 @@ class Scheduler:
     @property
     def next_wake(self) -> float | None:
         """When `wake` has something to do: a job or a binding expires, or has waited long enough for company."""
-        if not (self._deadlines.open or self._bound or self._may_hold):
+        if not (self._deadlines.open or self._bound or self._any_delays):
             return None
         ends = [self._deadlines.next]
         if self._bound:
             ends += [lane.bindings.next_end for lane in self._lanes.values() if lane.bindings is not None]
-        if self._may_hold and self._running < self._limit:
+        if self._any_delays and self._running < self._limit:
             lanes = [lane for lane in self._lanes.values() if lane.idle]
             ends += [lane.held_until(group) for lane in lanes for group in lane.queues]
         return min((end for end in ends if end is not None), default=None)
@@ -95,14 +94,13 @@ class Scheduler:
             raise bug(f"model {model} was added twice")
         if not terms.weight > 0:
             raise bug(f"model {model} has weight {terms.weight}, expected more than 0")
-        self._may_hold |= terms.batching is not None and terms.batching.max_delay_s > 0
         self._lanes[model] = Lane.of(model, slots, terms)
-        self._set_limit()
+        self._sum_up()
 
     def remove_model(self, model: ModelKey, error: ServingError | None, now: float) -> list[Effect]:
         """Take no more jobs for a model, and let those that run finish; those that wait end with the error, or run."""
         lane = self._lane(model)
-        lane.is_draining = True
+        lane.drain()
         effects = [] if error is None else self._end_waiting(lane, error, now)
         if lane.bindings is not None:
             effects += self._unbound(lane.bindings.release_all())
@@ -146,7 +144,8 @@ class Scheduler:
         lane = self._lane(model)
         if lane.running or lane.queues or lane.bindings or lane.is_draining:
             return False
-        self._set_slots(lane, 0)
+        lane.resize(0)
+        self._sum_up()
         return True
 
     def give_slots(self, model: ModelKey, slots: int, now: float) -> list[Effect]:
@@ -154,7 +153,8 @@ class Scheduler:
         lane = self._lane(model)
         if lane.slots:
             raise bug(f"model {model} was given slots and has some")
-        self._set_slots(lane, slots)
+        lane.resize(slots)
+        self._sum_up()
         return self.wake(now)
 
     def divide(self, model: ModelKey, work: Work) -> list[Work]:
@@ -185,7 +185,7 @@ class Scheduler:
         if job.deadline is not None:
             self._deadlines.add(job, job.deadline)
         if not (waits or self._queued) and self._running < self._limit and lane.runs_at_once(job):
-            return [self._start(lane, (job,), job.work.executions, lane.claim_slot(job.binding), now)]
+            return [self._start(lane, job.binding, (job,), job.work.executions, now)]
         lane.push(job, self._arrivals)
         self._queued += job.count
         return [] if waits and self._queued < self._capacity else self._dispatch(now)
@@ -211,10 +211,9 @@ class Scheduler:
     def report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], now: float) -> list[Effect]:
         """Take a slot back, give each job of its run its outcome, and start what can start."""
         lane = self._lane(model)
-        run = lane.running.pop(slot, None)
+        run = lane.end(slot)
         if run is None:
             raise bug(f"slot {slot} of model {model} reported without having run")
-        lane.free_slot(slot)
         self._running -= 1
         self._shares.end(lane.share, run.charged_s, now - run.began_at)
         lane.learn(run, now - run.began_at)
@@ -261,18 +260,18 @@ class Scheduler:
         effects: list[Effect] = []
         while self._queued and self._running < self._limit and (found := self._next(now)) is not None:
             lane, group = found
-            jobs, slot = lane.take(group), lane.claim_slot(group)
-            count = sum([job.count for job in jobs])
-            self._queued -= count
-            effects.append(self._start(lane, jobs, count, slot, now))
+            jobs = lane.take(group)
+            executions = sum([job.work.executions for job in jobs])
+            self._queued -= executions
+            effects.append(self._start(lane, group, jobs, executions, now))
         return effects
 
-    def _start(self, lane: Lane, jobs: tuple[Job, ...], count: int, slot: int, now: float) -> Start:
+    def _start(self, lane: Lane, group: Group | None, jobs: tuple[Job, ...], executions: int, now: float) -> Start:
         self._running += 1
-        lane.running[slot] = Run(jobs, count, now, self._shares.begin(lane.share))
+        slot = lane.begin(group, Run(jobs, executions, now, self._shares.begin(lane.share)))
         for job in jobs:
             job.start(now)
-        return Start(jobs, slot, count)
+        return Start(jobs, slot, executions)
 
     def _next(self, now: float) -> tuple[Lane, Group | None] | None:
         best, best_place = None, None
@@ -334,16 +333,15 @@ class Scheduler:
         if not lane.is_draining or lane.running or lane.queues:
             return []
         del self._lanes[lane.model]
-        self._set_limit()
+        self._sum_up()
         return [Drained(lane.model)]
 
-    def _set_slots(self, lane: Lane, slots: int) -> None:
-        lane.slots, lane.idle = slots, deque(range(slots))
-        self._set_limit()
-
-    def _set_limit(self) -> None:
+    def _sum_up(self) -> None:
+        """Find anew what follows from which models there are, and from their slots."""
+        lanes = self._lanes.values()
+        self._any_delays = any(lane.has_delay for lane in lanes)
         if self._asked_limit is None:
-            self._limit = max((lane.slots for lane in self._lanes.values()), default=0)
+            self._limit = max((lane.slots for lane in lanes), default=0)
 
     def _taking(self, model: ModelKey) -> Lane:
         """Give the lane of a model that takes jobs: none that is leaving, and none that has gone."""
