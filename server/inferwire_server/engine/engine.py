@@ -211,12 +211,12 @@ class Engine:
         """Let a binding end with the last of its jobs; do nothing for one that has ended."""
         model_of(binding).device.release(binding)
 
-    def answered(self, job: Job, count: int = 1) -> None:
+    def answered(self, job: Job, executions: int = 1) -> None:
         """Record that answers of a finished job are written: what its call took besides the job is the wire's."""
         received_at = job.received_at
         if received_at is not None and job.state is FINISHED:
             model, wire_s = model_of(job), self._clock() - received_at - job.timings.total_s
-            model.device.tally(model).answer(wire_s, count)
+            model.device.tally(model).answer(wire_s, executions)
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:

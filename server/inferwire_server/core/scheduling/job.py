@@ -147,11 +147,6 @@ class Job:
     apart: tuple[Result, ...] = ()
     timings: Timings = NO_TIME
 
-    @property
-    def count(self) -> int:
-        """How many executions it is."""
-        return self.work.executions
-
     def start(self, now: float) -> None:
         """Record that a slot has taken it."""
         if self.state is not _QUEUED:
@@ -171,7 +166,7 @@ class Job:
 
     def drop(self, index: int) -> None:
         """Record that nobody waits for one of its executions any more."""
-        if self.state.is_terminal or not 0 <= index < self.count:
+        if self.state.is_terminal or not 0 <= index < self.work.executions:
             raise bug(f"{self!r} has no execution {index} to drop")
         self.dropped |= {index}
 
@@ -196,7 +191,8 @@ class Job:
         return self.outputs
 
     def __repr__(self) -> str:
-        stack = f", {self.count} executions" if self.count > 1 else ""
+        executions = self.work.executions
+        stack = f", {executions} executions" if executions > 1 else ""
         return f"<Job on {self.model}: {self.state}{stack}>"
 
     def _close(self, state: JobState, now: float) -> None:

@@ -46,7 +46,7 @@ class JobQueue:
         """Let a job wait behind all of its priority and above."""
         self._rows[job] = rows
         self._total_rows += rows
-        self._executions += job.count
+        self._executions += job.work.executions
         heappush(self._heap, ((0 if self._is_in_order else -job.priority, next(self._arrivals)), job))
 
     @property
@@ -108,7 +108,7 @@ class JobQueue:
 
     def _forget(self, job: Job) -> None:
         self._total_rows -= self._rows.pop(job)
-        self._executions -= job.count
+        self._executions -= job.work.executions
 
     def _pass_gaps(self) -> None:
         while self._heap and self._heap[0][1] not in self._rows:

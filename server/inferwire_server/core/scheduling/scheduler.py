@@ -187,7 +187,7 @@ class Scheduler:
         if not (waits or self._queued) and self._running < self._limit and lane.runs_at_once(job):
             return [self._start(lane, job.binding, (job,), job.work.executions, now)]
         lane.push(job, self._arrivals)
-        self._queued += job.count
+        self._queued += job.work.executions
         return [] if waits and self._queued < self._capacity else self._dispatch(now)
 
     def cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
@@ -198,7 +198,7 @@ class Scheduler:
         """Give up one of a job's executions: the job ends with the last of them. Do nothing for what has ended."""
         if not job.state.is_terminal:
             job.drop(index)
-        return self.cancel(job, error, now) if len(job.dropped) == job.count else []
+        return self.cancel(job, error, now) if len(job.dropped) == job.work.executions else []
 
     def wake(self, now: float) -> list[Effect]:
         """End the jobs and bindings that have expired, and start what waits for company, unless it may for longer."""
@@ -304,7 +304,7 @@ class Scheduler:
 
     def _end_queued(self, lane: Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane.remove(job)
-        self._queued -= job.count
+        self._queued -= job.work.executions
         end = self._end(job, error, now)
         return [end] if lane.bindings is None else [end, *self._end_bound(lane.bindings, job, now)]
 

@@ -80,8 +80,12 @@ def ends(job: Job) -> Mapping[JobState, int]:
 
 def _each(job: Job) -> Sequence[Result]:
     if job.error is not None:
-        return [job.error] * job.count
-    return [job.outputs] if job.count == 1 else _divided(job.outputs, job.count, [1] * job.count)
+        return [job.error] * job.work.executions
+    return (
+        [job.outputs]
+        if job.work.executions == 1
+        else _divided(job.outputs, job.work.executions, [1] * job.work.executions)
+    )
 
 
 def _divided(tensors: Sequence[Tensor], count: int, counts: Sequence[int]) -> list[tuple[Tensor, ...]]:

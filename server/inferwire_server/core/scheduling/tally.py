@@ -16,8 +16,11 @@ from inferwire_server.core.scheduling.job import FINISHED, Job, JobState
 from inferwire_server.core.scheduling.lane import ModelKey
 from inferwire_server.core.scheduling.stacks import ends
 
-SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-JOBS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+SECONDS_BUCKETS = (1e-4, 2.5e-4, 5e-4, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""The bounds between which times are counted, in seconds."""
+
+BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""The bounds between which inferences are counted by how many executions each of them ran."""
 
 REFUSED = "refused"
 """How a job ends that was not admitted; others end in a state."""
@@ -66,7 +69,7 @@ class Tally:
         inference: The time of finished jobs in a slot.
         total: The time of finished jobs from admission to their end.
         wire: The time of answered calls besides their jobs.
-        jobs: How many jobs each inference ran.
+        batch_sizes: How many executions each inference ran.
         runs: The inferences that gave something, by their rows.
         failed_s: The time of jobs that ended otherwise than finished.
         last_finished_at: When the last job finished, by the clock of jobs; None where none has.
@@ -74,11 +77,11 @@ class Tally:
 
     submitted: int = 0
     outcomes: Counter[str] = field(default_factory=Counter[str])
-    queue: Histogram = field(default_factory=partial(Histogram, SECONDS))
-    inference: Histogram = field(default_factory=partial(Histogram, SECONDS))
-    total: Histogram = field(default_factory=partial(Histogram, SECONDS))
-    wire: Histogram = field(default_factory=partial(Histogram, SECONDS))
-    jobs: Histogram = field(default_factory=partial(Histogram, JOBS))
+    queue: Histogram = field(default_factory=partial(Histogram, SECONDS_BUCKETS))
+    inference: Histogram = field(default_factory=partial(Histogram, SECONDS_BUCKETS))
+    total: Histogram = field(default_factory=partial(Histogram, SECONDS_BUCKETS))
+    wire: Histogram = field(default_factory=partial(Histogram, SECONDS_BUCKETS))
+    batch_sizes: Histogram = field(default_factory=partial(Histogram, BATCH_BUCKETS))
     runs: dict[int, Runs] = field(default_factory=dict[int, Runs])
     failed_s: float = 0.0
     last_finished_at: float | None = None
@@ -111,7 +114,7 @@ class Tally:
 
     def begin_run(self, executions: int) -> None:
         """Count an inference that begins by the executions that it runs."""
-        self.jobs.observe(executions)
+        self.batch_sizes.observe(executions)
 
     def end_runs(self, rows: int, seconds: float, times: int = 1) -> None:
         """Count inferences of so many rows each, and how long all of them took."""
