@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferwire_server.core.scheduling.batching import Batching, rows_of, rows_run
+from inferwire_server.core.scheduling.batching import Batching, rows_run
 from inferwire_server.core.scheduling.job import Work
+from inferwire_server.core.scheduling.rows import count_rows
 from inferwire_server.core.scheduling.tally import Tally
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.slot_runs import SlotRun
@@ -45,4 +46,4 @@ class PlacedModel:
         """Count each execution as an inference. How long each took is not known: they share the time."""
         count = sum(work.executions for work in given)
         for work in given:
-            self.tally.end_runs(rows_of(work) // work.executions, seconds * work.executions / count, work.executions)
+            self.tally.end_runs(count_rows(work) // work.executions, seconds * work.executions / count, work.executions)

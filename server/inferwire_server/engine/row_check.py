@@ -14,11 +14,12 @@ from inferwire_proto import bf16, strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
-from inferwire_server.core.scheduling.batching import Batching, cannot_be_batched, check_can_be_batched, join, split
+from inferwire_server.core.scheduling.batching import Batching, join, split
 from inferwire_server.core.scheduling.job import Work
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Array, Tensor, numbers
 from inferwire_server.engine.backend import Slot
+from inferwire_server.engine.row_ports import cannot_be_batched, check_can_be_batched
 from inferwire_server.errors import ServingError
 
 _TOLERANCES = {"f64": 1e-6, "f32": 1e-4, "f16": 1e-2, "bf16": 4e-2}

@@ -12,9 +12,10 @@ from typing import TypeAlias, TypeVar, TypeVarTuple
 
 from inferwire_proto.errors import Code
 from inferwire_server.bugs import logged_failure
-from inferwire_server.core.scheduling.batching import join, rows_of, split
+from inferwire_server.core.scheduling.batching import join, split
 from inferwire_server.core.scheduling.job import Apart, Job, Outcome, Result, Transform, Transforms, Work
-from inferwire_server.core.scheduling.stacks import DROPPED, together, unstacked
+from inferwire_server.core.scheduling.rows import count_rows
+from inferwire_server.core.scheduling.stacks import DROPPED, merge_results, split_into_executions
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
@@ -74,7 +75,7 @@ class SlotRun:
                 if work.states is None:
                     given.append(work)
             elif isinstance(outcome, Apart):
-                pairs = zip(unstacked(work), outcome.results, strict=True)
+                pairs = zip(split_into_executions(work), outcome.results, strict=True)
                 given += [execution for execution, result in pairs if isinstance(result, tuple)]
         return given
 
@@ -97,10 +98,10 @@ class SlotRun:
     def _run_apart(self, job: Job, work: Work) -> Generator[None, None, Outcome]:
         """Run each execution of a job alone."""
         results: list[Result] = []
-        for position, execution in enumerate(unstacked(work)):
+        for position, execution in enumerate(split_into_executions(work)):
             results.append(self._run_alone(job, position, execution))
             yield
-        return self._outcome(together, results)
+        return self._outcome(merge_results, results)
 
     def _run_alone(self, job: Job, position: int, work: Work) -> Result:
         """Run the execution at a position in a job, which this work is."""
@@ -111,7 +112,7 @@ class SlotRun:
     def _run_together(self, wanted: Sequence[_Held]) -> Sequence[Result] | None:
         """Run several; None if that failed and each is to run alone, so that one bad input fails alone."""
         works = [work for _, work in wanted]
-        outcome = self._outcome(lambda: split(self._run(join(works), wanted), [rows_of(work) for work in works]))
+        outcome = self._outcome(lambda: split(self._run(join(works), wanted), [count_rows(work) for work in works]))
         if not isinstance(outcome, ServingError):
             return [self._for_caller(job, work, outcome[position]) for position, (job, work) in enumerate(wanted)]
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None

@@ -11,12 +11,13 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from inferwire_server.core.scheduling.batching import Batching, Group, rows_of
+from inferwire_server.core.scheduling.batching import Batching, Group
 from inferwire_server.core.scheduling.bindings import Binding, Bindings, BindingTerms
 from inferwire_server.core.scheduling.fairness import Share
 from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.scheduling.queue import JobQueue
-from inferwire_server.core.scheduling.stacks import cut, unstacked
+from inferwire_server.core.scheduling.rows import count_rows
+from inferwire_server.core.scheduling.stacks import split_into_executions, split_stack
 
 ModelKey: TypeAlias = Hashable
 
@@ -97,12 +98,12 @@ class Lane:
         """Divide a stack into work of one job each: what runs together, or what a slot has soon run one by one."""
         batching = self.terms.batching
         if work.is_profiled:
-            return unstacked(work)
+            return split_into_executions(work)
         if batching is not None:
-            found = cut(work, batching.most_stacked(work))
-            return found if batching.group(found[0]) is not None else unstacked(work)
+            found = split_stack(work, batching.most_stacked(work))
+            return found if batching.group(found[0]) is not None else split_into_executions(work)
         most = 1 if self.pace_s is None else max(1, int(LONGEST_TURN_S / self.pace_s))
-        return cut(work._replace(one_by_one=True), most)
+        return split_stack(work._replace(one_by_one=True), most)
 
     def learn(self, run: Run, took_s: float) -> None:
         """Take note of how long a run took."""
@@ -116,7 +117,7 @@ class Lane:
         queue = self.queues.get(group)
         if queue is None:
             queue = self.queues[group] = JobQueue(arrivals, is_in_order=job.binding is not None)
-        queue.push(job, 1 if group is None or job.binding is not None else rows_of(job.work))
+        queue.push(job, 1 if group is None or job.binding is not None else count_rows(job.work))
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out."""
@@ -142,7 +143,7 @@ class Lane:
         if group is None or binding is not None:
             return self.has_idle_slot(group)
         waiting = self.queues[group].rows if group in self.queues else 0
-        return self.has_idle_slot(group) and not self._may_hold(waiting + rows_of(work))
+        return self.has_idle_slot(group) and not self._may_hold(waiting + count_rows(work))
 
     def begin(self, group: Group | None, run: Run) -> int:
         """Give a run the slot that jobs of this group find, and tell which; there has to be one."""
@@ -171,8 +172,8 @@ class Lane:
         space = 0 if group is None or batching is None else batching.rows_to_take(queue.rows)
         jobs = [queue.pop()]
         if space:
-            space -= rows_of(jobs[0].work)
-            while len(queue) and (rows := rows_of(queue.first.work)) <= space:
+            space -= count_rows(jobs[0].work)
+            while len(queue) and (rows := count_rows(queue.first.work)) <= space:
                 jobs.append(queue.pop())
                 space -= rows
         self._drop_if_empty(group)

@@ -19,7 +19,7 @@ from inferwire_server.core.scheduling.fairness import FairShares
 from inferwire_server.core.scheduling.job import Job, JobState, Outcome, Work
 from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
 from inferwire_server.core.scheduling.occupancy import Occupancy
-from inferwire_server.core.scheduling.stacks import unstacked
+from inferwire_server.core.scheduling.stacks import split_into_executions
 from inferwire_server.errors import ServingError, bug
 
 RETRY_AFTER_S = 1.0
@@ -162,7 +162,7 @@ class Scheduler:
         lane = self._lanes.get(model)
         found = [work] if lane is None else lane.divide(work)
         is_alone = len(found) == 1 and lane is not None and self._has_room(lane, work, None)
-        return found if is_alone or self._queued + work.executions <= self._capacity else unstacked(work)
+        return found if is_alone or self._queued + work.executions <= self._capacity else split_into_executions(work)
 
     def submit(self, job: Job, now: float, *, waits: bool = False) -> list[Effect]:
         """Admit a job. One that `waits` does so for others that it may run with: until `wake`, or a full queue.

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from inferwire_server.core.scheduling.job import FINISHED, Job, JobState
 from inferwire_server.core.scheduling.lane import ModelKey
-from inferwire_server.core.scheduling.stacks import ends
+from inferwire_server.core.scheduling.stacks import count_ends
 
 SECONDS_BUCKETS = (1e-4, 2.5e-4, 5e-4, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """The bounds between which times are counted, in seconds."""
@@ -96,7 +96,7 @@ class Tally:
 
     def end(self, job: Job) -> None:
         """Count a job that has ended, in whatever way, as its executions."""
-        timings, counts, executions = job.timings, ends(job), job.work.executions
+        timings, counts, executions = job.timings, count_ends(job), job.work.executions
         finished = counts.get(FINISHED, 0)
         for state, count in counts.items():
             self.outcomes[state] += count
