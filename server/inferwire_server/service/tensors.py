@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple, ParamSpec, TypeVar
 
+from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box, cut, paste
@@ -70,8 +71,8 @@ class TensorService:
             ServingError: TOO_LARGE if its session may not keep so much; INVALID_INPUT for a shape that no tensor has.
         """
         check_shape(f"tensor {stored.id}", shape)
-        # Room is asked for before there is anything of that size; an empty string takes the four bytes of its length.
-        byte_size = 4 * prod(shape) if element_type.is_string else element_type.byte_size(shape)
+        # Room is asked for before there is anything of that size; an empty string takes the bytes of its length.
+        byte_size = strings.LENGTH_BYTES * prod(shape) if element_type.is_string else element_type.byte_size(shape)
         self._check_room(stored, byte_size, shape)
         self._keep(stored, zero_tensor(element_type, shape))
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import orjson
 
 from inferwire_proto.element_types import ElementType
+from inferwire_proto.integers import INT64_MAX
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedTensor, Wanted
@@ -25,8 +26,6 @@ from inferwire_server.transport.rest.binary_extension import Tail
 from inferwire_server.transport.rest.json_elements import check_nesting, flatten, json_kind, pack
 
 Document: TypeAlias = dict[str, Any]
-
-_LONGEST_DIMENSION = 2**63 - 1
 
 LONGEST_KNOWN = 4096
 """Up to how many bytes a document is kept, for the next request that begins with the same."""
@@ -202,7 +201,7 @@ def _shape(value: object, prefix: str) -> tuple[int, ...]:
         raise invalid_input(f"the 'shape' of {prefix} is {json_kind(value)}, expected an array of integers")
     shape = cast("list[object]", value)
     for dimension in shape:
-        if type(dimension) is not int or not 0 <= dimension <= _LONGEST_DIMENSION:
+        if type(dimension) is not int or not 0 <= dimension <= INT64_MAX:
             shown = dimension if isinstance(dimension, int | float) else json_kind(dimension)
             raise invalid_input(f"the 'shape' of {prefix} has {shown}, expected integers from 0 on")
     return tuple(cast("list[int]", shape))
