@@ -11,6 +11,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
+from inferwire_server.call_threads import wait_for_begun
 from inferwire_server.engine.thread_pool import ThreadPool
 
 P = ParamSpec("P")
@@ -45,16 +46,8 @@ class OpeningThreads:
 
     async def close(self, timeout_s: float) -> int:
         """Let the threads go, wait so long for the calls that have begun, and give how many have not ended then."""
-        begun = [asyncio.wrap_future(given) for given in self._given if not given.cancel() and not given.done()]
         self._threads.close()
-        if not begun:
-            return 0
-        ended, left = await asyncio.wait(begun, timeout=timeout_s)
-        for each in ended:
-            each.exception()  # whoever asked has it, or has gone: else the loop would log it as one that nobody took
-        for each in left:
-            each.cancel()
-        return len(left)
+        return await wait_for_begun(self._given, timeout_s)
 
     def _begun(self, work: Callable[[], T]) -> Future[T]:
         given = Future[T]()
