@@ -1,6 +1,6 @@
-"""What it takes until a model can run: compiled, checked, its slots made and warmed up.
+"""What is done before a model can run: it is compiled and checked, and its slots are made and warmed up.
 
-All of it takes long and memory, and runs on threads. Knows neither devices nor queues.
+All of it takes time and memory, and runs on threads. Knows neither devices nor queues.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from inferwire_server.errors import ServingError
 
 
 def open_model(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots, str]:
-    """Compile a model and make its slots: both take long and memory. Give the device it queues on."""
+    """Compile a model, check its rows and make its slots. Give both, and the device that it queues on."""
     compiled = backend.compile(source, options)
     if options.labels:
         check_labels(compiled.spec, options.labels)
@@ -32,7 +32,7 @@ def open_model(backend: Backend, source: Source, options: ModelOptions) -> tuple
 
 
 def warm_up(spec: ModelSpec, slots: ModelSlots, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Run every slot once, beside the device's queue: nobody waits for these, and they are no jobs."""
+    """Run every slot once, past the device's queue: these runs are no jobs."""
     try:
         inputs, outputs = zeros(spec, shapes), spec.select(())
         for slot in slots:
@@ -55,7 +55,7 @@ def taking_pictures(
 
 
 def reopen(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots]:
-    """Compile a model again that was unloaded because it was idle, and give it with its slots."""
+    """Open a model again that was unloaded as idle."""
     compiled, slots, _ = open_model(backend, source, options)
     if options.warm_up is not None:
         warm_up(compiled.spec, slots, options.warm_up)

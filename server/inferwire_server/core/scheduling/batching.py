@@ -3,11 +3,11 @@
 Rows are what a model's first dimension counts. Jobs go together if their inputs are alike but for
 the rows and they want the same outputs. Knows neither queues nor time; holds no state.
 
-A job never waits for company while its model is idle: it runs at once, so one client alone is as
-fast as without batching. Without a delay, what has piled up while the slots were busy goes
-together. With one, fewer rows than are worth a run may wait for more where a slot is idle too, but
-only while another run of the same model is under way, no longer than the delay, and not where one
-of them would expire meanwhile.
+A job never waits for others while its model is idle: it runs at once, so that one client alone is
+as fast as without batching. Without a delay, jobs that have piled up while the slots were busy go
+together. With a delay, rows that are too few for a run may wait for more although a slot is idle,
+but only while another run of the same model is under way, no longer than the delay, and not where
+one of the jobs would expire meanwhile.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Group: TypeAlias = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How the jobs of a model are put together: at most `max_size` rows, held back at most `max_delay_s`.
+    """How the jobs of a model run together: at most `max_size` rows, held back for at most `max_delay_s`.
 
-    Of the `preferred` sizes, a run takes the largest that the waiting rows fill.
+    Where there are `preferred` sizes, a run has the largest of them that the waiting rows fill.
     """
 
     max_size: int
@@ -39,7 +39,7 @@ class Batching:
     preferred: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse sizes and delays that are none."""
+        """Refuse sizes and delays that make no sense."""
         if self.max_size < 1:
             raise invalid_input(f"the largest batch is {self.max_size} rows, expected 1 or more")
         if not 0 <= self.max_delay_s < float("inf"):
@@ -49,7 +49,7 @@ class Batching:
                 raise invalid_input(f"a preferred batch is {size} rows, expected 1 to {self.max_size}")
 
     def group(self, work: Work) -> Group | None:
-        """Say what work has to have in common with other work to run with it; None for what runs alone."""
+        """Give what work has in common with the work it may run with; None for what runs alone."""
         inputs = work.inputs
         if not inputs or not inputs[0].shape:
             return None
@@ -66,26 +66,26 @@ class Batching:
         return tuple([tensor.shape[1:] for tensor in inputs]), work.outputs
 
     def most_stacked(self, work: Work) -> int:
-        """How many executions of a stack run together at the most."""
+        """The most executions of a stack that may run together."""
         rows = count_rows(work) // work.executions if work.inputs and work.inputs[0].shape else 0
         return max(1, self.max_size // rows) if rows else 1
 
     def is_worth_a_run(self, rows: int) -> bool:
-        """Whether so many waiting rows need not wait for more."""
+        """Whether so many waiting rows are enough for a run."""
         return rows >= min(self.preferred, default=self.max_size)
 
     def rows_to_take(self, waiting: int) -> int:
-        """Say how many of so many waiting rows the next run may take."""
+        """Give the most rows that the next run may take when so many are waiting."""
         return max((size for size in self.preferred if size <= waiting), default=self.max_size)
 
 
 def rows_run(works: Sequence[Work], batching: Batching) -> int:
-    """Say how many rows an inference is counted by: at most a batch's, or callers could make up ever more sizes."""
+    """Give the rows that an inference is counted under: at most a batch's, or callers could make ever more counters."""
     return max(1, min(sum([count_rows(work) for work in works]), batching.max_size))
 
 
 def join(works: Sequence[Work]) -> Work:
-    """Put work of one group together, row after row: the one copy of its inputs; none of a single piece of work."""
+    """Put work of one group together, row after row. This copies the inputs, once; a single piece is given as it is."""
     if len(works) == 1:
         return works[0]
     columns = zip(*(work.inputs for work in works), strict=True)
@@ -93,7 +93,7 @@ def join(works: Sequence[Work]) -> Work:
 
 
 def split(outputs: Sequence[Tensor], rows: Sequence[int]) -> list[tuple[Tensor, ...]]:
-    """Give each piece of work its rows of the outputs, without a copy.
+    """Split outputs into those of each piece of work, by its number of rows, without a copy.
 
     Raises:
         ServingError: INFERENCE_FAILED if an output has not a row for each row that went in, or none of whole bytes.

@@ -1,7 +1,7 @@
-"""One model on a device: its slots, the jobs that wait for them, and the terms they wait on.
+"""One model on a device: its slots, the jobs that wait for them, and the terms on which they are scheduled.
 
-The scheduler chooses among lanes; a lane knows which of its jobs go together and how long they may
-wait for others. It changes no job.
+The scheduler chooses among lanes. A lane knows which of its slots are busy, which of its jobs go together and how
+long they may wait for others. It changes no job.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SMOOTHING = 1 / 8
 
 
 class Run(NamedTuple):
-    """What a slot is running: so many executions, and the device time its model was charged for them."""
+    """What a slot is running, since when, and the device time that its model was charged for it."""
 
     jobs: tuple[Job, ...]
     executions: int
@@ -59,10 +59,13 @@ class Run(NamedTuple):
 class Lane:
     """One model's slots and queues.
 
-    Each group of jobs that may run together has a queue, and so has each binding; under None wait the rest.
-    The slots of bindings come after the `slots` that the others share.
+    Each group of jobs that may run together has a queue, and so has each binding; all other jobs wait under None.
 
     Attributes:
+        slots: How many slots callers share. Those of bindings are numbered after them.
+        idle: The shared slots that run nothing.
+        running: What each busy slot runs, by its number.
+        is_draining: Whether it takes no more jobs.
         pace_s: How long an execution takes by itself; None before the first.
     """
 
@@ -95,7 +98,10 @@ class Lane:
         return sum(queue.executions for queue in self.queues.values())
 
     def divide(self, work: Work) -> list[Work]:
-        """Divide a stack into work of one job each: what runs together, or what a slot has soon run one by one."""
+        """Divide a stack into work of one job each.
+
+        A job is what may run as one inference, or as many executions as a slot soon has run one by one.
+        """
         batching = self.terms.batching
         if work.is_profiled:
             return split_into_executions(work)
@@ -106,13 +112,13 @@ class Lane:
         return split_stack(work._replace(one_by_one=True), most)
 
     def learn(self, run: Run, took_s: float) -> None:
-        """Take note of how long a run took."""
+        """Learn the model's pace from how long a run took."""
         if self.terms.batching is None:
             pace_s = took_s / run.executions
             self.pace_s = pace_s if self.pace_s is None else self.pace_s + (pace_s - self.pace_s) * _SMOOTHING
 
     def push(self, job: Job, arrivals: Iterator[int]) -> None:
-        """Let a job wait with those that it may run with."""
+        """Let a job wait in the queue of those it may run with."""
         group = self.group_of(job.work, job.binding)
         queue = self.queues.get(group)
         if queue is None:
@@ -126,7 +132,10 @@ class Lane:
         self._drop_if_empty(group)
 
     def has_idle_slot(self, group: Group | None) -> bool:
-        """Whether a job of this group finds a slot. However many are bound, no more run than there are shared ones."""
+        """Whether a job of this group finds an idle slot.
+
+        However many callers are bound, no more run at once than there are shared slots.
+        """
         if len(self.running) >= self.slots:
             return False
         if isinstance(group, Binding):
@@ -134,11 +143,11 @@ class Lane:
         return bool(self.idle)
 
     def runs_at_once(self, job: Job) -> bool:
-        """Whether a job finds a slot and need not wait for others to run with, where nobody waits."""
+        """Whether a job that comes while nobody waits finds a slot and need not wait for others to run with."""
         return self.has_idle_slot(job.binding) and not self._may_hold(0)
 
     def need_not_wait(self, work: Work, binding: Binding | None) -> bool:
-        """Whether work finds a slot, and those that wait for others to run with are enough with it."""
+        """Whether work finds a slot, and makes those of its group that wait for others enough to run."""
         group = self.group_of(work, binding)
         if group is None or binding is not None:
             return self.has_idle_slot(group)
@@ -167,7 +176,7 @@ class Lane:
         self.is_draining = True
 
     def take(self, group: Group | None) -> tuple[Job, ...]:
-        """Take what runs next of a group: its first job, and with it as many of the next as may join."""
+        """Take the jobs of a group that run next: the first one, and as many of those behind it as may join."""
         queue, batching = self.queues[group], self.terms.batching
         space = 0 if group is None or batching is None else batching.rows_to_take(queue.rows)
         jobs = [queue.pop()]
@@ -180,9 +189,10 @@ class Lane:
         return tuple(jobs)
 
     def held_until(self, group: Group | None) -> float | None:
-        """Say how long a group may wait for more rows; None where it is to run as soon as it can.
+        """Say until when a group may wait for more rows; None where it is to run as soon as it can.
 
-        The delay is that of its oldest job, however urgent the others are. Who would expire by then gains nothing.
+        The delay counts from its oldest job, however urgent the others are. It is not held back if one of its jobs
+        would expire meanwhile.
         """
         batching, queue = self.terms.batching, self.queues[group]
         if group is None or batching is None or not self._may_hold(queue.rows):
@@ -191,7 +201,7 @@ class Lane:
         return None if deadline is not None and deadline <= until else until
 
     def group_of(self, work: Work, binding: Binding | None) -> Group | None:
-        """Say which jobs a job waits with."""
+        """Name the queue that work waits in: its binding, the group it may run with, or None."""
         if binding is not None:
             return binding
         return None if self.terms.batching is None else self.terms.batching.group(work)

@@ -1,7 +1,7 @@
 """Which job runs next on one device, and in which slot of its model.
 
 The scheduler knows jobs, models by key and slots by number. It never waits and never runs
-anything: every call gives back what the engine is to do.
+anything: its calls return the effects that the engine is to carry out.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Scheduler:
 
     The next job is the most urgent of those whose model has an idle slot; among equally urgent
     ones that of the model which had least of the device for its weight; then the oldest.
-    A model whose waiting jobs are fewer than its weight's part of the capacity is admitted even
-    where others have filled the queue, so that one flood does not shut the others out.
-    `limit` bounds how many inferences run at once; None takes the largest number of slots any of
-    the models has, since each of them alone would fill the device. `device` is what callers are
-    told that it is called.
+    A full queue still admits jobs of a model that has fewer waiting than its weight's part of the
+    capacity, so that a flood of one model's jobs does not shut the others out.
+    `limit` bounds how many inferences run at once; None takes the largest number of slots that any
+    of the models has, since each of them alone would fill the device. `device` is its name in the
+    errors that callers get.
     """
 
     def __init__(self, capacity: int, limit: int | None = None, device: str = "the device") -> None:
@@ -72,7 +72,7 @@ class Scheduler:
 
     @property
     def next_wake(self) -> float | None:
-        """When `wake` has something to do: a job or a binding expires, or has waited long enough for company."""
+        """When `wake` has something to do: end a job or a binding, or start what has waited for others to run with."""
         if not (self._deadlines.open or self._bound or self._any_delays):
             return None
         ends = [self._deadlines.next]
@@ -98,7 +98,10 @@ class Scheduler:
         self._sum_up()
 
     def remove_model(self, model: ModelKey, error: ServingError | None, now: float) -> list[Effect]:
-        """Take no more jobs for a model, and let those that run finish; those that wait end with the error, or run."""
+        """Take no more jobs for a model, and let those that run finish.
+
+        Those that wait end with the error; without one they run.
+        """
         lane = self._lane(model)
         lane.drain()
         effects = [] if error is None else self._end_waiting(lane, error, now)
@@ -114,9 +117,9 @@ class Scheduler:
     def bind(
         self, model: ModelKey, on_end: Callable[[Binding], Any], now: float, behind: Binding | None = None
     ) -> Binding:
-        """Give a caller of a model with states a slot of its own, or a place in the row for one.
+        """Give a caller of a model with states a slot of its own, or a place in the line for one.
 
-        It may always wait `behind` a binding of its own that is ending.
+        A caller may always wait `behind` a binding of its own that is ending.
 
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving or has gone.
@@ -137,9 +140,9 @@ class Scheduler:
         return [*self._unbound(lane.bindings.release(binding)), *self._dispatch(now)]
 
     def take_slots(self, model: ModelKey) -> bool:
-        """Take the slots of a model away, and say so, unless it has jobs or keeps a caller's states.
+        """Take the slots of a model away, unless it has jobs or keeps a caller's states; say whether they were taken.
 
-        Jobs that come wait until it is given as many as it had.
+        Jobs that come then wait until it is given as many as it had.
         """
         lane = self._lane(model)
         if lane.running or lane.queues or lane.bindings or lane.is_draining:
@@ -158,14 +161,14 @@ class Scheduler:
         return self.wake(now)
 
     def divide(self, model: ModelKey, work: Work) -> list[Work]:
-        """Divide a stack into work of one job each; into single executions where the queue lacks room for all."""
+        """Divide a stack into work of one job each; of one execution each where the queue has no room for all of it."""
         lane = self._lanes.get(model)
         found = [work] if lane is None else lane.divide(work)
         is_alone = len(found) == 1 and lane is not None and self._has_room(lane, work, None)
         return found if is_alone or self._queued + work.executions <= self._capacity else split_into_executions(work)
 
     def submit(self, job: Job, now: float, *, waits: bool = False) -> list[Effect]:
-        """Admit a job. One that `waits` does so for others that it may run with: until `wake`, or a full queue.
+        """Admit a job. With `waits` it does not start yet, so that others may run with it, unless the queue is full.
 
         Raises:
             ServingError: QUEUE_FULL if as many jobs wait as may; MODEL_NOT_READY if the model is leaving or has gone.
@@ -195,13 +198,13 @@ class Scheduler:
         return self._cancel(job, error, now) + self._dispatch(now)
 
     def drop(self, job: Job, index: int, error: ServingError, now: float) -> list[Effect]:
-        """Give up one of a job's executions: the job ends with the last of them. Do nothing for what has ended."""
+        """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
         if not job.state.is_terminal:
             job.drop(index)
         return self.cancel(job, error, now) if len(job.dropped) == job.work.executions else []
 
     def wake(self, now: float) -> list[Effect]:
-        """End the jobs and bindings that have expired, and start what waits for company, unless it may for longer."""
+        """End the jobs and bindings that have expired, and start what has waited long enough for others to run with."""
         effects = self._expire(now) if self._deadlines.open else []
         if self._bound:
             keeping = [lane.bindings for lane in self._lanes.values() if lane.bindings is not None]
@@ -289,7 +292,7 @@ class Scheduler:
         return best
 
     def _has_room(self, lane: Lane, work: Work, binding: Binding | None) -> bool:
-        """Whether work fits in the queue, or need not wait, or is within the model's own part of a full one."""
+        """Whether work fits in the queue, or need not wait, or is within its model's own part of a full queue."""
         if self._queued + work.executions <= self._capacity:
             return True
         if self._running < self._limit and lane.need_not_wait(work, binding):
@@ -309,7 +312,7 @@ class Scheduler:
         return [end] if lane.bindings is None else [end, *self._end_bound(lane.bindings, job, now)]
 
     def _end(self, job: Job, outcome: Outcome, now: float) -> End:
-        """Record how a job has ended: the one place where any does."""
+        """Record how a job has ended. Every job ends here."""
         if isinstance(outcome, ServingError):
             job.end(outcome, now)
         else:
@@ -319,13 +322,13 @@ class Scheduler:
         return End(job)
 
     def _end_bound(self, bindings: Bindings, job: Job, now: float) -> list[Effect]:
-        """Tell a job's binding that it waits and runs no more."""
+        """Tell a job's binding that the job neither waits nor runs any more."""
         if job.binding is None:
             return []
         return self._unbound(bindings.end_job(job.binding, now, has_run=job.started_at is not None))
 
     def _unbound(self, ended: Sequence[Binding]) -> list[Effect]:
-        """Take note that bindings have ended: the one place where any does."""
+        """Take note that bindings have ended. Every binding ends here."""
         self._bound -= len(ended)
         return [Unbound(binding, binding.slot) for binding in ended]
 
@@ -337,14 +340,14 @@ class Scheduler:
         return [Drained(lane.model)]
 
     def _sum_up(self) -> None:
-        """Find anew what follows from which models there are, and from their slots."""
+        """Recompute what follows from which models there are and how many slots they have."""
         lanes = self._lanes.values()
         self._any_delays = any(lane.has_delay for lane in lanes)
         if self._asked_limit is None:
             self._limit = max((lane.slots for lane in lanes), default=0)
 
     def _taking(self, model: ModelKey) -> Lane:
-        """Give the lane of a model that takes jobs: none that is leaving, and none that has gone."""
+        """Give the lane of a model, and refuse one that is leaving or has gone."""
         lane = self._lanes.get(model)
         if lane is None or lane.is_draining:
             raise ServingError(Code.MODEL_NOT_READY, f"model '{model}' is unloading")

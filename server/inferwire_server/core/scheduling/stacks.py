@@ -1,9 +1,9 @@
-"""Several executions that are one job: how they are put together, and told apart where one has a fate of its own.
+"""Stacks: several executions that are one job, and what each of them gave.
 
 A stack is work of more than one execution: equal shapes, equal outputs, the rows of one behind those
-of the other. It waits, runs and is answered as one. Its executions are still each their caller's: one
-may be dropped while the others go on, and where they fail together each is run by itself. Where a model
-runs no rows together, a slot runs them one by one. Holds no state; the scheduler changes jobs.
+of the other. It waits, runs and is answered as one. Yet one execution may be dropped while the others
+go on, and where they fail together each is run by itself. Where a model does not run rows together, a
+slot runs them one by one. Holds no state; the scheduler changes jobs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 
 DROPPED = ServingError(Code.CANCELLED, "the execution was cancelled")
-"""What an execution gives that was dropped."""
+"""What a dropped execution gives."""
 
 
 def split_stack(work: Work, size: int) -> list[Work]:
@@ -39,7 +39,7 @@ def split_into_executions(work: Work) -> list[Work]:
 
 
 def inference_shapes(works: Sequence[Work]) -> tuple[tuple[int, ...], ...]:
-    """Say which shapes the inputs have of the inference that this work is, or of each where it runs one by one."""
+    """Give the shapes of the inputs when all this work runs as one inference, or of each inference if one by one."""
     first = works[0]
     if len(works) > 1:
         rows = sum([count_rows(work) for work in works])
@@ -50,7 +50,7 @@ def inference_shapes(works: Sequence[Work]) -> tuple[tuple[int, ...], ...]:
 
 
 def merge_results(given: Sequence[Result]) -> Outcome:
-    """Say what a job gave whose executions gave these: outputs with the rows of all where that can be."""
+    """Merge what each execution of a job gave: into outputs with the rows of all, where that is possible."""
     if len(given) == 1:
         return given[0]
     outputs = [result for result in given if not isinstance(result, ServingError)]
@@ -61,12 +61,12 @@ def merge_results(given: Sequence[Result]) -> Outcome:
 
 
 def is_whole(job: Job) -> bool:
-    """Whether all executions of an ended job gave the same: what the job has."""
+    """Whether an ended job's own outputs or error are those of all its executions."""
     return not job.apart and not job.dropped
 
 
 def results(job: Job) -> Sequence[Result]:
-    """Say what each execution of an ended job gave."""
+    """Give the result of each execution of an ended job."""
     given = job.apart or _results_with_dropped(job)
     return [DROPPED if index in job.dropped else result for index, result in enumerate(given)]
 
@@ -79,7 +79,7 @@ def count_ends(job: Job) -> Mapping[JobState, int]:
 
 
 def _results_with_dropped(job: Job) -> Sequence[Result]:
-    """Say what each execution gave of a job that has the same for all, those that were dropped too."""
+    """Give each execution its part of an ended job's outputs or error, as if none had been dropped."""
     executions = job.work.executions
     if job.error is not None:
         return [job.error] * executions
@@ -100,7 +100,7 @@ def _split_tensor(tensor: Tensor, executions: int, sizes: Sequence[int]) -> list
 
 
 def _are_alike(tensors: Sequence[Tensor]) -> bool:
-    """Whether tensors can be put together, and come apart again."""
+    """Whether tensors can be put together so that they can be split again."""
     first = tensors[0]
     is_whole_bytes = prod(first.shape) % first.element_type.unit_elements == 0
     return bool(first.shape) and is_whole_bytes and all(tensor.shape == first.shape for tensor in tensors)

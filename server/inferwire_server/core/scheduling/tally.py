@@ -1,6 +1,6 @@
 """What has happened to the jobs of one model on one device, as numbers that only grow.
 
-The one place that counts: what operators scrape and what the protocol's statistics say is read from here.
+All counting is done here: the metrics that operators scrape and the protocol's statistics are both read from tallies.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """The bounds between which inferences are counted by how many executions each of them ran."""
 
 REFUSED = "refused"
-"""How a job ends that was not admitted; others end in a state."""
+"""How a job that was not admitted is counted; others are counted by their final state."""
 
 OUTCOMES = (*(state.value for state in JobState if state.is_terminal), REFUSED)
 """The ways in which jobs end."""
 
 
 class Histogram:
-    """How many values lie between bounds, and their sum. A value on a bound lies below it."""
+    """How many values lie between bounds, and their sum. A value that equals a bound counts as below it."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -40,7 +40,7 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float, times: int = 1) -> None:
-        """Count a value, as often as there is one like it."""
+        """Count a value, so many times."""
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
@@ -60,7 +60,7 @@ class Runs:
 
 @dataclass(slots=True)
 class Tally:
-    """One model's numbers on one device.
+    """One model's numbers on one device. A stack counts as many jobs as it has executions.
 
     Attributes:
         submitted: Jobs that asked for a place in the queue.
@@ -68,7 +68,7 @@ class Tally:
         queue: The time that jobs waited for their slot.
         inference: The time of finished jobs in a slot.
         total: The time of finished jobs from admission to their end.
-        wire: The time of answered calls besides their jobs.
+        wire: The time that answered calls took besides that of their jobs.
         batch_sizes: How many executions each inference ran.
         runs: The inferences that gave something, by their rows.
         failed_s: The time of jobs that ended otherwise than finished.
@@ -87,7 +87,7 @@ class Tally:
     last_finished_at: float | None = None
 
     def submit(self, executions: int) -> None:
-        """Count a job of so many executions that asks to be admitted: it is to be refused, or to end."""
+        """Count a job of so many executions that asks to be admitted. It will be refused, or end."""
         self.submitted += executions
 
     def refuse(self, executions: int) -> None:
@@ -95,7 +95,7 @@ class Tally:
         self.outcomes[REFUSED] += executions
 
     def end(self, job: Job) -> None:
-        """Count a job that has ended, in whatever way, as its executions."""
+        """Count the executions of a job that has ended, in whatever way."""
         timings, counts, executions = job.timings, count_ends(job), job.work.executions
         finished = counts.get(FINISHED, 0)
         for state, count in counts.items():
@@ -109,11 +109,11 @@ class Tally:
         self.failed_s += timings.total_s * (executions - finished)
 
     def answer(self, wire_s: float, executions: int = 1) -> None:
-        """Count so many answered executions; reading their request and writing the answer took that."""
+        """Count so many answered executions, and the time that reading their request and writing the answer took."""
         self.wire.observe(wire_s, executions)
 
     def begin_run(self, executions: int) -> None:
-        """Count an inference that begins by the executions that it runs."""
+        """Count an inference that begins, under the number of executions it runs."""
         self.batch_sizes.observe(executions)
 
     def end_runs(self, rows: int, seconds: float, times: int = 1) -> None:
@@ -126,4 +126,4 @@ class Tally:
 
 
 TallyOf: TypeAlias = Callable[[str, ModelKey], Tally]
-"""Gives the tally of a model on the device of a name: the same one to all models that are counted together."""
+"""Gives the tally of a model on the device of that name. Models that are counted together have the same tally."""
