@@ -9,7 +9,6 @@ from typing import Any, cast
 from urllib.parse import unquote
 from weakref import ref
 
-import orjson
 from httptools import HttpParserError, parse_url
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -24,12 +23,13 @@ from inferwire_server.transport.http.long_body import LONG, LONGEST, LongBody
 from inferwire_server.transport.http.request_headers import stated_length
 from inferwire_server.transport.http.request_ids import RequestIds
 from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong
+from inferwire_server.transport.http.responses import error_body
 from inferwire_server.transport.session.session_file import TakeOver
 
 
 def _refusal(status: bytes, code: Code, sentence: str) -> bytes:
     """Write an answer that closes the connection, for what never became a request."""
-    body = orjson.dumps({"error": sentence, "code": code.name})
+    body = error_body(code, sentence)
     head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d" % len(body)
     return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, head, body)
 
