@@ -15,9 +15,6 @@ from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
 
 H = TypeVar("H")
 
-_BACKLOG = 2048
-"""How many connections may wait to be taken."""
-
 _LOOK_S = 5.0
 _HEARD_S = 0.5
 """How long peers have to hear that this side leaves: until then they may begin calls, which are answered."""
@@ -56,13 +53,13 @@ class Http2Server(Generic[H]):
             connection.cut_off()
         await self._wait_until_gone()
 
-    async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> None:
-        """Take connections at a socket, which is this server's from now on."""
+    async def listen(self, listener: socket.socket, backlog: int, tls: ssl.SSLContext | None = None) -> None:
+        """Take connections at a socket, which is this server's from now on; so many may wait to be taken."""
         loop = asyncio.get_running_loop()
         if listener.family == socket.AF_UNIX:
-            server = await loop.create_unix_server(self._new_connection, sock=listener, backlog=_BACKLOG)
+            server = await loop.create_unix_server(self._new_connection, sock=listener, backlog=backlog)
         else:
-            server = await loop.create_server(self._new_connection, sock=listener, ssl=tls, backlog=_BACKLOG)
+            server = await loop.create_server(self._new_connection, sock=listener, ssl=tls, backlog=backlog)
         self._listening.append(server)
 
     def part(self) -> None:

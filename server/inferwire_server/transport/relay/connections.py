@@ -18,13 +18,12 @@ import structlog
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import OPENING_BYTES
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.transport.listening import BACKLOG
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.session.session_file import TakeOver
 from inferwire_server.transport.session.socket_session import Give
 
 log = structlog.stdlib.get_logger()
-
-_BACKLOG = 2048
 
 _LIMIT_S = 1.0
 """How long a worker is waited for that wants to hand over something: it has it at hand."""
@@ -43,7 +42,7 @@ async def taking_connections(crew: Crew, take_over: TakeOver) -> AsyncGenerator[
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.setblocking(False)
         listener.bind(crew.connections_of(crew.index))
-        listener.listen(_BACKLOG)
+        listener.listen(BACKLOG)
         taker.begin(taker.let_in(listener))
         try:
             yield
