@@ -24,7 +24,7 @@ from inferwire_server.transport.http.request_headers import stated_length
 from inferwire_server.transport.http.request_ids import RequestIds
 from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong
 from inferwire_server.transport.http.responses import error_body
-from inferwire_server.transport.session.session_file import TakeOver
+from inferwire_server.transport.taking_over import TakeOver
 
 
 def _refusal(status: bytes, code: Code, sentence: str) -> bytes:

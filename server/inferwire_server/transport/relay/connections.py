@@ -20,8 +20,8 @@ from inferwire_proto.frames import OPENING_BYTES
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport.listening import BACKLOG
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.transport.session.session_file import TakeOver
 from inferwire_server.transport.session.socket_session import Give
+from inferwire_server.transport.taking_over import TakeOver
 
 log = structlog.stdlib.get_logger()
 
