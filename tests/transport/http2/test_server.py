@@ -18,7 +18,6 @@ from tests.transport.http2.wire import Headers, answered, goes, headers
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2 import protocol as protocol_module
-from inferwire_server.transport.http2 import server as server_module
 from inferwire_server.transport.http2.frames import END_STREAM, frame
 from inferwire_server.transport.http2.protocol import Silences
 from inferwire_server.transport.http2.server import Http2Server
@@ -101,11 +100,8 @@ async def test_who_speaks_something_else_gets_the_given_answer(server: Server, l
     await reaches(lambda: is_empty(server))
 
 
-async def test_it_looks_after_silent_peers(
-    calls: Calls, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_module, "_LOOK_S", 0.01)
-    silences = Silences(preface_s=0.02, ask_s=0.02, answer_s=0.02)
+async def test_it_looks_after_silent_peers(calls: Calls, listener: socket.socket) -> None:
+    silences = Silences(preface_s=0.02, ask_s=0.02, answer_s=0.02, look_s=0.01)
     async with Http2Server(calls.connect, NOT_HTTP2, silences) as server:
         await server.listen(listener, BACKLOG)
         async with connected(listener) as silent, connected(listener) as greeted:
@@ -159,17 +155,20 @@ async def test_it_takes_no_connections_while_it_closes(
 
 
 async def test_a_peer_that_does_not_say_that_it_has_heard_is_left_after_a_while(
-    server: Server, peer: Peer, calls: Calls, monkeypatch: pytest.MonkeyPatch
+    calls: Calls, listener: socket.socket
 ) -> None:
-    monkeypatch.setattr(server_module, "_HEARD_S", 0.01)
-    peer.say(headers(1, flags=END_STREAM))
-    heard = await calls.begun()
-    closing_it = asyncio.ensure_future(server.close(10))
-    await peer.told(2)
-    assert await peer.told(1) == [goes(1)]
-    heard.answer()
-    assert await peer.rest() == answered(1, b"answer")
-    await closing_it
+    async with Http2Server(calls.connect, NOT_HTTP2, Silences(heard_s=0.01)) as server:
+        await server.listen(listener, BACKLOG)
+        async with connected(listener) as peer:
+            await peer.greet()
+            peer.say(headers(1, flags=END_STREAM))
+            heard = await calls.begun()
+            closing_it = asyncio.ensure_future(server.close(10))
+            await peer.told(2)
+            assert await peer.told(1) == [goes(1)]
+            heard.answer()
+            assert await peer.rest() == answered(1, b"answer")
+            await closing_it
 
 
 async def test_calls_that_do_not_end_in_time_are_cut_off(server: Server, peer: Peer, calls: Calls) -> None:

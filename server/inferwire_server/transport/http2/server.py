@@ -15,10 +15,6 @@ from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
 
 H = TypeVar("H")
 
-_LOOK_S = 5.0
-_HEARD_S = 0.5
-"""How long peers have to hear that this side leaves: until then they may begin calls, which are answered."""
-
 
 class Http2Server(Generic[H]):
     """Listening sockets and their connections, open inside `async with`."""
@@ -73,7 +69,7 @@ class Http2Server(Generic[H]):
         self._stop_listening()
         self.part()
         loop = asyncio.get_running_loop()
-        leaving = loop.call_later(min(_HEARD_S, flush_s), self._leave)
+        leaving = loop.call_later(min(self._silences.heard_s, flush_s), self._leave)
         try:
             async with asyncio.timeout(flush_s):
                 await self._wait_until_gone()
@@ -117,4 +113,4 @@ class Http2Server(Generic[H]):
         now = monotonic()
         for connection in tuple(self._connections):
             connection.look(now, self._silences)
-        self._looking = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+        self._looking = asyncio.get_running_loop().call_later(self._silences.look_s, self._look)
