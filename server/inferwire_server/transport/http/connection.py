@@ -12,9 +12,9 @@ from inferwire_server.transport.http.joined_writes import JoinedWrites
 
 
 class Turns(FlowControl):
-    """Whether a connection is read: not while several requests wait behind the one that is being answered.
+    """Flow control that stops reading while several requests wait behind the one that is being answered.
 
-    What has been read by then is all that it may hold in memory, whoever asks for more of a body or for its end.
+    That bounds what a connection holds in memory: uvicorn alone would read on whenever the application asks for a body.
     """
 
     def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
@@ -22,7 +22,7 @@ class Turns(FlowControl):
         self._waiting = waiting
 
     def resume_reading(self) -> None:
-        """Read on, unless several wait. One that does begins next, and is then the one that may be read for."""
+        """Read on, unless several wait. A single one is next in turn, and its body may be what is to be read."""
         if self.read_paused and len(self._waiting) <= 1:
             super().resume_reading()
 
@@ -47,8 +47,8 @@ class Connection:
         if self._is_lost:
             raise ClientDisconnect
         self._on_lost = on_lost
-        # A long body leaves the reading paused, and a connection that is not read has no end. That of a peer which has
-        # sent several requests in a row is noticed when these have their turn.
+        # A long body leaves the reading paused, and who does not read does not notice that the peer has gone. Where
+        # several requests wait, reading stays paused: that their peer has gone is noticed when they have their turn.
         self.flow.resume_reading()
 
     def unwatch(self) -> None:

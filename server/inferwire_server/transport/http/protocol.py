@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn speaks it, for requests as our own parser reads them; and what becomes of all that is none."""
+"""HTTP/1.1 as uvicorn speaks it, for requests as our own parser reads them; and how invalid input is answered."""
 
 from __future__ import annotations
 
@@ -237,9 +237,10 @@ class HttpProtocol(HttpToolsProtocol):
         return cycle
 
     def _feed(self, data: bytes) -> None:
-        """Read what has come; of a long body, what the parser need not see.
+        """Parse what has come, but not a long body: that goes to its own buffer.
 
-        The parser copies what it sees of a body: of much, it is shown the head first.
+        The parser copies every byte of a body that it is given. So of much data it is given the head first, which says
+        whether the body is a long one.
         """
         requests, rest = self._requests, memoryview(b"")
         if not requests.is_in_head:

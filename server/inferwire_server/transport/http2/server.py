@@ -1,4 +1,4 @@
-"""The sockets on which connections come: where they listen, who looks after silent peers, and how they close."""
+"""A server's listening sockets and their connections: how they are opened, checked for silent peers, and closed."""
 
 from __future__ import annotations
 
