@@ -23,6 +23,7 @@ from inferwire_server.engine.traced_engine import TracedEngine
 from inferwire_server.errors import invalid_input
 from inferwire_server.from_settings import (
     AnyRepository,
+    batch_options,
     binding_terms,
     blob_limits,
     keeping_terms,
@@ -123,7 +124,7 @@ async def compose(
         async with (
             _sending_traces(identity, clock) if settings.traces else nullcontext() as traces,
             _engine(backend, queue, tallies.of, clock, traces) as engine,
-            Loader(engine, catalogue, repository.served, model_options(settings)) as loader,
+            Loader(engine, catalogue, repository.served, model_options(settings), batch_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
         ):
             parts = _Parts(engine, loader, catalogue, tallies, blobs, await _api_keys(settings))

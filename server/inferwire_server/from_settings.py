@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from inferwire_proto.properties import Properties
+from inferwire_server.core.batch_options import BatchOptions
+from inferwire_server.core.batch_properties import divide
 from inferwire_server.core.ledger import KeepingTerms
 from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.scheduling.bindings import BindingTerms
@@ -45,8 +47,18 @@ def repository_of(settings: Settings) -> AnyRepository:
 def model_options(settings: Settings) -> ModelOptions:
     """Give the options of models that say nothing themselves."""
     cache: Properties = {} if settings.cache_dir is None else {"CACHE_DIR": str(settings.cache_dir)}
-    properties = cache | _parse_properties(settings.properties)
+    properties = {**cache, **divide(_parse_properties(settings.properties)).properties}
     return ModelOptions("", settings.device, properties, settings.slots, binding=binding_terms(settings))
+
+
+def batch_options(settings: Settings) -> BatchOptions:
+    """Say how the jobs of models that say nothing themselves run together.
+
+    Raises:
+        ServingError: INVALID_INPUT for a property that is none.
+    """
+    batches = divide(_parse_properties(settings.properties)).batches
+    return BatchOptions(max_batch=settings.max_batch).over(batches)
 
 
 def binding_terms(settings: Settings) -> BindingTerms:

@@ -88,6 +88,16 @@ class Settings:
             help="Inferences that each model runs at once; by default two more than OpenVINO finds optimal.",
         ),
     ] = None
+    max_batch: Annotated[
+        int | None,
+        WHOLE,
+        Parameter(
+            group=_MODELS,
+            validator=_NOT_NEGATIVE,
+            help="Most rows that jobs of a model which wait at the same time may run with as one inference; by default "
+            "each runs by itself. Models that cannot batch say max_batch = 0 in their settings.",
+        ),
+    ] = None
     cache_dir: Annotated[
         Path | None,
         PATH,

@@ -99,6 +99,12 @@ def test_a_grpc_message_is_as_large_as_grpc_can_say() -> None:
         parsed("--max-grpc-message-mb 2048")
 
 
+def test_batching_is_a_flag_and_a_variable_as_others_are() -> None:
+    assert parsed("--max-batch 64").max_batch == parsed(INFERWIRE_MAX_BATCH="64").max_batch == 64
+    with pytest.raises(CycloptsError, match="INFERWIRE_MAX_BATCH: expected a whole number, got 'many'"):
+        parsed(INFERWIRE_MAX_BATCH="many")
+
+
 def test_a_variable_that_is_wrong_is_named() -> None:
     with pytest.raises(CycloptsError, match=r"INFERWIRE_SLOTS: expected a whole number, got '2\.7'"):
         parsed(INFERWIRE_SLOTS="2.7")

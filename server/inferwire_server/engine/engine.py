@@ -17,7 +17,6 @@ from inferwire_server.core.scheduling.lane import Terms
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import TallyOf
 from inferwire_server.engine.backend import Backend
-from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.idle import Idleness, Keeper
 from inferwire_server.engine.models import Model, model_of
@@ -120,7 +119,7 @@ class Engine:
         Raises:
             ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
         """
-        options, threads = read_batching(options), threads or self.threads
+        threads = threads or self.threads
         compiled, slots, first_device = await threads.run(open_model, self.backend, source, options)
         if options.warm_up is not None:
             on_warming()

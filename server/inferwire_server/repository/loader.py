@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.batch_options import BatchOptions
 from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.engine import Engine
@@ -31,20 +32,28 @@ T = TypeVar("T")
 
 Found = dict[Entry, Fingerprint]
 
+_NO_BATCHES = BatchOptions()
+
 
 class Loader:
     """Loads and unloads versions; one change of a model at a time, and models do not wait for each other.
 
-    Use as an async context manager: leaving it gives up changes that have not ended.
+    Use as an async context manager: leaving it gives up changes that have not ended. Models that say nothing themselves
+    are compiled by `options`, and batch by `batches`.
     """
 
     def __init__(
-        self, engine: Engine, catalogue: Catalogue, scan: Callable[[Overrides], list[Entry]], options: ModelOptions
+        self,
+        engine: Engine,
+        catalogue: Catalogue,
+        scan: Callable[[Overrides], list[Entry]],
+        options: ModelOptions,
+        batches: BatchOptions = _NO_BATCHES,
     ) -> None:
         self._engine = engine
         self._catalogue = catalogue
         self._scan = scan
-        self._loads = VersionLoads(engine, catalogue, options)
+        self._loads = VersionLoads(engine, catalogue, options, batches)
         self._overrides: Overrides = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._changes: set[asyncio.Task[Any]] = set()
