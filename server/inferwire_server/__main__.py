@@ -8,13 +8,14 @@ from inferwire_server.flags import environment
 from inferwire_server.process import run_worker
 from inferwire_server.settings import Settings
 from inferwire_server.workers.processes import workers_of
+from inferwire_server.workers.role import Alone
 
 _DEFAULTS = Settings()
 
 
 def run(settings: Settings = _DEFAULTS) -> int:
     """Serve until a signal ends it, and give the process's exit code."""
-    return run_worker(settings, workers_of(settings))
+    return run_worker(settings, workers_of(settings), Alone())
 
 
 if __name__ == "__main__":

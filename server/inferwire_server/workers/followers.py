@@ -17,6 +17,7 @@ import structlog
 
 from inferwire_server.errors import bug
 from inferwire_server.settings import Settings
+from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.workers.processes import Workers
 
 log = structlog.stdlib.get_logger()
@@ -73,6 +74,11 @@ class Followers:
     def __repr__(self) -> str:
         running = sum(follower.process.returncode is None for follower in self._followers)
         return f"<Followers: {running}/{len(self._followers)} running>"
+
+    @property
+    def crew(self) -> Crew:
+        """Who this process is, and they are."""
+        return self._workers.crew
 
     async def __aenter__(self) -> Followers:
         crew = self._workers.crew
