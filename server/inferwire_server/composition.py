@@ -107,10 +107,8 @@ async def compose(
     `new_own_id` makes the names that any worker of the server may be asked for: of jobs, and of this process.
 
     Raises:
-        ServingError: INVALID_INPUT if the model repository is not there, or for a setting that says nothing.
+        ServingError: INVALID_INPUT if the model repository is not there, or what a setting names cannot be used.
     """
-    if settings.allow_imports and not settings.allow_uploads:
-        raise invalid_input("--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first")
     if settings.cache_dir is not None:
         await asyncio.to_thread(_make_cache, settings.cache_dir)
     repository = repository_of(settings)

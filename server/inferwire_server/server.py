@@ -14,6 +14,7 @@ import structlog
 from inferwire_server.composition import Composition, compose
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
+from inferwire_server.from_settings import check
 from inferwire_server.host.watch import changes_in, follow
 from inferwire_server.renewals import renewals
 from inferwire_server.service import AccessService
@@ -52,9 +53,11 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event, worke
     It says that it is ready once all is loaded and its role lets it work.
 
     Raises:
-        ServingError: INVALID_INPUT for settings that cannot be served.
+        ExceptionGroup: Of all that settings contradict each other in, before anything else is looked at.
+        ServingError: INVALID_INPUT for what a setting names, where it cannot be used.
         CannotListen: If a port cannot be opened.
     """
+    check(settings)
     async with (
         meeting(workers) as workers,
         Followers(workers, settings.drain_delay_s + settings.grace_s) as followers,

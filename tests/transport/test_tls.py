@@ -361,12 +361,6 @@ def test_a_key_with_a_password_is_refused_without_asking_for_it(issued: Issued) 
         Tls(issued.certificate, issued.key)
 
 
-@pytest.mark.parametrize(("given", "missing"), [("tls_certificate", "--tls-key"), ("tls_key", "--tls-certificate")])
-def test_one_file_without_the_other_is_refused(tmp_path: Path, given: str, missing: str) -> None:
-    with pytest.raises(ServingError, match=f"{missing} is not given, but the other is, expected both"):
-        tls_of(replace(Settings(), **{given: tmp_path / "file"}))
-
-
 def test_without_files_there_is_no_tls() -> None:
     assert tls_of(Settings()) is None
 
