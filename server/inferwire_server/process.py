@@ -39,7 +39,7 @@ _END_S = 2.0
 
 def run_worker(settings: Settings, workers: Workers, role: Role) -> int:
     """Serve as one of a server's processes until a signal, or whoever its role heeds, stops it; give the exit code."""
-    logs.configure(settings)
+    logs.configure(settings.log_format, settings.log_level)
     workers.name_in_logs()
     keep_big_blocks()
     take_all_that_are_allowed()

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Group, Parameter, validators
 
+from inferwire_server.core.log_words import LogFormat, LogLevel
 from inferwire_server.flags import PATH, PATHS, SECONDS, WHOLE
 
 _SOCKETS = Group("Sockets", sort_key=1)
@@ -363,10 +364,10 @@ class Settings:
         ),
     ] = False
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"],
+        LogLevel,
         Parameter(group=_OPERATION, help="Lowest level to log."),
     ] = "info"
     log_format: Annotated[
-        Literal["auto", "console", "json"],
+        LogFormat,
         Parameter(group=_OPERATION, help="Format of log lines; auto is console on a terminal, else json."),
     ] = "auto"
