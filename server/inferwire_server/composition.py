@@ -107,7 +107,7 @@ async def compose(
     `new_own_id` makes the names that any worker of the server may be asked for: of jobs, and of this process.
 
     Raises:
-        ServingError: INVALID_INPUT if the model repository is not there, or what a setting names cannot be used.
+        ServingError: INVALID_INPUT if the model repository is not there, or a setting names what cannot be used.
     """
     if settings.cache_dir is not None:
         await asyncio.to_thread(_make_cache, settings.cache_dir)

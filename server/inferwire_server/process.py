@@ -64,7 +64,7 @@ def run_worker(settings: Settings, workers: Workers, role: Role) -> int:
 
 
 def openvino_backend(extensions: Sequence[Path] = ()) -> Backend:
-    """Bring OpenVINO in, without the package that reports its use to its makers: a server calls nobody."""
+    """Import OpenVINO, without the package that reports usage to its makers: a server calls nobody."""
     sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
     from inferwire_server.openvino_backend.backend import OpenVinoBackend
 
@@ -74,7 +74,7 @@ def openvino_backend(extensions: Sequence[Path] = ()) -> Backend:
 async def _leave_behind(threads: CallThreads, code: int, *, has_stopped: bool) -> None:
     """End the process here and now if something runs on a thread that does not end.
 
-    The interpreter would wait for it, or bring the process down in ways of its own where it is inside the runtime.
+    The interpreter would wait for that thread, or crash if the thread is inside the runtime.
     """
     calls = await threads.left(_END_S)
     if not has_stopped:
@@ -86,7 +86,7 @@ async def _leave_behind(threads: CallThreads, code: int, *, has_stopped: bool) -
 
 
 def _log_refusals(error: Exception) -> None:
-    """Log why the server cannot serve; raise what is no refusal."""
+    """Log why the server cannot serve; raise any error that is a bug."""
     refusals = tuple(_leaves(error))
     if not all(isinstance(refusal, ServingError | OSError) for refusal in refusals):
         raise error

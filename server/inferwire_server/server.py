@@ -36,11 +36,11 @@ _FLUSH_S = 1.0
 
 
 class End(NamedTuple):
-    """How a process has served to its end.
+    """How the serving of a process has ended.
 
     Attributes:
         has_stopped: Whether all that ran in it has stopped.
-        is_whole: Whether none of the server's other processes had ended before.
+        is_whole: Whether no other process of the server had ended by itself.
     """
 
     has_stopped: bool

@@ -15,7 +15,7 @@ KEYS = tuple(each.name for each in fields(BatchOptions))
 
 
 def with_keys_alone(layer: Layer) -> tuple[Layer, list[str]]:
-    """Give a layer that says by keys what its properties say of batching, and what is wrong with these.
+    """Replace the batching properties of a layer by keys, and tell what is wrong with the properties.
 
     Each layer by itself: a higher one wins over a lower one, in whichever form either says it.
     """

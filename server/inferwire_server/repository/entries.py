@@ -1,4 +1,4 @@
-"""Versions of models as they lie on disk: what they are read from, and which of their files make them others.
+"""Versions of models as they lie on disk: what they are read from, and which changes make them due for a reload.
 
 It reads the layout of a model's own folder and its settings; it opens no model.
 """
@@ -50,7 +50,7 @@ class Entry:
     overrides: tuple[Layer, ...] = field(default=(), compare=False)
 
     def fingerprint(self) -> Fingerprint:
-        """Say what its files are now: it differs once one does, who may read it, its settings or what is in its way."""
+        """Identify the files, permissions, settings and obstacles; any change gives another value."""
         # What the settings name, such as labels, lies beside them.
         settings = () if self.settings_file is None else self.settings_file.parent.glob("*")
         marks = frozenset(mark for file in (*self._files(), *settings) if (mark := _mark(file)))
@@ -58,7 +58,7 @@ class Entry:
         return marks | {(self.obstacle, str(self.rival), json.dumps(said, sort_keys=True))}
 
     def _files(self) -> Iterable[Path]:
-        """Give what lies there; nothing where it could not be read before, which may not even be looked at."""
+        """List the files of the version; none if its folder could not be read, since looking again might fail too."""
         if self.obstacle:
             return ()
         if self.location.is_file():
@@ -127,7 +127,7 @@ def entries_at(path: Path) -> list[Entry]:
 
 
 def versions_at(location: Path, name: str, over: Layer) -> list[Entry]:
-    """List the versions of a model that has this name wherever it lies, at least one; with settings over its own."""
+    """List the versions of the model at a location, at least one, under this name and with `over` over its settings."""
     try:
         entries = entries_at(location)
         reason = "it has no version folder and no model file" if location.exists() else f"there is no '{location}'"
@@ -143,7 +143,7 @@ def is_version(path: Path) -> bool:
 
 
 def one_of_each(entries: Iterable[Entry]) -> list[Entry]:
-    """Keep one entry of each name and version, which knows of another there is."""
+    """Keep the first entry of each name and version; its `rival` tells where another of the same lies."""
     found: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         first = found.setdefault((entry.name, entry.version), entry)
@@ -185,7 +185,7 @@ def _unreadable(reason: str) -> ServingError:
 
 
 def _mark(file: Path) -> tuple[str | int, ...] | None:
-    """Say what makes a file another to load. The time of its inode does not: a backup's hard link changes that, too."""
+    """Identify a file's content and permissions. The inode's time is left out: a backup's hard link changes that."""
     try:
         found = file.stat()
     except OSError:

@@ -147,7 +147,7 @@ def read_layer(path: Path) -> Layer:
 
 
 def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
-    """Read what is said of a model, at least by one; the files that are named lie in the folder.
+    """Read the settings of a model from one or more layers; files that they name lie in the folder.
 
     Raises:
         ServingError: MODEL_FAILED naming who says it, the setting, what it was and what was expected.
@@ -175,7 +175,7 @@ def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
 
 
 def _with_keys_alone(layers: Sequence[Layer]) -> tuple[list[Layer], dict[str, list[str]]]:
-    """Have layers say by keys what their properties say of batching, and tell what is wrong with these, by source."""
+    """Replace batching properties of each layer by keys, and tell what is wrong with the properties, by source."""
     changed: list[Layer] = []
     problems: dict[str, list[str]] = {}
     for layer in layers:
@@ -187,7 +187,7 @@ def _with_keys_alone(layers: Sequence[Layer]) -> tuple[list[Layer], dict[str, li
 
 
 def _unknown(table: Mapping[str, object], layers: Sequence[Layer]) -> dict[str, list[str]]:
-    """Say which settings there are not, by who says them."""
+    """Tell which settings do not exist, by source."""
     unknown: dict[str, list[str]] = {}
     for name in table:
         if name not in _READERS:

@@ -1,6 +1,6 @@
-"""Settings of one model as several say them, one over the other: its file, a configuration, a load.
+"""Settings of one model from several sources, one laid over the other: its file, a configuration, a load.
 
-Knows no setting. What is wrong with one is told of whoever says it, which may be nobody's file.
+Knows no setting. An error names the source of the wrong setting, which may be no file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, cast
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one of them says.
+    """What one source says.
 
     Attributes:
         source: Who says it, as an error names it.
@@ -33,7 +33,7 @@ class Layer:
 
 
 def flattened(layers: Iterable[Layer]) -> dict[str, Any]:
-    """Lay each over those before it; tables within them likewise."""
+    """Lay each layer over those before it; tables within them likewise."""
     table: dict[str, Any] = {}
     for layer in layers:
         table = _merged(table, layer.table)
@@ -41,7 +41,7 @@ def flattened(layers: Iterable[Layer]) -> dict[str, Any]:
 
 
 def source_of(layers: Sequence[Layer], path: Sequence[str]) -> str:
-    """Name who says what lies there when all are flattened; the lowest of them for what nobody says."""
+    """Name the source whose setting at this path wins; the lowest source if none has it."""
     return next((layer.source for layer in reversed(layers) if layer.says(path)), layers[0].source)
 
 

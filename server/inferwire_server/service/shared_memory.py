@@ -116,7 +116,7 @@ class SharedMemoryService:
         return write
 
     def check_apart(self, places: Iterable[SharedPlace]) -> None:
-        """Refuse places of outputs one of which would write over another.
+        """Refuse outputs whose places overlap.
 
         Raises:
             ServingError: INVALID_INPUT.

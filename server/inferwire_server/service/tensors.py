@@ -194,7 +194,7 @@ class TensorService:
         self._byte_size += byte_size
 
     def _lacks(self, stored: StoredTensor, byte_size: int, shape: tuple[int, ...]) -> str:
-        """Say why there is no room for a tensor in place of what has its name; nothing where there is."""
+        """Say why a tensor does not fit in place of the one that has its name; empty if it fits."""
         shelf = self._shelves.get(stored.session)
         kept = 0 if shelf is None else shelf.byte_size
         taken = _taken(byte_size, shape)
@@ -218,7 +218,7 @@ class TensorService:
 
 
 async def _on_thread_if(is_large: bool, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Make a call on a thread if what it is about is large, else here."""
+    """Make a call on a thread if its tensor is large, else on the loop."""
     return await asyncio.to_thread(call, *args, **kwargs) if is_large else call(*args, **kwargs)
 
 
