@@ -272,7 +272,7 @@ def test_a_second_server_does_not_share_the_port(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        (("--model-repository", "nowhere"), "the model repository 'nowhere' is no folder and no model file"),
+        (("--model-repository", "nowhere"), "the model repository 'nowhere' does not exist"),
         (
             ("--cache-dir", "/dev/null/cache"),
             (

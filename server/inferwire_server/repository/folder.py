@@ -92,7 +92,8 @@ class Repository:
         if self.root.is_file():
             return [Entry(self.root.stem, "1", self.root)]
         if not self.root.is_dir():
-            raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file")
+            reason = "is no folder and no model file" if self.root.exists() else "does not exist"
+            raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' {reason}")
         if self._is_one_model:
             return one_of_each(entries_at(self.root.resolve()))
         children = [child for child in sorted(self.root.iterdir()) if not _is_version(child)]
