@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from inferwire_proto.errors import Code
 
 _LONGEST_MESSAGE = 6000
@@ -36,6 +38,20 @@ class ServingError(Exception):
 
     def __repr__(self) -> str:
         return f"<ServingError {self.code.name}: {self.message}>"
+
+
+class UnfitSetting(ServingError):
+    """What the operator has set for a model does not fit it. Whoever knows where it is set says so.
+
+    Attributes:
+        setting: The names of the tables that it lies in, and its own.
+        reason: Why it does not fit, and what was expected.
+    """
+
+    def __init__(self, setting: Sequence[str], reason: str) -> None:
+        super().__init__(Code.MODEL_FAILED, f"{'.'.join(setting)}: {reason}")
+        self.setting = tuple(setting)
+        self.reason = reason
 
 
 def _shortened(message: str) -> str:

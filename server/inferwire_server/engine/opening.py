@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from inferwire_proto.errors import Code
 from inferwire_server.core.labels import check_labels
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
@@ -16,7 +15,7 @@ from inferwire_server.engine.backend import Backend, CompiledModel
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.picture_models import PictureModel
 from inferwire_server.engine.row_check import check_rows_are_independent
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 
 
 def open_model(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots, str]:
@@ -40,7 +39,7 @@ def warm_up(spec: ModelSpec, slots: ModelSlots, shapes: Mapping[str, tuple[int, 
         if slots.quick is not None:
             slots.quick.try_out(inputs, outputs)
     except ServingError as error:
-        raise ServingError(Code.MODEL_FAILED, f"it does not warm up: {error.message}") from error
+        raise UnfitSetting(["warm_up"], f"it does not warm up: {error.message}") from error
 
 
 def taking_pictures(

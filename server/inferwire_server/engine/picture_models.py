@@ -31,7 +31,7 @@ from inferwire_server.engine.picture_decoder import (
     UnreadablePictureError,
     decode,
 )
-from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.errors import ServingError, UnfitSetting, invalid_input
 
 READ_TOGETHER = 64
 """How many times as many pixels all files of an inference may have together as one file may have.
@@ -229,4 +229,4 @@ class PictureInput:
         return Tensor(self._element_type, stacked.shape, stacked.data.cast("B"))
 
     def _refusal(self, reason: str) -> ServingError:
-        return ServingError(Code.MODEL_FAILED, f"{self._prefix} cannot take encoded pictures: it {reason}")
+        return UnfitSetting(["preprocessing"], f"{self._prefix} cannot take encoded pictures: it {reason}")

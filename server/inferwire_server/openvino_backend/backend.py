@@ -18,9 +18,10 @@ from inferwire_server.core.layers import DYNAMIC_TYPE, LayerTime, RuntimeModel, 
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import PluginVersion
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.openvino_backend.bound_slots import OpenVinoBoundSlot
 from inferwire_server.openvino_backend.compile_cache import alone_in
+from inferwire_server.openvino_backend.device_check import check_device
 from inferwire_server.openvino_backend.errors import translate
 from inferwire_server.openvino_backend.graphs import Graphs
 from inferwire_server.openvino_backend.properties import (
@@ -83,8 +84,17 @@ class OpenVinoBackend:
         return spec_of(model.friendly_name, model, states_of(model))
 
     def compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
-        """Compile a model, for throughput unless the options say otherwise."""
-        return translate(Code.MODEL_FAILED, lambda: self._compile(source, options))
+        """Compile a model, for throughput unless the options say otherwise.
+
+        Raises:
+            ServingError: MODEL_FAILED with OpenVINO's reason; UnfitSetting where it is one of the operator's settings.
+        """
+        try:
+            return translate(Code.MODEL_FAILED, lambda: self._compile(source, options))
+        except ServingError as error:
+            if source.by_settings and not isinstance(error, UnfitSetting):
+                check_device(self._core, options.device)
+            raise
 
     def query(self, source: Source, device: str, properties: Properties) -> dict[str, str]:
         """Give the device that would run it for each node that can run."""

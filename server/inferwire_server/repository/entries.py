@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 from inferwire_proto.errors import Code
 from inferwire_proto.model_formats import MODEL_SUFFIXES, SAVED_MODEL
 from inferwire_server.core.versions import VersionPolicy
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.repository.model_settings import FILE_NAME, ModelSettings, read_layer, settings_from
-from inferwire_server.repository.setting_layers import Layer
+from inferwire_server.repository.setting_layers import Layer, told
 
 _LOAD = "what it is loaded with"
 """Who says the settings that a load brings."""
@@ -71,10 +71,20 @@ class Entry:
         Raises:
             ServingError: MODEL_FAILED if the file is broken, or what lies over it.
         """
+        file, layers = self.settings_file, self._layers()
+        folder = self.location if file is None else file.parent
+        return settings_from(layers, folder) if layers else ModelSettings()
+
+    def why_unfit(self, unfit: UnfitSetting, device: str) -> ServingError:
+        """Say of a setting that does not fit the model who says it; without anybody's, this is the device."""
+        try:
+            return told(unfit, self._layers(), device)
+        except ServingError:
+            return unfit  # its file has changed since
+
+    def _layers(self) -> list[Layer]:
         file = self.settings_file
-        if file is not None:
-            return settings_from([read_layer(file), *self.overrides], file.parent)
-        return settings_from(self.overrides, self.location) if self.overrides else ModelSettings()
+        return [*self.overrides] if file is None else [read_layer(file), *self.overrides]
 
     def model_file(self) -> Path:
         """Find what the runtime reads: a model file, or the folder of a TensorFlow SavedModel.

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -98,7 +99,7 @@ class ModelSettings:
         recorded = tuple(each.recorded(name) for name, each in self.preprocessing.items())
         reshape = {name: shape for name, shape in self.shapes.items() if not isinstance(shape, str)}
         free = frozenset(name for name, shape in self.shapes.items() if shape == ANY)
-        return Source(path, reshape=reshape, free=free, batch=self.batch, preprocessing=recorded)
+        return Source(path, reshape=reshape, free=free, batch=self.batch, preprocessing=recorded, by_settings=True)
 
     def options(self, name: str, defaults: ModelOptions, batches: BatchOptions = _NO_BATCHES) -> ModelOptions:
         """Say how the model of this name is compiled where others are compiled with these defaults.
@@ -159,9 +160,7 @@ def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
     given: dict[str, Any] = {}
     try:
         known = {name: value for name, value in table.items() if name in _READERS}
-        given = items(known, lambda name, value: _READERS[name](value))
-        if "labels" in given:
-            given["labels"] = read_labels(folder / given["labels"])
+        given = items(known, partial(_read, folder))
     except UnfitError as unfit:
         for path, sentence in unfit.each():
             problems.setdefault(source_of(layers, path), []).append(f"{'.'.join(path)} {sentence}")
@@ -184,6 +183,11 @@ def _with_keys_alone(layers: Sequence[Layer]) -> tuple[list[Layer], dict[str, li
         if sentences:
             problems.setdefault(layer.source, []).extend(sentences)
     return changed, problems
+
+
+def _read(folder: Path, name: str, value: object) -> Any:
+    found = _READERS[name](value)
+    return read_labels(folder, found) if name == "labels" else found
 
 
 def _unknown(table: Mapping[str, object], layers: Sequence[Layer]) -> dict[str, list[str]]:

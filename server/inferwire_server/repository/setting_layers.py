@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, cast
+
+from inferwire_server.errors import ServingError, UnfitSetting
+from inferwire_server.repository.setting_values import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,17 @@ def flattened(layers: Iterable[Layer]) -> dict[str, Any]:
 def source_of(layers: Sequence[Layer], path: Sequence[str]) -> str:
     """Name the source whose setting at this path wins; the lowest source if none has it."""
     return next((layer.source for layer in reversed(layers) if layer.says(path)), layers[0].source)
+
+
+def told(unfit: UnfitSetting, layers: Sequence[Layer], device: str) -> ServingError:
+    """Name who says a setting that does not fit the model, and what: of the device that may be the server's flag."""
+    path = unfit.setting
+    for layer in reversed(layers):
+        if layer.says(path):
+            found: Any = reduce(lambda table, name: table[name], path, layer.table)
+            said = f"{layer.source}: {'.'.join(path)} is {shown(found)}"
+            return ServingError(unfit.code, f"{said}: {unfit.reason}")
+    return ServingError(unfit.code, f"--device is '{device}': {unfit.reason}") if path == ("device",) else unfit
 
 
 def _merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

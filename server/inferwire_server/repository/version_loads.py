@@ -17,7 +17,7 @@ from inferwire_server.core.batch_options import BatchOptions
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.repository.catalogue import Catalogue, Served
 from inferwire_server.repository.entries import Entry, Fingerprint
 
@@ -70,6 +70,8 @@ class VersionLoads:
             on_warming = partial(self._note_warming, entry)
             keeper = _Keeper(entry, self._catalogue)
             return await self._engine.load(source, options, entry.version, on_warming, keeper)
+        except UnfitSetting as unfit:
+            raise await asyncio.to_thread(entry.why_unfit, unfit, self._options.device) from unfit
         except ServingError:
             raise
         except Exception as error:
