@@ -54,6 +54,9 @@ two may end before the first of them has been replaced."""
 
 _OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
 
+_NO_EXPORT = "Not Implemented"
+"""What AUTO, MULTI and BATCH say in place of exporting."""
+
 _NODE_TYPES = BY_NAME | {DYNAMIC_TYPE.name: DYNAMIC_TYPE}
 
 
@@ -141,16 +144,18 @@ class OpenVinoBackend:
         states = compiled_states_of(compiled) if model.get_variables() else ()
         spec = spec_of(options.name or model.friendly_name, compiled, states, names)
         graphs = Graphs(compiled, again)
-        return OpenVinoModel(graphs, replace(spec, rt_info=texts(model.get_rt_info())), quick)
+        spec = replace(spec, rt_info=texts(model.get_rt_info()))
+        return OpenVinoModel(graphs, spec, quick, options.device if source.by_settings else "")
 
 
 class OpenVinoModel:
-    """A compiled model."""
+    """A compiled model; `device_as_set` is for what, where settings say that."""
 
-    def __init__(self, graphs: Graphs, spec: ModelSpec, quick: Graphs | None = None) -> None:
+    def __init__(self, graphs: Graphs, spec: ModelSpec, quick: Graphs | None = None, device_as_set: str = "") -> None:
         compiled = graphs.compiled
         self._graphs = graphs
         self._quick = quick
+        self._device_as_set = device_as_set
         self.spec = spec
         self.devices = execution_devices(compiled)
         self.optimal_requests = int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
@@ -177,7 +182,17 @@ class OpenVinoModel:
 
     def export(self) -> bytes:
         """Give it as a blob that can be loaded again."""
-        return translate(Code.MODEL_FAILED, lambda: self._graphs.compiled.export_model().getvalue())
+        try:
+            return translate(Code.MODEL_FAILED, lambda: self._graphs.compiled.export_model().getvalue())
+        except ServingError as error:
+            if not (self._device_as_set and _NO_EXPORT in error.message):
+                raise
+            one = self.devices[0]
+            raise ServingError(
+                Code.MODEL_FAILED,
+                f"model '{self.spec.name}' was compiled for {self._device_as_set}, which cannot export; set device = "
+                f'"{one}" in its inferwire.toml, or start the server with --device {one}',
+            ) from error
 
 
 def _runtime_model(graph: ov.Model) -> RuntimeModel:
