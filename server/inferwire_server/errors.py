@@ -18,6 +18,7 @@ class ServingError(Exception):
     Attributes:
         message: The sentence, of which a very long one has its beginning and its end.
         is_of_job: Whether a job has ended in it, or was not admitted because of it.
+        status: The code under whose status it is told: its own, unless a protocol's clients expect another.
     """
 
     is_of_job = False
@@ -26,7 +27,7 @@ class ServingError(Exception):
         if len(message) > _LONGEST_MESSAGE:
             message = _shortened(message)
         super().__init__(message)
-        self.code = code
+        self.code = self.status = code
         self.message = message
         self.retry_after_s = retry_after_s
 
@@ -34,6 +35,7 @@ class ServingError(Exception):
         """Copy it, to raise the copy: what is raised keeps its traceback, and so every value in those frames."""
         twin = ServingError(self.code, self.message, retry_after_s=self.retry_after_s)
         twin.is_of_job = self.is_of_job
+        twin.status = self.status
         return twin
 
     def __repr__(self) -> str:

@@ -54,7 +54,7 @@ def error_response(error: ServingError) -> Response:
         headers["retry-after"] = _ELSEWHERE_AFTER_S
     if error.code is Code.UNAUTHENTICATED:
         headers["www-authenticate"] = "Bearer"
-    return problem(error.code.http, error.code, error.message, headers)
+    return problem(error.status.http, error.code, error.message, headers)
 
 
 def problem(status: int, code: Code, message: str, headers: Mapping[str, str] | None) -> Response:
