@@ -14,7 +14,7 @@ from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.scheduling.batching import Batching
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.versions import Latest
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.repository.entries import Entry
 from inferwire_server.repository.model_settings import ModelSettings
 from inferwire_server.repository.setting_layers import Layer
@@ -258,3 +258,20 @@ def test_a_load_wins_over_a_file_in_whichever_form_either_says_it(
 def test_a_delay_without_batches_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ServingError, match=r"^max_batch_delay_us is set without max_batch, the most rows"):
         batching_of(tmp_path, "max_batch_delay_us = 100", BatchOptions())
+
+
+def test_what_does_not_fit_is_told_with_who_says_it(tmp_path: Path) -> None:
+    path = tmp_path / "m" / "inferwire.toml"
+    settings_of(tmp_path, 'device = "XPU"')
+    entry = Entry("m", "1", path.parent, settings_file=path)
+    over = replace(entry, overrides=(Layer("the load", {"device": "NPU"}),))
+    unfit = UnfitSetting(["device"], "there is none")
+    assert over.why_unfit(unfit, "AUTO").message == 'the load: device is "NPU": there is none'
+    assert entry.why_unfit(unfit, "AUTO").message == 'm/inferwire.toml: device is "XPU": there is none'
+    path.write_text("")
+    assert entry.why_unfit(unfit, "GPU").message == "--device is 'GPU': there is none"
+    # The file may have changed since it was read.
+    other = UnfitSetting(["shapes", "x"], "there is none")
+    assert entry.why_unfit(other, "GPU").message == "shapes.x: there is none"
+    path.write_text("slots =")
+    assert entry.why_unfit(other, "GPU").message == "shapes.x: there is none"
