@@ -29,6 +29,7 @@ CONTRADICTIONS = [
         Settings(allow_imports=True),
         "--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first",
     ),
+    (Settings(http_port=9000, grpc_port=9000), "--http-port and --grpc-port are both 9000, expected two ports"),
     (
         Settings(tls_certificate=FILE),
         "--tls-key is not given, but the other is, expected both: a certificate and its key",
@@ -70,6 +71,7 @@ def test_a_contradiction_is_told(settings: Settings, sentence: str) -> None:
     "settings",
     [
         Settings(),
+        Settings(http_port=0, grpc_port=0),
         Settings(tls_certificate=FILE, tls_key=FILE),
         Settings(allow_imports=True, allow_uploads=True),
         Settings(max_http_body_mb=8, max_grpc_message_mb=8),

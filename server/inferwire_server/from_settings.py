@@ -54,6 +54,8 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         )
     if settings.allow_imports and not settings.allow_uploads:
         yield "--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first"
+    if settings.http_port == settings.grpc_port != 0:
+        yield f"--http-port and --grpc-port are both {settings.http_port}, expected two ports"
     if (settings.tls_certificate is None) != (settings.tls_key is None):
         missing = "--tls-certificate" if settings.tls_certificate is None else "--tls-key"
         yield f"{missing} is not given, but the other is, expected both: a certificate and its key"

@@ -51,11 +51,8 @@ async def listening(
     """Listen for callers, and where this is one worker of several, for the others.
 
     Raises:
-        ServingError: INVALID_INPUT if the settings contradict each other.
         CannotListen: If a port cannot be opened.
     """
-    if settings.http_port == settings.grpc_port != 0:
-        raise invalid_input(f"--http-port and --grpc-port are both {settings.http_port}, expected two ports")
     if crew.is_lead and crew.count > 1:
         require_free("gRPC", settings.host, settings.grpc_port)
         require_free("HTTP", settings.host, settings.http_port)
