@@ -6,14 +6,18 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
 
 H = TypeVar("H")
+
+Connect: TypeAlias = Callable[[Write, Http2Protocol[H]], Connection[H]]
+"""Begins a connection, on its socket."""
 
 _BACKLOG = 2048
 """How many connections may wait to be taken."""
@@ -28,7 +32,7 @@ class Http2Server(Generic[H]):
 
     def __init__(
         self,
-        connect: Callable[[Write, Http2Protocol[H]], Connection[H]],
+        connect: Connect[H],
         not_http2: bytes,
         silences: Silences | None = None,
     ) -> None:
@@ -56,13 +60,16 @@ class Http2Server(Generic[H]):
             connection.cut_off()
         await self._wait_until_gone()
 
-    async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> None:
-        """Take connections at a socket, which is this server's from now on."""
+    async def listen(
+        self, listener: socket.socket, tls: ssl.SSLContext | None = None, connect: Connect[H] | None = None
+    ) -> None:
+        """Take connections at a socket, which is this server's from now on; begin them there by `connect`, if given."""
         loop = asyncio.get_running_loop()
+        new = partial(self._new_connection, connect or self._connect)
         if listener.family == socket.AF_UNIX:
-            server = await loop.create_unix_server(self._new_connection, sock=listener, backlog=_BACKLOG)
+            server = await loop.create_unix_server(new, sock=listener, backlog=_BACKLOG)
         else:
-            server = await loop.create_server(self._new_connection, sock=listener, ssl=tls, backlog=_BACKLOG)
+            server = await loop.create_server(new, sock=listener, ssl=tls, backlog=_BACKLOG)
         self._listening.append(server)
 
     def part(self) -> None:
@@ -86,8 +93,8 @@ class Http2Server(Generic[H]):
         finally:
             leaving.cancel()
 
-    def _new_connection(self) -> Http2Protocol[H]:
-        return Http2Protocol(self._connect, self._add, self._lose, self._not_http2)
+    def _new_connection(self, connect: Connect[H]) -> Http2Protocol[H]:
+        return Http2Protocol(connect, self._add, self._lose, self._not_http2)
 
     def _add(self, connection: Http2Protocol[H]) -> None:
         self._connections.add(connection)

@@ -135,7 +135,7 @@ class GrpcServer:
             if options.beside is not None:
                 beside = opening.enter_context(socket.socket(socket.AF_UNIX))
                 beside.bind(os.fspath(options.beside))
-                await self._server.listen(beside)
+                await self._server.listen(beside, connect=self._switchboard.connect_worker)
             if (path := options.socket) is not None:
                 cannot = f"cannot listen for gRPC at '{path}'"
                 file = opening.enter_context(socket.socket(socket.AF_UNIX))
