@@ -15,6 +15,9 @@ from inferwire_server.transport.rpc.status import RpcStatus
 PREFIX: Final = Struct(">BL")
 PREFIX_BYTES: Final = 5
 
+MOST_BYTES: Final = 2**32 - 1
+"""How long a message can be at all."""
+
 _WINDOW_BITS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 """What zlib calls the ways in which messages may be compressed."""
 

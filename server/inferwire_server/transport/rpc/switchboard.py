@@ -17,6 +17,7 @@ from inferwire_server.transport.http2.protocol import Http2Protocol
 from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.rpc.call import RpcCall, Surroundings
 from inferwire_server.transport.rpc.call_head import CallHead, read_head
+from inferwire_server.transport.rpc.messages import MOST_BYTES
 from inferwire_server.transport.rpc.methods import Guard, Method
 from inferwire_server.transport.rpc.status import ENCODINGS, NO_METHOD, RpcStatus
 from inferwire_server.transport.rpc.unread import Refusal
@@ -41,17 +42,20 @@ class Switchboard:
 
     def connect(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
         """Begin a connection."""
-        return self._connect(write, socket, MOST_HEADER_BYTES)
+        return self._connect(write, socket, MOST_HEADER_BYTES, self._most_message_bytes)
 
     def connect_worker(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
         """Begin a connection on which calls of many callers come, by another process of this server.
 
-        There is room for what it has to say besides: a call that were too long would end all the others with it.
+        There is room for what it has to say besides: a call that were too long would end all the others with it. How
+        long a message may be it has found out by itself, and those of HTTP have another limit.
         """
-        return self._connect(write, socket, MOST_HEADER_BYTES + _FURTHER_HEADER_BYTES)
+        return self._connect(write, socket, MOST_HEADER_BYTES + _FURTHER_HEADER_BYTES, MOST_BYTES)
 
-    def _connect(self, write: Write, socket: Http2Protocol[CallHead], most_header_bytes: int) -> Connection[CallHead]:
-        around = Surroundings(self._guard, self._most_message_bytes)
+    def _connect(
+        self, write: Write, socket: Http2Protocol[CallHead], most_header_bytes: int, most_message_bytes: int
+    ) -> Connection[CallHead]:
+        around = Surroundings(self._guard, most_message_bytes)
         self._connections.add(around)
 
         def begin(stream: Stream, head: CallHead) -> Receiver | None:
