@@ -89,6 +89,16 @@ class Connection(Generic[H]):
         """Whether this side has left, and all that the peer had begun is over: `on_done` is called then, too."""
         return self._last_taken != frames.LARGEST_STREAM and not self.streams
 
+    @property
+    def unsent(self) -> int:
+        """How many bytes of data wait for the peer to take them."""
+        return sum(stream.unsent for stream in self.streams.values())
+
+    @property
+    def ending(self) -> int:
+        """How many streams wait for nothing but the peer, which has not taken all that was said on them."""
+        return sum(stream.is_ending for stream in self.streams.values())
+
     def receive(self, data: bytes) -> None:
         """Take what has come, and write what is to be said to it.
 

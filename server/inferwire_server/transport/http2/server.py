@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Generic, TypeAlias, TypeVar
@@ -13,6 +14,7 @@ from typing import Generic, TypeAlias, TypeVar
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
+from inferwire_server.transport.http2.taking import Taking
 
 H = TypeVar("H")
 
@@ -23,6 +25,7 @@ _BACKLOG = 2048
 """How many connections may wait to be taken."""
 
 _LOOK_S = 5.0
+_TAKING_LOOK_S = 0.1
 _HEARD_S = 0.5
 """How long peers have to hear that this side leaves: until then they may begin calls, which are answered."""
 
@@ -77,8 +80,12 @@ class Http2Server(Generic[H]):
         for connection in tuple(self._connections):
             connection.part()
 
-    async def close(self, flush_s: float) -> None:
-        """Take no more connections, let peers end what they have begun, and wait so long until they have."""
+    async def close(self, flush_s: float, limit_s: float = 0.0) -> int:
+        """Take no more connections, let peers end what they have begun, and wait so long until they have.
+
+        Peers that take answers have until the limit, if that is later. Give how many answers were cut off.
+        """
+        ends_at = monotonic() + limit_s
         self._is_closing = True
         self._stop_listening()
         self.part()
@@ -88,10 +95,25 @@ class Http2Server(Generic[H]):
             async with asyncio.timeout(flush_s):
                 await self._wait_until_gone()
         except TimeoutError:
-            for connection in tuple(self._connections):
-                connection.cut_off()
+            return await self._see_off(ends_at, flush_s)
         finally:
             leaving.cancel()
+        return 0
+
+    async def _see_off(self, ends_at: float, flush_s: float) -> int:
+        """Wait for those that take what is due to them, and cut off all others; give how many answers that were."""
+        taking = Taking(flush_s)
+        cut = 0
+        while self._connections:
+            now = monotonic()
+            for connection in tuple(self._connections):
+                if now >= ends_at or not taking.goes_on(connection, now):
+                    cut += connection.answers_due
+                    connection.cut_off()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TAKING_LOOK_S):
+                    await self._wait_until_gone()
+        return cut
 
     def _new_connection(self, connect: Connect[H]) -> Http2Protocol[H]:
         return Http2Protocol(connect, self._add, self._lose, self._not_http2)
