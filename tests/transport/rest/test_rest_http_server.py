@@ -253,6 +253,12 @@ async def test_a_long_body_is_not_taken_for_the_next_head(rest: Rest) -> None:
     assert len(rest.server.connections) == 1
 
 
+async def test_a_body_that_is_encoded_for_the_transfer_is_not_taken_for_another(rest: Rest) -> None:
+    answer = await raw(rest, b"POST /v2 HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 501 ")
+    assert b'"code":"UNIMPLEMENTED"' in answer
+
+
 async def test_what_is_no_http_is_refused_in_json(rest: Rest) -> None:
     answer = await raw(rest, b"\x16\x03\x01 hello\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
