@@ -197,10 +197,13 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
 
 
 def _in_system(open_still: socket.socket | None) -> int:
-    """Say how much a socket's other end has not confirmed."""
+    """Say how much a socket's other end has not confirmed; nothing once it is closed, of which TLS tells later."""
     if open_still is None or open_still.fileno() < 0:
         return 0
-    size = fcntl.ioctl(open_still.fileno(), termios.TIOCOUTQ, bytes(4))
+    try:
+        size = fcntl.ioctl(open_still.fileno(), termios.TIOCOUTQ, bytes(4))
+    except OSError:
+        return 0
     return int.from_bytes(size, sys.byteorder)
 
 
