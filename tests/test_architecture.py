@@ -190,12 +190,12 @@ def transport_calls_the_service(found: Import) -> bool:
 
 
 def faces_never_meet(found: Import) -> bool:
-    """Let gRPC's calls and REST's know nothing of each other, and the HTTP port neither's."""
-    rest, rpc, http = (f"{SERVER_TRANSPORT}.{folder}" for folder in ("rest", "rpc", "http"))
+    """Let gRPC's calls and REST's know nothing of each other, and the HTTP port neither's, nor sessions."""
+    rest, rpc, http, session = (f"{SERVER_TRANSPORT}.{folder}" for folder in ("rest", "rpc", "http", "session"))
     return (
         (lies_in(found.importer, rest) and found.is_of(rpc))
         or (lies_in(found.importer, rpc) and found.is_of(rest, http))
-        or (lies_in(found.importer, http) and found.is_of(rest, rpc))
+        or (lies_in(found.importer, http) and found.is_of(rest, rpc, session))
     )
 
 
@@ -327,6 +327,7 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
     (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
     (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.rest.app"),
+    (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.session.session_file"),
     (http2_knows_no_calls, f"{HTTP2}.server", "import grpc"),
     (http2_knows_no_calls, f"{HTTP2}.stream", f"from {SERVER_TRANSPORT}.rpc.call import RpcCall"),
     (http2_knows_no_calls, f"{HTTP2}.connection", "import asyncio"),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from inferwire_cli.server_process import ServerProcess, running_server
+from inferwire_server.openvino_backend.backend import SPARE_SLOTS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "deploy/models/README.md")] + [
@@ -48,3 +49,25 @@ def test_what_a_page_links_to_is_there(page: Path) -> None:
         assert target.exists(), path
         if heading:
             assert heading in anchors(target), f"{path}#{heading}"
+
+
+def test_every_page_knows_how_many_slots_a_model_has() -> None:
+    settings = ROOT / "server/inferwire_server/settings.py"
+    found = {
+        str(page.relative_to(ROOT)): re.findall(
+            r"(\w+)(?: slots?)? more\s+than\s+OpenVINO\s+finds\s+optimal", page.read_text()
+        )
+        for page in (*PAGES, settings)
+    }
+    number = ("none", "one", "two", "three")[SPARE_SLOTS]
+    told = {name: words for name, words in found.items() if words}
+    assert told == {
+        name: [number]
+        for name in (
+            "README.md",
+            "CHANGELOG.md",
+            "docs/from-openvino-model-server.md",
+            "docs/model-repository.md",
+            "server/inferwire_server/settings.py",
+        )
+    }

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
-from inferwire_server.flags import environment
+import structlog
+
+from inferwire_server import logs
+from inferwire_server.flags import environment, not_settings
 from inferwire_server.process import run_worker
 from inferwire_server.settings import Settings
 from inferwire_server.workers.processes import workers_of
+from inferwire_server.workers.role import Alone
+
+log = structlog.stdlib.get_logger()
 
 _DEFAULTS = Settings()
 
 
 def run(settings: Settings = _DEFAULTS) -> int:
     """Serve until a signal ends it, and give the process's exit code."""
-    return run_worker(settings, workers_of(settings))
+    logs.configure(settings.log_format, settings.log_level)
+    for variable, reason in not_settings(Settings, os.environ):
+        log.warning("a variable without effect", variable=variable, reason=reason)
+    return run_worker(settings, workers_of(settings), Alone())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The threads of `asyncio.to_thread`, and the calls on them, any of which may hang.
+"""The threads of `asyncio.to_thread`, and how the end of calls on threads is waited for, any of which may hang.
 
 A call to a device or a file system cannot be cancelled, and the loop would wait for it as it closes.
 """
@@ -6,9 +6,8 @@ A call to a device or a file system cannot be cancelled, and the loop would wait
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
@@ -36,11 +35,21 @@ class CallThreads(ThreadPoolExecutor):
 
     async def left(self, timeout_s: float) -> list[str]:
         """Cancel the calls that have not begun, wait so long for the others, and name those that still run."""
-        begun = [asyncio.wrap_future(given) for given in tuple(self._given) if not given.cancel() and not given.done()]
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await asyncio.gather(*begun, return_exceptions=True)
+        await wait_for_begun(tuple(self._given), timeout_s)
         return sorted(map(_name, tuple(self._given.values())))
+
+
+async def wait_for_begun(given: Collection[Future[Any]], timeout_s: float) -> int:
+    """Cancel the calls that have not begun, wait so long for the others, and give how many of those have not ended."""
+    begun = [asyncio.wrap_future(each) for each in given if not each.cancel() and not each.done()]
+    if not begun:
+        return 0
+    ended, left = await asyncio.wait(begun, timeout=timeout_s)
+    for each in ended:
+        each.exception()  # whoever asked has it, or has gone: else the loop would log it as one that nobody took
+    for each in left:
+        each.cancel()
+    return len(left)
 
 
 def _name(call: Callable[..., Any]) -> str:

@@ -23,6 +23,7 @@ from inferwire_server.engine.traced_engine import TracedEngine
 from inferwire_server.errors import invalid_input
 from inferwire_server.from_settings import (
     AnyRepository,
+    batch_options,
     binding_terms,
     blob_limits,
     keeping_terms,
@@ -106,10 +107,8 @@ async def compose(
     `new_own_id` makes the names that any worker of the server may be asked for: of jobs, and of this process.
 
     Raises:
-        ServingError: INVALID_INPUT if the model repository is not there, or for a setting that says nothing.
+        ServingError: INVALID_INPUT if the model repository is not there, or a setting names what cannot be used.
     """
-    if settings.allow_imports and not settings.allow_uploads:
-        raise invalid_input("--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first")
     if settings.cache_dir is not None:
         await asyncio.to_thread(_make_cache, settings.cache_dir)
     repository = repository_of(settings)
@@ -123,7 +122,7 @@ async def compose(
         async with (
             _sending_traces(identity, clock) if settings.traces else nullcontext() as traces,
             _engine(backend, queue, tallies.of, clock, traces) as engine,
-            Loader(engine, catalogue, repository.served, model_options(settings)) as loader,
+            Loader(engine, catalogue, repository.served, model_options(settings), batch_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
         ):
             parts = _Parts(engine, loader, catalogue, tallies, blobs, await _api_keys(settings))

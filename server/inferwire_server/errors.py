@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from inferwire_proto.errors import Code
 
 _LONGEST_MESSAGE = 6000
@@ -16,6 +18,7 @@ class ServingError(Exception):
     Attributes:
         message: The sentence, of which a very long one has its beginning and its end.
         is_of_job: Whether a job has ended in it, or was not admitted because of it.
+        status: The code under whose status it is told: its own, unless a protocol's clients expect another.
     """
 
     is_of_job = False
@@ -24,7 +27,7 @@ class ServingError(Exception):
         if len(message) > _LONGEST_MESSAGE:
             message = _shortened(message)
         super().__init__(message)
-        self.code = code
+        self.code = self.status = code
         self.message = message
         self.retry_after_s = retry_after_s
 
@@ -32,10 +35,25 @@ class ServingError(Exception):
         """Copy it, to raise the copy: what is raised keeps its traceback, and so every value in those frames."""
         twin = ServingError(self.code, self.message, retry_after_s=self.retry_after_s)
         twin.is_of_job = self.is_of_job
+        twin.status = self.status
         return twin
 
     def __repr__(self) -> str:
         return f"<ServingError {self.code.name}: {self.message}>"
+
+
+class UnfitSetting(ServingError):
+    """What the operator has set for a model does not fit it. Whoever knows where it is set says so.
+
+    Attributes:
+        setting: The names of the tables that it lies in, and its own.
+        reason: Why it does not fit, and what was expected.
+    """
+
+    def __init__(self, setting: Sequence[str], reason: str) -> None:
+        super().__init__(Code.MODEL_FAILED, f"{'.'.join(setting)}: {reason}")
+        self.setting = tuple(setting)
+        self.reason = reason
 
 
 def _shortened(message: str) -> str:

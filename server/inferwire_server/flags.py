@@ -5,10 +5,11 @@ The commands of `inferwire_cli` read theirs in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from math import inf, isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 from cyclopts import CycloptsError, Parameter, Token
 from cyclopts.config import Env
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from cyclopts import App, ArgumentCollection
 
 ENV_PREFIX = "INFERWIRE_"
+
+OF_CALLERS = frozenset(f"{ENV_PREFIX}{name}" for name in ("ADDRESS", "HTTP_ADDRESS", "API_KEY", "ROOT_CERTIFICATES"))
+"""Variables that the client reads, or a command that calls a server."""
 
 _EITHER = ({"--model-repository", "--config"},)
 """Flags that say the same thing in different ways: of each set one is given."""
@@ -84,7 +88,7 @@ class Environment(Env):
             if argument.name in _CLOSING and any(
                 token.source == self.source and not token.value for token in argument.tokens
             ):
-                variable = ENV_PREFIX + argument.name.removeprefix("--").replace("-", "_").upper()
+                variable = _variable(argument.name)
                 raise CycloptsError(msg=f"{variable} is empty, expected a file: without one, do not set it")
             is_decided = any(argument.name in names and flagged & names for names in _EITHER)
             argument.tokens[:] = [
@@ -95,3 +99,30 @@ class Environment(Env):
 def environment(*, show: bool = True) -> Environment:
     """Make the environment that commands of an `App` read; with `show` their help names its variables."""
     return Environment(ENV_PREFIX, command=False, show=show)
+
+
+def not_settings(settings: type, variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Give each variable of the environment that looks like one of these settings and is none, and say so of it.
+
+    Nothing reads it, so one that is misspelled leaves its setting as it is: callers may be let in without a key.
+    """
+    known = set(_variables_of(settings))
+    # What all of them begin with makes none of them alike.
+    bare = {name.removeprefix(ENV_PREFIX): name for name in known}
+    for name, value in sorted(variables.items()):
+        if value and name.startswith(ENV_PREFIX) and name not in known | OF_CALLERS:
+            alike = get_close_matches(name.removeprefix(ENV_PREFIX), bare, 1)
+            meant = f"; did you mean {bare[alike[0]]}?" if alike else ""
+            yield name, f"{name} is set, and there is no such setting{meant}"
+
+
+def _variables_of(settings: type) -> Iterator[str]:
+    """Name the variable of each setting: after its flag, where that is not named as the setting is."""
+    for name, hint in get_type_hints(settings, include_extras=True).items():
+        said = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+        flags = [flag for each in said if isinstance(each, Parameter) for flag in each.name or ()]
+        yield _variable(flags[0] if flags else name)
+
+
+def _variable(flag: str) -> str:
+    return ENV_PREFIX + flag.removeprefix("--").replace("-", "_").upper()

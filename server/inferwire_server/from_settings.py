@@ -1,18 +1,22 @@
 """What each part of the server is told of the settings: where models are, how they are compiled, what callers may keep.
 
-It builds nothing that has to be closed.
+It builds nothing that has to be closed. `check` comes first: what follows takes settings that do not contradict each
+other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from inferwire_proto.properties import Properties
+from inferwire_server.core.batch_options import BatchOptions
+from inferwire_server.core.batch_properties import MAX_BATCH, divide
 from inferwire_server.core.ledger import KeepingTerms
 from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.versions import parse_version_policy
-from inferwire_server.errors import invalid_input
+from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.host.blobs import BlobLimits
 from inferwire_server.host.machine import free_temporary_bytes, memory_bytes
 from inferwire_server.repository.folder import Repository
@@ -25,17 +29,49 @@ AnyRepository: TypeAlias = Repository | ConfiguredRepository | NoRepository
 """Where models are: what there is of them, which folders to watch for others, and why there are none."""
 
 
-def repository_of(settings: Settings) -> AnyRepository:
-    """Say where the models to serve are.
+def check(settings: Settings) -> None:
+    """Refuse settings that contradict each other, or say nothing; all of them at once.
 
     Raises:
-        ServingError: INVALID_INPUT if the settings name two places.
+        ExceptionGroup: Of a ServingError for each, INVALID_INPUT.
     """
+    problems = [invalid_input(sentence) for sentence in _contradictions(settings)]
+    for read in (_check_policy, batch_options):
+        try:
+            read(settings)
+        except ServingError as error:
+            problems.append(error)
+    if problems:
+        raise ExceptionGroup("the settings cannot be served", problems)
+
+
+def _contradictions(settings: Settings) -> Iterator[str]:
+    """Say what does not go together; whether a property is one is not looked at."""
     if settings.config is not None and settings.model_repository is not None:
-        raise invalid_input(
+        yield (
             "--config and --model-repository are both set, expected one: each says what is served; a variable of "
             "the environment, as INFERWIRE_MODEL_REPOSITORY, does not count if it is empty"
         )
+    if settings.allow_imports and not settings.allow_uploads:
+        yield "--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first"
+    if (settings.tls_certificate is None) != (settings.tls_key is None):
+        missing = "--tls-certificate" if settings.tls_certificate is None else "--tls-key"
+        yield f"{missing} is not given, but the other is, expected both: a certificate and its key"
+    if settings.workers > 1 and settings.max_http_body_mb >= settings.max_grpc_message_mb:
+        yield (
+            f"--max-http-body-mb is {settings.max_http_body_mb}, expected less than --max-grpc-message-mb, which is "
+            f"{settings.max_grpc_message_mb}: with --workers a body may have to go from one worker to another"
+        )
+    if settings.max_batch is not None and any(pair.startswith(f"{MAX_BATCH}=") for pair in settings.properties):
+        yield f"--max-batch and --property {MAX_BATCH} are both set, expected one: they say the same"
+
+
+def _check_policy(settings: Settings) -> None:
+    parse_version_policy(settings.version_policy)
+
+
+def repository_of(settings: Settings) -> AnyRepository:
+    """Say where the models to serve are."""
     policy = parse_version_policy(settings.version_policy)
     if settings.config is not None:
         return ConfiguredRepository(settings.config, policy)
@@ -45,8 +81,18 @@ def repository_of(settings: Settings) -> AnyRepository:
 def model_options(settings: Settings) -> ModelOptions:
     """Give the options of models that say nothing themselves."""
     cache: Properties = {} if settings.cache_dir is None else {"CACHE_DIR": str(settings.cache_dir)}
-    properties = cache | _parse_properties(settings.properties)
+    properties = {**cache, **divide(_parse_properties(settings.properties)).properties}
     return ModelOptions("", settings.device, properties, settings.slots, binding=binding_terms(settings))
+
+
+def batch_options(settings: Settings) -> BatchOptions:
+    """Say how the jobs of models that say nothing themselves run together.
+
+    Raises:
+        ServingError: INVALID_INPUT for a property that is none.
+    """
+    batches = divide(_parse_properties(settings.properties)).batches
+    return BatchOptions(max_batch=settings.max_batch).over(batches)
 
 
 def binding_terms(settings: Settings) -> BindingTerms:

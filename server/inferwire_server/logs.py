@@ -7,10 +7,12 @@ import sys
 
 import structlog
 
-from inferwire_server.settings import Settings
+from inferwire_server.core.log_words import LEVELS, LogFormat, LogLevel
 
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_OFF = logging.CRITICAL + 1
+_NUMBERS = dict(
+    zip(LEVELS, (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL + 1), strict=True)
+)
+"""The levels as the library counts them, in their order; nothing is logged at the last."""
 
 _LEAST = {
     "grpc": logging.WARNING,
@@ -29,9 +31,9 @@ _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 """Tracebacks without the values of variables: callers' tensors are not for the log."""
 
 
-def configure(settings: Settings) -> None:
+def configure(log_format: LogFormat, log_level: LogLevel) -> None:
     """Send all events of this process to stderr, as a person or a machine reads them."""
-    is_console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
+    is_console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -56,18 +58,18 @@ def configure(settings: Settings) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], force=True)
-    set_level(settings.log_level)
+    set_level(log_level)
 
 
 def level() -> str:
     """Name the least level that is logged; off where none is."""
     least = logging.getLogger().level
-    return next((name for name, number in _LEVELS.items() if least <= number), "off")
+    return next((name for name, number in _NUMBERS.items() if least <= number), LEVELS[-1])
 
 
 def set_level(name: str) -> None:
     """Log from a level on, or with off nothing."""
-    least = _LEVELS.get(name, _OFF)
+    least = _NUMBERS[name]
     logging.getLogger().setLevel(least)
     for library, least_of_library in _LEAST.items():
         # A logger that has a level of its own does not heed the root's.

@@ -34,7 +34,7 @@ _HISTOGRAMS: tuple[tuple[str, str, Callable[[Tally], Histogram]], ...] = (
         "Time of answered calls besides their jobs: reading requests, writing answers.",
         lambda tally: tally.wire,
     ),
-    ("inferwire_batch_jobs", "Jobs that one inference ran.", lambda tally: tally.jobs),
+    ("inferwire_batch_jobs", "Jobs that one inference ran.", lambda tally: tally.batch_sizes),
 )
 
 

@@ -6,8 +6,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -30,6 +29,7 @@ from inferwire_server.server import serve
 from inferwire_server.settings import Settings
 from inferwire_server.stop import stop_on_signals
 from inferwire_server.workers.processes import Workers
+from inferwire_server.workers.role import Role
 
 log = structlog.stdlib.get_logger()
 
@@ -37,18 +37,9 @@ _END_S = 2.0
 """How long the calls on threads may take that have not ended when all else has."""
 
 
-async def _at_once() -> None:
-    """Wait for nobody."""
-
-
-def run_worker(
-    settings: Settings,
-    workers: Workers,
-    may_work: Callable[[], Awaitable[None]] = _at_once,
-    stopping: Callable[[asyncio.Event], AbstractContextManager[None]] = nullcontext,
-) -> int:
-    """Serve as one of a server's processes until an event is set: by a signal, or by whatever is `stopping` it."""
-    logs.configure(settings)
+def run_worker(settings: Settings, workers: Workers, role: Role) -> int:
+    """Serve as one of a server's processes until a signal, or whoever its role heeds, stops it; give the exit code."""
+    logs.configure(settings.log_format, settings.log_level)
     workers.name_in_logs()
     keep_big_blocks()
     take_all_that_are_allowed()
@@ -60,8 +51,8 @@ def run_worker(
         asyncio.get_running_loop().set_default_executor(threads := CallThreads())
         code, has_stopped = 1, True
         try:
-            with stop_on_signals() as stop, stopping(stop):
-                end = await serve(settings, openvino_backend(settings.extensions), stop, workers, may_work)
+            with stop_on_signals() as stop, role.stops(stop):
+                end = await serve(settings, openvino_backend(settings.extensions), stop, workers, role)
             code, has_stopped = 0 if end.is_whole else 1, end.has_stopped
         except Exception as error:  # noqa: BLE001 - what is not an operator's to mend is raised again
             _log_refusals(error)
@@ -73,7 +64,7 @@ def run_worker(
 
 
 def openvino_backend(extensions: Sequence[Path] = ()) -> Backend:
-    """Bring OpenVINO in, without the package that reports its use to its makers: a server calls nobody."""
+    """Import OpenVINO, without the package that reports usage to its makers: a server calls nobody."""
     sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
     from inferwire_server.openvino_backend.backend import OpenVinoBackend
 
@@ -83,7 +74,7 @@ def openvino_backend(extensions: Sequence[Path] = ()) -> Backend:
 async def _leave_behind(threads: CallThreads, code: int, *, has_stopped: bool) -> None:
     """End the process here and now if something runs on a thread that does not end.
 
-    The interpreter would wait for it, or bring the process down in ways of its own where it is inside the runtime.
+    The interpreter would wait for that thread, or crash if the thread is inside the runtime.
     """
     calls = await threads.left(_END_S)
     if not has_stopped:
@@ -95,7 +86,7 @@ async def _leave_behind(threads: CallThreads, code: int, *, has_stopped: bool) -
 
 
 def _log_refusals(error: Exception) -> None:
-    """Log why the server cannot serve; raise what is no refusal."""
+    """Log why the server cannot serve; raise any error that is a bug."""
     refusals = tuple(_leaves(error))
     if not all(isinstance(refusal, ServingError | OSError) for refusal in refusals):
         raise error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -14,6 +14,7 @@ import structlog
 from inferwire_server.composition import Composition, compose
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
+from inferwire_server.from_settings import check
 from inferwire_server.host.watch import changes_in, follow
 from inferwire_server.renewals import renewals
 from inferwire_server.service import AccessService
@@ -24,6 +25,7 @@ from inferwire_server.transport.tls import Tls
 from inferwire_server.workers.followers import Followers, WorkerEnded
 from inferwire_server.workers.meeting import meeting
 from inferwire_server.workers.processes import Workers
+from inferwire_server.workers.role import Role
 
 log = structlog.stdlib.get_logger()
 
@@ -34,28 +36,28 @@ _FLUSH_S = 1.0
 
 
 class End(NamedTuple):
-    """How a process has served to its end.
+    """How the serving of a process has ended.
 
     Attributes:
         has_stopped: Whether all that ran in it has stopped.
-        is_whole: Whether none of the server's other processes had ended before.
+        is_whole: Whether no other process of the server had ended by itself.
     """
 
     has_stopped: bool
     is_whole: bool
 
 
-async def serve(
-    settings: Settings, backend: Backend, stop: asyncio.Event, workers: Workers, may_work: Callable[[], Awaitable[None]]
-) -> End:
+async def serve(settings: Settings, backend: Backend, stop: asyncio.Event, workers: Workers, role: Role) -> End:
     """Serve until `stop` is set, or another of its processes has ended; then finish what runs within the grace period.
 
-    It says that it is ready once all is loaded and `may_work` has returned.
+    It says that it is ready once all is loaded and its role lets it work.
 
     Raises:
-        ServingError: INVALID_INPUT for settings that cannot be served.
+        ExceptionGroup: Of all that settings contradict each other in, before anything else is looked at.
+        ServingError: INVALID_INPUT for what a setting names, where it cannot be used.
         CannotListen: If a port cannot be opened.
     """
+    check(settings)
     async with (
         meeting(workers) as workers,
         Followers(workers, settings.drain_delay_s + settings.grace_s) as followers,
@@ -66,31 +68,42 @@ async def serve(
         if server is None:
             log.info("stopped", cancelled=0)
             return End(has_stopped=True, is_whole=True)
-        if not workers.crew.is_lead:
-            # Callers find this worker on the ports only when it takes what they send.
-            await _unless(stop, server.loader.sync())
-        tls = tls_of(settings)
-        async with listening(settings, server, workers.crew, tls) as sockets:
-            followers.begin(replace(settings, grpc_port=sockets.grpc.port, http_port=sockets.http.port))
-            server.catalogue.subscribe(sockets.grpc.publish_readiness)
-            if workers.crew.is_lead:
-                _greet(settings, sockets, tls, server.services.access)
-
-            async def begin() -> None:
-                await server.loader.sync()
-                await followers.are_ready()
-                await may_work()
-                followers.take_work()
-                if workers.crew.is_lead and not settings.allow_uploads and not server.catalogue.statuses():
-                    log.warning("nothing to serve", reason=server.repository.why_empty)
-                _take_work(server, sockets)
-
-            is_whole = await _until(
-                stop, (*_watch(settings, server), *renewals(settings, server.services.access, tls), begin()), followers
-            )
-            followers.stop()
-            await _drain(server, sockets, followers, settings)
+        # Callers find a follower on the ports only when it takes what they send.
+        if workers.crew.is_lead or await _unless(stop, server.loader.sync()) is not None:
+            is_whole = await _serve_callers(settings, server, stop, followers, role)
+        else:
+            log.info("stopped", cancelled=0)
+            is_whole = True
     return End(not server.engine.stuck, is_whole)
+
+
+async def _serve_callers(
+    settings: Settings, server: Composition, stop: asyncio.Event, followers: Followers, role: Role
+) -> bool:
+    """Open the ports, work, drain, and close them; say whether none of the other workers had ended before."""
+    crew = followers.crew
+    tls = tls_of(settings)
+    async with listening(settings, server, crew, tls) as sockets:
+        followers.begin(replace(settings, grpc_port=sockets.grpc.port, http_port=sockets.http.port))
+        server.catalogue.subscribe(sockets.grpc.publish_readiness)
+        if crew.is_lead:
+            _greet(settings, sockets, tls, server.services.access)
+
+        async def begin() -> None:
+            await server.loader.sync()
+            await followers.are_ready()
+            await role.lets_work()
+            followers.take_work()
+            if crew.is_lead and not settings.allow_uploads and not server.catalogue.statuses():
+                log.warning("nothing to serve", reason=server.repository.why_empty)
+            _take_work(server, sockets)
+
+        is_whole = await _until(
+            stop, (*_watch(settings, server), *renewals(settings, server.services.access, tls), begin()), followers
+        )
+        followers.stop()
+        await _drain(server, sockets, followers, settings)
+    return is_whole
 
 
 async def _unless(stop: asyncio.Event, call: Coroutine[Any, Any, T]) -> T | None:
@@ -115,24 +128,18 @@ async def _unless(stop: asyncio.Event, call: Coroutine[Any, Any, T]) -> T | None
 
 
 async def _until(stop: asyncio.Event, at_work: Iterable[Coroutine[None, None, None]], followers: Followers) -> bool:
-    """Work until `stop` is set; say whether it was by something else than another worker's end."""
+    """Work until `stop` is set or another worker has ended by itself; say whether none has."""
     is_whole = True
-
-    async def miss_one() -> None:
-        nonlocal is_whole
-        try:
-            await followers.until_one_ends()
-        except WorkerEnded as ended:
-            log.error("cannot go on", reason=str(ended))
-            is_whole = False
-            stop.set()
-
-    async with asyncio.TaskGroup() as group:
-        # The watch begins first: what changes while the repository is being loaded is seen, too.
-        tasks = [group.create_task(call) for call in (*at_work, miss_one())]
-        await stop.wait()
-        for task in tasks:
-            task.cancel()
+    try:
+        async with asyncio.TaskGroup() as group:
+            # The watch begins first: what changes while the repository is being loaded is seen, too.
+            tasks = [group.create_task(call) for call in (*at_work, followers.until_one_ends())]
+            await stop.wait()
+            for task in tasks:
+                task.cancel()
+    except* WorkerEnded as ended:
+        log.error("cannot go on", reason=str(ended.exceptions[0]))
+        is_whole = False
     return is_whole
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Group, Parameter, validators
 
+from inferwire_server.core.log_words import LogFormat, LogLevel
 from inferwire_server.flags import PATH, PATHS, SECONDS, WHOLE
 
 _SOCKETS = Group("Sockets", sort_key=1)
@@ -86,6 +87,16 @@ class Settings:
             group=_MODELS,
             validator=_POSITIVE,
             help="Inferences that each model runs at once; by default two more than OpenVINO finds optimal.",
+        ),
+    ] = None
+    max_batch: Annotated[
+        int | None,
+        WHOLE,
+        Parameter(
+            group=_MODELS,
+            validator=_NOT_NEGATIVE,
+            help="Most rows that jobs of a model which wait at the same time may run with as one inference; by default "
+            "each runs by itself. Models that cannot batch say max_batch = 0 in their settings.",
         ),
     ] = None
     cache_dir: Annotated[
@@ -353,10 +364,10 @@ class Settings:
         ),
     ] = False
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"],
+        LogLevel,
         Parameter(group=_OPERATION, help="Lowest level to log."),
     ] = "info"
     log_format: Annotated[
-        Literal["auto", "console", "json"],
+        LogFormat,
         Parameter(group=_OPERATION, help="Format of log lines; auto is console on a terminal, else json."),
     ] = "auto"

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from inferwire_proto.frames import UNIX_SUFFIX
 from inferwire_server.composition import Composition
-from inferwire_server.errors import invalid_input
 from inferwire_server.settings import MEBIBYTE, Settings
 from inferwire_server.transport.http.adopted import adopting
 from inferwire_server.transport.http.server import HttpServer, http_server
@@ -42,12 +41,7 @@ def tls_of(settings: Settings) -> Tls | None:
         ServingError: INVALID_INPUT if it cannot be used.
     """
     certificate, key = settings.tls_certificate, settings.tls_key
-    if certificate is None and key is None:
-        return None
-    if certificate is None or key is None:
-        missing = "--tls-certificate" if certificate is None else "--tls-key"
-        raise invalid_input(f"{missing} is not given, but the other is, expected both: a certificate and its key")
-    return Tls(certificate, key)
+    return None if certificate is None or key is None else Tls(certificate, key)
 
 
 @asynccontextmanager
@@ -57,10 +51,14 @@ async def listening(
     """Listen for callers, and where this is one worker of several, for the others.
 
     Raises:
+        ServingError: INVALID_INPUT if the settings contradict each other.
         CannotListen: If a port cannot be opened.
     """
+    if settings.http_port == settings.grpc_port != 0:
+        raise invalid_input(f"--http-port and --grpc-port are both {settings.http_port}, expected two ports")
     if crew.is_lead and crew.count > 1:
-        _check_shareable(settings)
+        require_free("gRPC", settings.host, settings.grpc_port)
+        require_free("HTTP", settings.host, settings.http_port)
     max_body_bytes = settings.max_http_body_mb * MEBIBYTE
     adopt = None if server.traces is None else server.traces.adopt
     app = adopting(create_app(server.services, server.metrics.text, max_body_bytes), adopt)
@@ -118,14 +116,3 @@ async def _http(
         if may_take_over:
             sessions.announce(http.port, has_tls=tls is not None)
         yield http
-
-
-def _check_shareable(settings: Settings) -> None:
-    """Refuse settings that several workers cannot serve by."""
-    if settings.max_http_body_mb >= settings.max_grpc_message_mb:
-        raise invalid_input(
-            f"--max-http-body-mb is {settings.max_http_body_mb}, expected less than --max-grpc-message-mb, which is "
-            f"{settings.max_grpc_message_mb}: with --workers a body may have to go from one worker to another"
-        )
-    require_free("gRPC", settings.host, settings.grpc_port)
-    require_free("HTTP", settings.host, settings.http_port)

@@ -124,7 +124,7 @@ class JobTrace:
         self._record(
             whole,
             (queue,) if job.started_at is None else (queue, inference),
-            _attributes(model_of(job), job.count, job.state),
+            _attributes(model_of(job), job.work.executions, job.state),
             next((result for result in job.apart if isinstance(result, ServingError) and _is_error(result)), job.error),
         )
 

@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "deploy/models"
 Array = np.ndarray[Any, np.dtype[Any]]
 
 TINY_BYTES = 1000
-BATCHED = "[properties]\nINFERWIRE_MAX_BATCH = 64\n"
+BATCHED = "max_batch = 64\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ What the names mean:
 - The *floor* is grpcio's own server in Python, without a model. It takes the same bytes, and answers with as many bytes
   as the model's answer has.
 - `digits_mlp` is a network for handwritten digits, with 256 bytes of input. `digits_mlp_batched` is the same network,
-  served with `INFERWIRE_MAX_BATCH=64`.
+  served with `max_batch = 64`.
 - `efficientnet_lite0` is EfficientNet-Lite0, and `resnet50` is ResNet-50 with random weights. Both take pictures of
   224 x 224: 602 KB as f32, or 151 KB as u8 (the models whose names end in `_u8`). `corner` takes such a picture as f32
   and gives four numbers of its corner: what a request takes is what it takes to bring the picture there.

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from cyclopts import App, CycloptsError
 
+from inferwire.transport.address import ENVIRONMENT_VARIABLE
+from inferwire.transport.credentials import API_KEY_VARIABLE, ROOT_CERTIFICATES_VARIABLE
 from inferwire_cli.commands import run_command
-from inferwire_server.flags import environment
+from inferwire_server.__main__ import run
+from inferwire_server.flags import OF_CALLERS, environment, not_settings
 from inferwire_server.settings import Settings
 
 DEFAULTS = Settings()
@@ -38,6 +41,48 @@ def test_a_flag_wins_over_the_variable() -> None:
 @pytest.mark.parametrize("name", ["WORKERS", "MODEL_REPOSITORY", "WATCH", "PROPERTY", "LOG_LEVEL", "GRACE_S"])
 def test_an_empty_variable_is_as_none(name: str) -> None:
     assert parsed(**{f"INFERWIRE_{name}": ""}) == DEFAULTS
+
+
+def told(**variables: str) -> dict[str, str]:
+    """Give what the server says of variables that are no settings."""
+    return {
+        name.removeprefix("INFERWIRE_"): reason
+        for name, reason in not_settings(Settings, {f"INFERWIRE_{name}": value for name, value in variables.items()})
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("API_KEYS_FILE", "API_KEY_FILE"),
+        ("TLS_CERT", "TLS_CERTIFICATE"),
+        ("PROPERTIES", "PROPERTY"),
+        ("EXTENSIONS", "EXTENSION"),
+    ],
+)
+def test_a_misspelled_variable_is_told_with_what_it_may_have_been_meant_as(name: str, meant: str) -> None:
+    assert told(**{name: "x"}) == {
+        name: f"INFERWIRE_{name} is set, and there is no such setting; did you mean INFERWIRE_{meant}?"
+    }
+
+
+def test_a_variable_that_is_like_no_setting_is_told_alone() -> None:
+    assert told(XYZ="1", WATCH="1") == {"XYZ": "INFERWIRE_XYZ is set, and there is no such setting"}
+    assert list(not_settings(Settings, {"HOME": "/", "INFER_WATCH": "1", "INFERWIRE_XYZ": ""})) == []
+
+
+def test_variables_of_settings_and_of_callers_are_not_told() -> None:
+    app = App(config=environment())
+    app.default(run)
+    flags = [argument.name for argument in app.assemble_argument_collection() if argument.name.startswith("--")]
+    assert len(flags) == len(fields(Settings))
+    assert told(**{flag.removeprefix("--").replace("-", "_").upper(): "x" for flag in flags}) == {}
+    assert {
+        ENVIRONMENT_VARIABLE,
+        API_KEY_VARIABLE,
+        ROOT_CERTIFICATES_VARIABLE,
+        "INFERWIRE_HTTP_ADDRESS",
+    } == OF_CALLERS
 
 
 PATHS = ["model-repository", "config", "cache-dir", "grpc-socket", "extension", "api-key-file", "tls-key"]
@@ -97,6 +142,12 @@ def test_a_grpc_message_is_as_large_as_grpc_can_say() -> None:
     assert parsed("--max-grpc-message-mb 2047").max_grpc_message_mb == 2047
     with pytest.raises(CycloptsError, match=r'Invalid value "2048" for --max-grpc-message-mb\. Must be <= 2047'):
         parsed("--max-grpc-message-mb 2048")
+
+
+def test_batching_is_a_flag_and_a_variable_as_others_are() -> None:
+    assert parsed("--max-batch 64").max_batch == parsed(INFERWIRE_MAX_BATCH="64").max_batch == 64
+    with pytest.raises(CycloptsError, match="INFERWIRE_MAX_BATCH: expected a whole number, got 'many'"):
+        parsed(INFERWIRE_MAX_BATCH="many")
 
 
 def test_a_variable_that_is_wrong_is_named() -> None:

@@ -130,10 +130,9 @@ def test_what_is_no_request_leaves_no_line() -> None:
 LOGGERS = """
 import json, logging
 from inferwire_server import logs
-from inferwire_server.settings import Settings
 
 names = ("uvicorn.error", "grpc._cython.cygrpc", "hpack.hpack", "watchfiles.main")
-logs.configure(Settings(log_level="debug"))
+logs.configure("json", "debug")
 found = []
 for level in ("debug", "warning", "error", "off"):
     logs.set_level(level)

@@ -29,6 +29,6 @@ def test_others_are_refused(shape: Shape) -> None:
         check_labels(replace(spec, outputs=(*spec.outputs, second)), ("a", "b"))
     assert caught.value.code is Code.MODEL_FAILED
     assert caught.value.message == (
-        "there are 2 labels, expected as many as the last dimension of an output has: "
+        "labels: there are 2 labels, expected as many as the last dimension of an output has: "
         f"'y' [?,5], 'z' {second.shape_text}"
     )

@@ -98,7 +98,7 @@ async def a_rig(
     await rig.is_usable()
     await device.remove_model("m", GONE)
     assert tally.submitted == tally.outcomes.total()
-    assert tally.runs.get(1, Runs()).count <= tally.jobs.count
+    assert tally.runs.get(1, Runs()).count <= tally.batch_sizes.count
     device.close()
 
 

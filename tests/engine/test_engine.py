@@ -58,7 +58,7 @@ async def test_a_loaded_model_has_its_optimal_slots_on_its_device() -> None:
         model = await engine.load(SOURCE, ModelOptions("m"), "3")
         assert (model.name, model.version, model.slots, model.device.name) == ("m", "3", 2, "CPU")
         assert [device.name for device in engine.devices] == ["CPU", "GPU"]
-        assert engine.models == (model,)
+        assert engine.devices[0].models == (model,)
         assert model.properties == {}
         assert repr(model) == "<Model m version 3 on CPU: 2 slots>"
         assert repr(engine) == "<Engine: 1 models on CPU, GPU>"
@@ -98,7 +98,6 @@ async def test_a_model_that_does_not_load_leaves_nothing_behind(models: tuple[Fa
         with pytest.raises(ServingError) as caught:
             await engine.load(SOURCE, ModelOptions("m"))
         assert caught.value.code is Code.MODEL_FAILED
-        assert engine.models == ()
         assert engine.devices[0].models == ()
 
 
@@ -205,7 +204,6 @@ async def test_closing_the_engine_ends_every_job_and_frees_every_model(is_unload
     assert running.state is JobState.CANCELLED
     assert waiting.error is not None
     assert waiting.error.code is (Code.MODEL_NOT_READY if is_unloading else Code.SHUTTING_DOWN)
-    assert engine.models == ()
     assert engine.devices[0].models == ()
     fake.gate.wait_held(0)
 

@@ -172,7 +172,7 @@ async def test_buckets_have_what_is_below_their_bounds() -> None:
     tallies = Tallies()
     tally = tallies.of("CPU", "uploaded")
     for rows in (1, 2, 3, 4, 300):
-        tally.jobs.observe(rows)
+        tally.batch_sizes.observe(rows)
     families = text_string_to_metric_families(Metrics(tallies).scrape().text().decode())
     (found,) = (family for family in families if family.name == "inferwire_batch_jobs")
     buckets = [(sample.labels["le"], sample.value) for sample in found.samples if "le" in sample.labels]

@@ -281,7 +281,9 @@ def test_an_input_that_cannot_take_pictures_fails_the_model(make: Any, reason: s
     with pytest.raises(ServingError) as refused:
         make()
     assert refused.value.code is Code.MODEL_FAILED
-    assert refused.value.message.startswith(f"input 'x' of model 'm' cannot take encoded pictures: {reason}")
+    assert refused.value.message.startswith(
+        f"preprocessing: input 'x' of model 'm' cannot take encoded pictures: {reason}"
+    )
 
 
 # --- beside other jobs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +19,12 @@ from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.batching import Batching, split
 from inferwire_server.core.specs import Dimension, ModelSpec
 from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.row_check import check_rows_are_independent
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
+from inferwire_server.repository.tallies import Tallies
 
 MODELS = Path(__file__).parents[2] / "deploy/models"
 DIGITS = Source(MODELS / "digits_mlp/1/digits_mlp.xml")
@@ -213,3 +216,16 @@ def test_strings_and_packed_elements_are_tried_too(type_name: str) -> None:
 
 def test_a_model_of_strings_on_the_real_runtime_is_tried(backend: OpenVinoBackend, tmp_path: Path) -> None:
     check(backend, source_of(tmp_path, lambda x: x, (-1,), "string"))
+
+
+async def test_a_model_that_cannot_be_batched_does_not_load_and_leaves_nothing_behind() -> None:
+    clock = asyncio.get_running_loop().time
+    async with Engine(OpenVinoBackend(), QueueOptions(), Tallies().of, clock) as engine:
+        batched = ModelOptions("m", "CPU", batching=Batching(8))
+        model = await engine.load(Source(MODELS / "digits_mlp/1/digits_mlp.xml"), batched)
+        assert engine.devices[0].models == (model,)
+        with pytest.raises(ServingError, match="model 'm' cannot be batched: it keeps states") as caught:
+            await engine.load(Source(MODELS / "silero_vad_stateful/1/silero_vad_stateful.xml"), batched)
+        assert caught.value.code is Code.MODEL_FAILED
+        assert engine.devices[0].models == (model,)
+        assert model.device.models == (model,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.openvino_backend.small_models import NOT_ON_CPU, compiled, f32, ident
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 from inferwire_proto.errors import Code
-from inferwire_server.core.model_options import Source
+from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
@@ -266,3 +267,24 @@ def test_a_cancel_of_an_idle_slot_does_not_stick(backend: OpenVinoBackend, tmp_p
     slot = compiled(backend, identity(tmp_path, BY_NAME["f32"])).create_slot()
     slot.cancel()
     assert slot.run([f32([1])], [0]) == (f32([1]),)
+
+
+# --- exports
+
+
+@pytest.mark.parametrize("device", ["AUTO", "MULTI:CPU"])
+def test_a_model_of_the_repository_that_cannot_be_exported_says_what_to_set(
+    backend: OpenVinoBackend, tmp_path: Path, device: str
+) -> None:
+    source = identity(tmp_path, BY_NAME["f32"])
+    served = backend.compile(replace(source, by_settings=True), ModelOptions("m", device))
+    with pytest.raises(ServingError) as caught:
+        served.export()
+    assert caught.value.code is Code.MODEL_FAILED
+    assert caught.value.message == (
+        f"model 'm' was compiled for {device}, which cannot export; set device = \"CPU\" in its inferwire.toml, "
+        "or start the server with --device CPU"
+    )
+    with pytest.raises(ServingError, match="Not Implemented"):
+        backend.compile(source, ModelOptions("m", device)).export()
+    assert backend.compile(replace(source, by_settings=True), ModelOptions("m", "CPU")).export()

@@ -115,7 +115,7 @@ def test_what_ran_beside_one_that_failed_runs_again_on_the_states_from_before(mo
 def test_states_too_large_to_be_copied_each_time_are_said_not_to_be_trusted(
     model: OpenVinoModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bound_slots, "LARGEST_COPY", 0)
+    monkeypatch.setattr(bound_slots, "MAX_COPIED_STATE_BYTES", 0)
     good, bad = bound(model), bound(model)
     assert infer(good) == 2
 

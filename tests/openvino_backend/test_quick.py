@@ -18,7 +18,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
 from inferwire_server.openvino_backend.quick import MOST_WEIGHT_BYTES
-from inferwire_server.openvino_backend.slots import LARGEST_COPY
+from inferwire_server.openvino_backend.slots import MAX_COPIED_INPUT_BYTES
 
 DIGITS = Path(__file__).parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"
 BYTE_TYPES = [row for row in ELEMENT_TYPES if row.name not in NOT_ON_CPU and not row.is_string]
@@ -38,7 +38,7 @@ def test_it_gives_what_a_slot_gives_whatever_shape_came_before(backend: OpenVino
     model = compiled(backend, Source(DIGITS), device)
     slot, quick = model.create_slot(), model.create_quick_slot()
     assert quick is not None
-    largest = LARGEST_COPY // 256 + 1
+    largest = MAX_COPIED_INPUT_BYTES // 256 + 1
     for count in (1, 1, 3, largest, 1, 2, largest, largest, 3):
         expected = np.frombuffer(slot.run([rows(count)], [0])[0].data, np.float32)
         found = quick.run([rows(count)], [0])[0]

@@ -77,7 +77,7 @@ def test_inputs_that_take_any_length_keep_their_rank(backend: OpenVinoBackend, t
     ]
     assert shapes == [["[?,?]", "[3]"], ["[?,?]", "[?]"], ["[5,2]", "[3]"]]
     with pytest.raises(ServingError, match="there is no input 'third', expected one of first, second"):
-        backend.read(replace(source, free=frozenset({"third"})))
+        backend.read(replace(source, free=frozenset({"third"}), by_settings=True))
 
 
 def test_a_batch_of_what_has_none_is_refused(backend: OpenVinoBackend, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,8 +110,15 @@ def test_a_repository_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ServingError) as caught:
         Repository(missing, Latest()).scan()
     assert caught.value.code is Code.INVALID_INPUT
-    assert caught.value.message == f"the model repository '{missing}' is no folder and no model file"
+    assert caught.value.message == f"the model repository '{missing}' does not exist"
     assert repr(Repository(missing, Latest())) == f"<Repository {missing}>"
+
+
+def test_a_repository_that_is_neither_a_folder_nor_a_file_is_named(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ServingError, match=f"the model repository '{pipe}' is no folder and no model file"):
+        Repository(pipe, Latest()).scan()
 
 
 @pytest.mark.parametrize(

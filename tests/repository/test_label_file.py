@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,36 +16,38 @@ from inferwire_server.repository.label_file import read_labels
 from inferwire_server.repository.tallies import Tallies
 
 
-def failure(call: Callable[[], object]) -> str:
-    with pytest.raises(ServingError) as caught:
-        call()
-    assert caught.value.code is Code.MODEL_FAILED
-    return caught.value.message
-
-
 @pytest.mark.parametrize(
     ("name", "text"), [("l.txt", "cat\ndog, big\n"), ("l.txt", "cat \r\ndog, big"), ("l.json", '["cat", "dog, big"]')]
 )
 def test_they_are_lines_or_a_list(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_bytes(text.encode())
-    assert read_labels(tmp_path / name) == ("cat", "dog, big")
+    assert read_labels(tmp_path, name) == ("cat", "dog, big")
 
 
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("l.txt", "", "labels l.txt is empty, expected a label for each class"),
-        ("l.json", "{}", "labels l.json cannot be read: it is JSON, expected a list of texts"),
-        ("l.json", "[1]", "labels l.json cannot be read: it is JSON, expected a list of texts"),
-        ("l.json", "[", "labels l.json cannot be read: "),
-        ("l.json", "[" * 200_000, "labels l.json cannot be read: it is JSON that is nested too deeply"),
-        ("l.txt", None, "labels l.txt cannot be read: [Errno 2]"),
+        ("l.txt", "", 'is "l.txt", expected a file with a label for each class: it is empty'),
+        ("l.json", "{}", 'is "l.json", expected a file that can be read: it is JSON, and no list of texts'),
+        ("l.json", "[1]", 'is "l.json", expected a file that can be read: it is JSON, and no list of texts'),
+        ("l.json", "[", 'is "l.json", expected a file that can be read: '),
+        (
+            "l.json",
+            "[" * 200_000,
+            'is "l.json", expected a file that can be read: it is JSON that is nested too deeply',
+        ),
+        ("l.txt", None, 'is "l.txt", expected a file that can be read: No such file or directory'),
     ],
 )
 def test_what_is_no_list_of_labels_is_named(tmp_path: Path, name: str, text: str | None, expected: str) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
-    assert failure(lambda: read_labels(tmp_path / name)).startswith(expected)
+    settings = tmp_path / "inferwire.toml"
+    settings.write_text(f'labels = "{name}"')
+    with pytest.raises(ServingError) as caught:
+        Entry("m", "1", tmp_path, settings_file=settings).settings()
+    assert caught.value.code is Code.MODEL_FAILED
+    assert caught.value.message.startswith(f"{tmp_path.name}/inferwire.toml: labels {expected}")
 
 
 async def test_a_model_has_its_labels_if_they_fit() -> None:

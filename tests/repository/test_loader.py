@@ -114,5 +114,5 @@ async def test_a_model_that_does_not_warm_up_has_failed(tmp_path: Path) -> None:
     async with a_rig(tmp_path, "m") as rig:
         (tmp_path / "m/inferwire.toml").write_text("[warm_up]")
         await rig.loader.sync()
-        sentence = "failed to load 'm' version 1: it does not warm up: input 'x' takes shapes [?,4]"
+        sentence = "failed to load 'm' version 1: m/inferwire.toml: warm_up is {}: it does not warm up: input 'x' takes"
         assert rig.refusal("m")[1].startswith(sentence)

@@ -34,7 +34,7 @@ async def test_an_unloaded_model_stays_so_until_it_is_loaded(tmp_path: Path) -> 
         assert [(await end).state for end in ends] == [JobState.FINISHED] * 3
         await rig.loader.sync()
         assert rig.states() == {"broken/1": "unloaded", "m/1": "unloaded"}
-        assert rig.engine.models == ()
+        assert rig.engine.devices[0].models == ()
         await rig.loader.load("m")
         assert rig.states() == {"broken/1": "unloaded", "m/1": "ready"}
 
@@ -189,7 +189,7 @@ async def test_a_load_of_which_one_version_fails_changes_none(tmp_path: Path) ->
         assert rig.states() == {"m/1": "ready", "m/2": "failed"}
         served = rig.catalogue.find("m")
         assert (served.require(), served.reason) == (old, "the reload failed: version 2 failed: it is broken")
-        assert rig.engine.models == (old,)
+        assert rig.engine.devices[0].models == (old,)
 
 
 async def test_versions_that_took_no_jobs_fail_together_and_are_tried_by_the_next_sync(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ async def test_versions_that_took_no_jobs_fail_together_and_are_tried_by_the_nex
         with pytest.raises(ServingError, match="failed to load 'm' version 2: it is broken"):
             await rig.loader.load("m")
         assert rig.refusal("m", "1")[1] == "failed to load 'm' version 1: version 2 failed: it is broken"
-        assert rig.engine.models == ()
+        assert rig.engine.devices[0].models == ()
         await rig.loader.sync()
         assert rig.states() == {"m/1": "ready", "m/2": "failed"}
 

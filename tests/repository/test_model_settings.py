@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.batch_options import BatchOptions
 from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.scheduling.batching import Batching
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.versions import Latest
-from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.entries import Entry
 from inferwire_server.repository.model_settings import ModelSettings
+from inferwire_server.repository.setting_layers import Layer
 
 EVERYTHING = """
 device = "HETERO:CPU"
 precision = "f32"
 slots = 3
 version_policy = "latest:2"
+max_batch = 16
+max_batch_delay_us = 250
+preferred_batches = [4, 8]
 priority = -4
 weight = 2.5
 batch = "1..8"
@@ -61,6 +67,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         precision="f32",
         slots=3,
         version_policy=Latest(2),
+        batches=BatchOptions(16, 250, (4, 8)),
         priority=-4,
         weight=2.5,
         batch=Dimension(1, 8),
@@ -94,6 +101,7 @@ def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
             "INFERENCE_PRECISION_HINT": "f32",
         },
         3,
+        batching=Batching(16, 0.00025, (4, 8)),
         priority=-4,
         labels=("a", "b"),
         idle_unload_s=60.0,
@@ -102,9 +110,13 @@ def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
     )
 
 
-NAMES = "device, properties, precision, slots, version_policy, priority, weight, batch, shapes, labels, idle_unload_s"
+NAMES = (
+    "device, properties, precision, slots, version_policy, max_batch, max_batch_delay_us, preferred_batches, priority"
+)
 SHAPE = 'expected a list of dimensions: lengths up to 2147483647, -1 for any, or bounds such as "1..8"; or "any" for'
 WEIGHT = "expected a number from 0.001 up to 1000"
+SIZES = "expected a list of whole numbers from 1 up to 2147483647"
+TWICE = "are both set, expected one of them: they say the same"
 SECONDS = "expected a number above 0, at most 2147483647"
 
 
@@ -128,6 +140,20 @@ SECONDS = "expected a number above 0, at most 2147483647"
         ),
         ("slots = 2147483648", "slots is 2147483648, expected a whole number from 1 up to 2147483647"),
         ("priority = 1.5", "priority is 1.5, expected a whole number from -2147483647 up to 2147483647"),
+        ("max_batch = -1", "max_batch is -1, expected a whole number from 0 up to 2147483647"),
+        ('max_batch = "16"', 'max_batch is "16", expected a whole number from 0 up to 2147483647'),
+        ("max_batch_delay_us = 0.5", "max_batch_delay_us is 0.5, expected a whole number from 0 up to 2147483647"),
+        ("preferred_batches = 4", f"preferred_batches is 4, {SIZES}"),
+        ("preferred_batches = [4, 0]", f"preferred_batches is [4, 0], {SIZES}"),
+        (
+            '[properties]\nINFERWIRE_MAX_BATCH = "many"',
+            "property INFERWIRE_MAX_BATCH is 'many', expected a whole number from 0 up to 2147483647",
+        ),
+        ("[properties]\nINFERWIRE_BATCH = 4", "property INFERWIRE_BATCH is not known, expected one of INFERWIRE_MAX_"),
+        (
+            "max_batch = 4\n[properties]\nINFERWIRE_MAX_BATCH = 8",
+            f"max_batch and properties.INFERWIRE_MAX_BATCH {TWICE}",
+        ),
         ("properties = 1", "properties is 1, expected a table of OpenVINO's properties"),
         (
             "[properties]\nX = 2020-01-01",
@@ -202,6 +228,33 @@ def test_a_number_of_more_digits_than_are_written_is_refused_all_the_same(tmp_pa
         settings_of(tmp_path, f"slots = 0x{'f' * 5_000}")
 
 
+def batching_of(folder: Path, text: str, below: BatchOptions, *above: Mapping[str, object]) -> Batching | None:
+    settings_of(folder, text)
+    entry = Entry("m", "1", folder / "m", settings_file=folder / "m/inferwire.toml")
+    over = tuple(Layer("a load", table) for table in above)
+    return replace(entry, overrides=over).settings().options("m", ModelOptions(""), below).batching
+
+
 def test_a_model_is_batched_by_a_property_of_its_own(tmp_path: Path) -> None:
-    options = settings_of(tmp_path, "[properties]\nINFERWIRE_MAX_BATCH = 64").options("m", ModelOptions(""))
-    assert read_batching(options).batching == Batching(64)
+    settings = settings_of(tmp_path, '[properties]\nA = 1\nINFERWIRE_MAX_BATCH = 64\nINFERWIRE_PREFERRED_BATCHES = "8"')
+    assert settings == ModelSettings(properties={"A": 1}, batches=BatchOptions(64, None, (8,)))
+
+
+def test_what_a_model_does_not_say_of_batches_is_as_for_all(tmp_path: Path) -> None:
+    assert batching_of(tmp_path, "", BatchOptions(8, 100)) == Batching(8, 0.0001)
+    assert batching_of(tmp_path, "max_batch = 0", BatchOptions(8, 100)) is None
+    assert batching_of(tmp_path, "max_batch = 4", BatchOptions(8, 100)) == Batching(4, 0.0001)
+
+
+@pytest.mark.parametrize("text", ["max_batch = 64", "[properties]\nINFERWIRE_MAX_BATCH = 64"])
+@pytest.mark.parametrize("load", [{"max_batch": 16}, {"properties": {"INFERWIRE_MAX_BATCH": "16"}}])
+def test_a_load_wins_over_a_file_in_whichever_form_either_says_it(
+    tmp_path: Path, text: str, load: Mapping[str, object]
+) -> None:
+    assert batching_of(tmp_path, text, BatchOptions(), load) == Batching(16)
+    assert batching_of(tmp_path, text, BatchOptions(), {"max_batch_delay_us": 100}) == Batching(64, 0.0001)
+
+
+def test_a_delay_without_batches_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ServingError, match=r"^max_batch_delay_us is set without max_batch, the most rows"):
+        batching_of(tmp_path, "max_batch_delay_us = 100", BatchOptions())

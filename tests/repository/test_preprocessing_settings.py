@@ -57,7 +57,7 @@ def test_steps_for_pixels_are_recorded_in_the_documented_order(tmp_path: Path) -
                 call("preprocess", "mean", [1.0, 2.5, 3.0]),
                 call("preprocess", "scale", 128.0),
             ),
-            setting="preprocessing.x",
+            setting=("preprocessing", "x"),
         ),
     )
     assert settings.options("m", ModelOptions("")).pictures == {}

@@ -34,7 +34,7 @@ async def test_a_changed_file_of_a_model_loads_it_anew(tmp_path: Path, changed: 
         await rig.loader.sync()
         assert rig.catalogue.find("m").require() is not before
         assert rig.catalogue.find("n").require() is other
-        assert before not in rig.engine.models
+        assert before not in rig.engine.devices[0].models
 
 
 async def test_a_repaired_model_becomes_ready(tmp_path: Path) -> None:

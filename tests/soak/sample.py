@@ -53,7 +53,7 @@ def lay_out(folder: Path) -> Sample:
     for name in ("digits", "batched"):
         shutil.copytree(DIGITS, folder / name)
     (folder / "batched" / "inferwire.toml").write_text(
-        "weight = 2.0\n[properties]\nINFERWIRE_MAX_BATCH = 16\n[warm_up]\npixels = [1, 64]\n", encoding="utf-8"
+        "weight = 2.0\nmax_batch = 16\n[warm_up]\npixels = [1, 64]\n", encoding="utf-8"
     )
     _lay_out_sums(folder / SUMS / "1")
     for name, is_summed in ((PAIRS, False), (SUMMED_PAIRS, True)):

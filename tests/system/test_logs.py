@@ -10,12 +10,11 @@ import pytest
 PROGRAM = """
 import sys, structlog
 from inferwire_server.logs import configure
-from inferwire_server.settings import Settings
 
 def infer(tensor):
     raise RuntimeError("no")
 
-configure(Settings(log_format=sys.argv[1]))
+configure(sys.argv[1], "info")
 try:
     infer("sec" + "ret")
 except RuntimeError as error:

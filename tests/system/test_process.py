@@ -272,7 +272,7 @@ def test_a_second_server_does_not_share_the_port(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        (("--model-repository", "nowhere"), "the model repository 'nowhere' is no folder and no model file"),
+        (("--model-repository", "nowhere"), "the model repository 'nowhere' does not exist"),
         (
             ("--cache-dir", "/dev/null/cache"),
             (
@@ -374,6 +374,21 @@ def test_settings_come_from_the_environment_and_flags_win() -> None:
         finally:
             process.terminate()
             assert process.wait(END_S) == 0
+
+
+def test_variables_that_are_no_settings_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INFERWIRE_API_KEYS_FILE", "keys")
+    monkeypatch.setenv("INFERWIRE_API_KEY", "of a client")
+    with started("--allow-uploads", "--workers", "2") as (server, log):
+        wait_until_ready(server, log)
+        warnings = [line for line in map(json.loads, tail(log).splitlines()) if line["level"] == "warning"]
+    assert [(line["event"], line["variable"], line["reason"]) for line in warnings] == [
+        (
+            "a variable without effect",
+            "INFERWIRE_API_KEYS_FILE",
+            "INFERWIRE_API_KEYS_FILE is set, and there is no such setting; did you mean INFERWIRE_API_KEY_FILE?",
+        )
+    ]
 
 
 def test_a_core_goes_on_with_a_server_that_has_restarted() -> None:

@@ -224,7 +224,10 @@ def test_an_idle_connection_does_not_hold_up_the_end(authority: Authority, issue
     ("flags", "reason"),
     [
         (("--tls-key", "server.key"), "--tls-certificate is not given, but the other is"),
-        (("--tls-key", "none.key", "--tls-certificate", "none.pem"), "TLS cannot be spoken with them: No such file"),
+        (
+            ("--tls-key", "none.key", "--tls-certificate", "none.pem"),
+            "--tls-certificate is 'none.pem', which cannot be read",
+        ),
         (("--api-key-file", "none"), "--api-key-file is 'none', which cannot be read: No such file or directory"),
     ],
 )

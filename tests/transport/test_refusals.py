@@ -54,8 +54,13 @@ def models() -> Models:
 
 
 @pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return replace(settings, queue_capacity=1)
+def allows_control() -> bool:
+    return False
+
+
+@pytest.fixture
+def settings(settings: Settings, allows_control: bool) -> Settings:
+    return replace(settings, queue_capacity=1, allow_model_control=allows_control)
 
 
 @dataclass
@@ -188,6 +193,16 @@ async def test_what_is_refused_before_it_is_a_job_is_counted_by_face_and_code(
     assert await counts.new() == {(face, "MODEL_NOT_FOUND"): 2}
     await infer("echo", columns=5)
     assert await counts.new() == {(face, "INVALID_INPUT"): 1}
+
+
+@pytest.mark.parametrize("allows_control", [True])
+async def test_a_load_that_fails_is_no_bug(channel: grpc.aio.Channel, http: httpx.AsyncClient, counts: Counts) -> None:
+    await http.post("/v2/repository/models/typo/load")
+    assert await counts.new() == {("rest", "MODEL_NOT_FOUND"): 1}
+    call: Any = channel.unary_unary(f"/{OIP}/RepositoryModelLoad")
+    with suppress(grpc.aio.AioRpcError):
+        await call(oip.RepositoryModelLoadRequest(model_name="typo").SerializeToString())
+    assert await counts.new() == {("grpc", "MODEL_NOT_FOUND"): 1}
 
 
 async def test_a_request_that_is_a_job_is_counted_as_that_alone_whatever_becomes_of_it(

@@ -12,6 +12,7 @@ from inferwire_server.server import serve
 from inferwire_server.settings import Settings
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.workers.processes import Workers
+from inferwire_server.workers.role import Alone
 
 END_S = 30
 
@@ -28,18 +29,19 @@ class LoadsForLong(FakeBackend):
         return super().compile(source, options)
 
 
-async def never() -> None:
-    raise AssertionError("a worker that is told to stop before it has loaded is never ready")
+class NeverReady(Alone):
+    async def lets_work(self) -> None:
+        raise AssertionError("a worker that is told to stop before it has loaded is never ready")
 
 
-async def test_a_follower_that_is_told_to_stop_does_not_load_to_the_end(tmp_path: Path) -> None:
+async def test_a_follower_that_is_told_to_stop_neither_loads_to_the_end_nor_opens_the_ports(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").touch()
     backend, stop = LoadsForLong(), asyncio.Event()
-    settings = Settings(model_repository=tmp_path, http_port=0, grpc_port=0)
+    settings = Settings(model_repository=tmp_path, http_port=0, grpc_port=0, drain_delay_s=10 * END_S)
     follower = Workers(Crew(1, 2, tmp_path, "token"), frozenset({0}))
     try:
         async with asyncio.timeout(END_S):
-            serving = asyncio.ensure_future(serve(settings, backend, stop, follower, never))
+            serving = asyncio.ensure_future(serve(settings, backend, stop, follower, NeverReady()))
             await asyncio.to_thread(backend.has_begun.wait)
             stop.set()
             assert not (await serving).has_stopped, "it is to end without the load, which goes on"

@@ -20,12 +20,12 @@ class Preprocessing:
     Attributes:
         calls: Those on OpenVINO's PrePostProcessor, in order.
         reshape: New shapes of the inputs that come of it.
-        setting: The setting that asks for it, where one does.
+        setting: Where the setting lies that asks for it, if one does.
     """
 
     calls: tuple[Call, ...]
     reshape: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
-    setting: str = ""
+    setting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Source:
 
     One that `is_compiled` is what `CompiledModel.export` once gave. A shape or the preprocessing of "" is that of the
     only input. `free` names inputs that take every length, with "" for all. `batch` is the length of every input's
-    batch dimension.
+    batch dimension. With `by_settings` it is the operator's settings that say all this, and not a caller.
     """
 
     path: Path
@@ -44,6 +44,7 @@ class Source:
     preprocessing: tuple[Preprocessing, ...] = ()
     batch: Dimension | None = None
     free: frozenset[str] = frozenset()
+    by_settings: bool = False
 
 
 @dataclass(frozen=True, slots=True)

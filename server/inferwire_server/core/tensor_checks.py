@@ -11,11 +11,9 @@ from math import prod
 import numpy as np
 
 from inferwire_proto import strings
+from inferwire_proto.integers import INT64_MAX
 from inferwire_server.core.tensors import Tensor, describe, write_shape
 from inferwire_server.errors import ServingError, invalid_input
-
-_LONGEST = 2**63 - 1
-"""The largest dimension that the wire and the runtime can say."""
 
 _MOST_ELEMENTS = 2**56
 """How many elements a shape may have beside its zeros: more cannot be addressed, though nothing is there."""
@@ -60,8 +58,8 @@ def check_shape(prefix: str, shape: Sequence[int]) -> None:
     """
     if len(shape) > MOST_DIMENSIONS:
         raise invalid_input(f"{prefix} has {len(shape)} dimensions, expected at most {MOST_DIMENSIONS}")
-    if any(not 0 <= length <= _LONGEST for length in shape):
-        raise invalid_input(f"{prefix} has shape {write_shape(shape)}, expected dimensions from 0 to {_LONGEST}")
+    if any(not 0 <= length <= INT64_MAX for length in shape):
+        raise invalid_input(f"{prefix} has shape {write_shape(shape)}, expected dimensions from 0 to {INT64_MAX}")
     if 0 in shape and prod(length or 1 for length in shape) > _MOST_ELEMENTS:
         raise invalid_input(
             f"{prefix} has shape {write_shape(shape)}, expected at most {_MOST_ELEMENTS} elements beside its zeros"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from inferwire_proto import bf16
+from inferwire_proto import bf16, strings
 from inferwire_proto.element_types import ElementType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -20,8 +20,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 LARGE = 1 << 20
 """Bytes that are sooner handed to a thread than copied or looked through."""
 
-_EMPTY_STRING = bytes(4)
-"""A string on the wire is its length in four bytes, and then its content."""
+_EMPTY_STRING = bytes(strings.LENGTH_BYTES)
+"""A string on the wire is its length, and then its content."""
 
 
 class Tensor(NamedTuple):

@@ -33,11 +33,11 @@ T = TypeVar("T")
 log = structlog.stdlib.get_logger()
 
 TURN_S = 0.0005
-"""How long the inferences of one stack may keep the loop, before others have their turn."""
+"""How long the inferences of one stack may hold the loop before it goes on with other things."""
 
 
 class _Running(NamedTuple):
-    """What a slot of a model is at, and where."""
+    """What a slot of a model is running, and where."""
 
     model: ModelKey
     number: int
@@ -48,9 +48,9 @@ class _Running(NamedTuple):
 
 
 class Device:
-    """A device's queue and its models' slots. Everything but a slot's run happens on the loop, and brief runs do, too.
+    """A device's queue and its models' slots. All but the runs happens on the loop, and brief runs happen there, too.
 
-    `clock` is finer than the time of some loops, whose epoch it shares: jobs are timed by it.
+    Jobs are timed by `clock`. It has the epoch of the loop's time, which is coarser on some loops.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Device:
         return tuple(self._placed)
 
     def tally(self, model: ModelKey) -> Tally:
-        """Give the tally of a model's jobs, also of a model that has gone."""
+        """Give the tally of a model's jobs, also if the model has gone."""
         placed = self._placed.get(model)
         return self._tally_of(self.name, model) if placed is None else placed.tally
 
@@ -104,14 +104,14 @@ class Device:
         return self._scheduler.occupancy_of(model)
 
     def add_model(self, model: ModelKey, slots: ModelSlots, terms: Terms = DEFAULT_TERMS) -> None:
-        """Take jobs for a model. Jobs of others may start, as more may run at once."""
+        """Take jobs for a model. Waiting jobs of others may start: with its slots, more may run at once."""
         self._placed[model] = PlacedModel(slots, terms.batching, self._tally_of(self.name, model))
         self._scheduler.add_model(model, len(slots), terms)
         self._apply(self._scheduler.wake(self._clock()))
         self._arm_timer()
 
     def remove_model(self, model: ModelKey, error: ServingError | None = None) -> asyncio.Future[None]:
-        """Take no more jobs for a model, and give a future of its last one's end.
+        """Take no more jobs for a model, and give a future that is done when its last job has ended.
 
         Those that wait end with the error at once; without one they run.
         """
@@ -123,9 +123,9 @@ class Device:
         return drained
 
     def take_slots(self, model: ModelKey) -> bool:
-        """Let go of a model's slots, and say so, unless it has jobs or keeps a caller's states.
+        """Let go of a model's slots, unless it has jobs or keeps a caller's states; say whether they were let go.
 
-        Jobs that come wait until it is given others.
+        Jobs that come then wait until it is given others.
         """
         is_taken = self._scheduler.take_slots(model)
         if is_taken:
@@ -147,7 +147,7 @@ class Device:
         return self._scheduler.divide(model, work)
 
     def submit(self, job: Job, *, at_once: bool = False) -> None:
-        """Admit a job. With `at_once` one that is to run on the loop may have ended when this returns.
+        """Admit a job. With `at_once` it may have ended when this returns: if it runs on the loop.
 
         Raises:
             ServingError: QUEUE_FULL or MODEL_NOT_READY; the job was not admitted.
@@ -171,10 +171,10 @@ class Device:
     def bind(self, model: ModelKey, on_end: Callable[[Binding], Any], behind: Binding | None = None) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
 
-        It may always wait `behind` a binding of its own that is ending.
+        A caller may always wait `behind` a binding of its own that is ending.
 
         Raises:
-            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving.
+            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving or has gone.
         """
         binding = self._scheduler.bind(model, on_end, self._clock(), behind)
         self._arm_timer()
@@ -185,18 +185,12 @@ class Device:
         self._apply(self._scheduler.release(binding, self._clock()))
         self._arm_timer()
 
-    def count_refused(self, model: ModelKey, count: int) -> None:
-        """Count a job for a model that takes no more, which was not even asked."""
-        tally = self.tally(model)
-        tally.submit(count)
-        tally.refuse(count)
-
     def cancel(self, job: Job, reason: str, code: Code = Code.CANCELLED) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
         self._apply(self._scheduler.cancel(job, ServingError(code, reason), self._clock()))
 
     def drop(self, job: Job, index: int, reason: str) -> None:
-        """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
+        """Give up one of a job's executions: the job ends with the last of them. Do nothing if it has ended."""
         self._apply(self._scheduler.drop(job, index, ServingError(Code.CANCELLED, reason), self._clock()))
 
     def cancel_all(self, reason: str, code: Code = Code.CANCELLED) -> None:
@@ -214,15 +208,15 @@ class Device:
         self._threads.close()
 
     def _run_gathered(self) -> None:
-        """Run what has come in one turn of the loop."""
+        """Run the jobs that have come in one turn of the loop, together where they may."""
         self._is_gathering = False
         self._apply(self._scheduler.wake(self._clock()), at_once=True)
         self._arm_timer()
 
     def _apply(self, effects: list[Effect], *, at_once: bool = False) -> None:
-        """Carry out effects in the order they were decided, also those that one of them brings about.
+        """Carry out effects in the order they were decided, those that they bring about included.
 
-        With `at_once` what is to run on the loop may have ended when this returns, if it is all that is to be done.
+        With `at_once`, a single run that is to happen on the loop may have ended when this returns.
         """
         if at_once and not self._is_applying and len(effects) == 1 and isinstance(effects[0], Start):
             self._start(effects[0], at_once=True)
@@ -288,7 +282,7 @@ class Device:
             self._loop.call_soon(self._go_on, running, running.run.steps())
 
     def _hand_over(self, running: _Running) -> None:
-        """Have a thread run it. Where there is none its jobs fail, and its slot is free again."""
+        """Have a thread run it. If there is no thread, its jobs fail and its slot is free again."""
         try:
             self._threads.run(partial(self._run_on_thread, running))
         except NoThread as error:
@@ -307,7 +301,7 @@ class Device:
         self._report(running)
 
     def _go_on(self, running: _Running, steps: Iterator[None]) -> None:
-        """Run on the loop, and let others have it from time to time."""
+        """Run on the loop, and after each `TURN_S` let it go on with other things first."""
         until = self._clock() + TURN_S
         for _ in steps:
             if self._clock() >= until:
@@ -339,7 +333,7 @@ class Device:
 
 
 def _tell(on_end: Callable[[T], Any] | None, ended: T) -> None:
-    """Call whoever waits for an end."""
+    """Call whoever waits for an end; an error there is logged and goes no further."""
     if on_end is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""The engine: its devices, the models on them, and the jobs of those."""
+"""The engine: its devices, the models on them, and their jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from inferwire_server.core.scheduling.lane import Terms
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import TallyOf
 from inferwire_server.engine.backend import Backend
-from inferwire_server.engine.batch_properties import read_batching
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.idle import Idleness, Keeper
 from inferwire_server.engine.models import Model, model_of
@@ -26,8 +25,10 @@ from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE, Op
 from inferwire_server.errors import ServingError, shutting_down
 
 CLOSE_S = 5.0
-"""How long a closing engine waits for cancelled inferences, of which most stop at their next layer and some never do,
-and for models that are being opened, of which most soon are."""
+"""How long a closing engine waits for cancelled inferences and for models that are being opened.
+
+Most inferences stop at their next layer, and most models are soon open; some never are.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class QueueOptions:
 
 
 class Submission(NamedTuple):
-    """A job to be: what to run, how it is scheduled, and when its request was read, where that is known."""
+    """What becomes a job: what to run, how to schedule it, and when its request was read, where that is known."""
 
     work: Work
     priority: int = 0
@@ -54,9 +55,9 @@ class Engine:
     Use as an async context manager: leaving it cancels what still runs and frees every model.
 
     Attributes:
-        threads: Those that models are opened on which are served.
-        compiling: Those that models are compiled or imported on which clients bring.
-        reading: Those that models are read or asked about on which clients bring.
+        threads: The threads that open served models.
+        compiling: The threads that compile or import models of clients.
+        reading: The threads that read models of clients, or ask the runtime about them.
         stuck: How many models had an inference that did not stop when the engine closed, or were still being opened.
     """
 
@@ -101,11 +102,6 @@ class Engine:
         """The physical devices, in the runtime's order."""
         return tuple(self._devices.values())
 
-    @property
-    def models(self) -> tuple[Model, ...]:
-        """The models that take jobs."""
-        return tuple(self._models)
-
     async def load(
         self,
         source: Source,
@@ -118,13 +114,12 @@ class Engine:
     ) -> Model:
         """Compile a model on a thread, open its slots, and warm them up if the options say so.
 
-        The thread is one of those for what is served unless other `threads` are given.
-        Unless it has a keeper it is not unloaded when it is idle.
+        Runs on `threads`, by default those for served models. Without a keeper the model is never idle-unloaded.
 
         Raises:
             ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
         """
-        options, threads = read_batching(options), threads or self.threads
+        threads = threads or self.threads
         compiled, slots, first_device = await threads.run(open_model, self.backend, source, options)
         if options.warm_up is not None:
             on_warming()
@@ -150,7 +145,7 @@ class Engine:
             await asyncio.shield(self.retire(model, error))
 
     def retire(self, model: Model, error: ServingError | None) -> asyncio.Future[None]:
-        """Begin to unload a model, and give a future of its end, which comes whether anybody waits for it or not."""
+        """Begin to unload a model, and give a future of its end. It goes on whether anybody waits for that or not."""
         self._models.discard(model)
         if (idleness := self._idleness.pop(model, None)) is not None:
             idleness.end()
@@ -184,11 +179,6 @@ class Engine:
             submission.binding,
             received_at=submission.received_at,
         )
-        if model not in self._models:
-            model.device.count_refused(model, job.count)
-            refusal = _unloading(model)
-            refusal.is_of_job = True
-            raise refusal
         model.device.submit(job, at_once=at_once and model.terms.batching is None)
         if idleness is not None:
             idleness.use()
@@ -204,31 +194,29 @@ class Engine:
         model_of(job).device.cancel(job, reason, code)
 
     def drop(self, job: Job, index: int, reason: str) -> None:
-        """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
+        """Give up one of a job's executions: the job ends with the last of them. Do nothing if it has ended."""
         model_of(job).device.drop(job, index, reason)
 
     def bind(self, model: Model, on_end: Callable[[Binding], Any], behind: Binding | None = None) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
 
-        It may always wait `behind` a binding of its own that is ending.
+        A caller may always wait `behind` a binding of its own that is ending.
 
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model has gone.
         """
-        if model not in self._models:
-            raise _unloading(model)
         return model.device.bind(model, on_end, behind)
 
     def release(self, binding: Binding) -> None:
         """Let a binding end with the last of its jobs; do nothing for one that has ended."""
         model_of(binding).device.release(binding)
 
-    def answered(self, job: Job, count: int = 1) -> None:
-        """Record that answers of a finished job are written: what its call took besides the job is the wire's."""
+    def answered(self, job: Job, executions: int = 1) -> None:
+        """Record that executions of a finished job are answered: what their call took besides the job is wire time."""
         received_at = job.received_at
         if received_at is not None and job.state is FINISHED:
             model, wire_s = model_of(job), self._clock() - received_at - job.timings.total_s
-            model.device.tally(model).answer(wire_s, count)
+            model.device.tally(model).answer(wire_s, executions)
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:
@@ -238,15 +226,11 @@ class Engine:
 
 
 async def _closed(*opening: OpeningThreads) -> int:
-    """Let threads go, and give how many of their calls have not ended."""
+    """Let threads go, and give how many of their calls have not ended after `CLOSE_S`."""
     return sum(await asyncio.gather(*(threads.close(CLOSE_S) for threads in opening)))
 
 
 async def _ended(leaving: Collection[asyncio.Future[None]]) -> None:
-    """Wait for the ends of models, but not for ever."""
+    """Wait until models have gone, but at most `CLOSE_S`."""
     if leaving:
         await asyncio.wait(leaving, timeout=CLOSE_S)
-
-
-def _unloading(model: Model) -> ServingError:
-    return ServingError(Code.MODEL_NOT_READY, f"model '{model.name}' is unloading")

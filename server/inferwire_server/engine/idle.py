@@ -1,7 +1,7 @@
-"""A model that nobody uses for long: it is unloaded, with its slots, and the next job for it loads it again.
+"""Unloads a model that has had no job for long, and loads it again for the next one.
 
-Its jobs wait in the device's queue meanwhile, so deadlines, cancels and the queue's bounds hold for them as for
-all others.
+Jobs that come meanwhile wait in the device's queue, so deadlines, cancels and the queue's bounds hold for them as
+for all others.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ OnEnd = Callable[[Job], Any]
 
 
 class Keeper(Protocol):
-    """Whoever loaded a model: it says whether the model may be unloaded, and is told when it was."""
+    """Whoever loaded a model. It says whether the model may be unloaded, and is told when it was."""
 
     async def may_unload(self, model: Model) -> bool:
-        """Tell whether what is loaded can be loaded again."""
+        """Tell whether the model can be loaded again as it is."""
         ...
 
     def unloaded(self, model: Model, reason: str) -> None:
-        """Take note that it is unloaded until its next job, or is still, and why."""
+        """Take note that it is unloaded until its next job, or still is, and why."""
         ...
 
     def loaded_again(self, model: Model) -> None:
@@ -43,9 +43,9 @@ class Keeper(Protocol):
 
 
 class Idleness:
-    """Watches one model: unloads it when it has had no job for so long, and loads it again for the next.
+    """Watches one model: unloads it when it has had no job for `limit_s`, and loads it again for the next job.
 
-    `reopen` compiles it again, on one of the `threads`. It is not unloaded unless its keeper says that it may.
+    `reopen` compiles it again, on one of the `threads`. It is unloaded only if its keeper says that it may be.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Idleness:
         return f"<Idleness of {self._model.name}: {state}, at most {self._limit_s:g} s>"
 
     def until_end(self, on_end: OnEnd) -> OnEnd:
-        """Take a job's end as a use of the model."""
+        """Make a job's end count as a use of the model, too."""
 
         def ended(job: Job) -> None:
             self._used_at = self._loop.time()
@@ -88,13 +88,13 @@ class Idleness:
             self._loading = self._loop.create_task(self._load_again())
 
     def end(self) -> None:
-        """Unload it no more. A load that is under way goes on: jobs wait for it."""
+        """Stop watching. A load that is under way goes on: jobs wait for it."""
         self._has_ended = True
         if self._timer is not None:
             self._timer.cancel()
 
     def close(self) -> None:
-        """Unload it no more, and give up a load that is under way."""
+        """Stop watching, and give up a load that is under way."""
         self.end()
         for task in (self._unloading, self._loading):
             if task is not None:
@@ -115,7 +115,14 @@ class Idleness:
         self._timer = self._loop.call_later(left_s if left_s > 0 else self._limit_s, self._look)
 
     async def _unload(self) -> None:
-        may_unload = await self._keeper.may_unload(self._model)
+        try:
+            may_unload = await self._keeper.may_unload(self._model)
+        except Exception:
+            # It is looked at again, or it would stay loaded for ever.
+            log.exception("idle model not looked at", model=self._model.name)
+            may_unload = False
+        finally:
+            self._unloading = None
         if self._has_ended:
             return
         if self._left_s > 0 or not may_unload or not self._model.device.take_slots(self._model):

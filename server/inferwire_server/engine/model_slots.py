@@ -1,4 +1,4 @@
-"""A model's slots: those that its callers share, one for each caller that is bound to it, and the one on the loop."""
+"""A model's slots: those that its callers share, one for each bound caller, and the one on the loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ModelSlots:
     """Slots by number: the shared ones first, then the bound ones, which come and go with their callers.
 
     Attributes:
-        quick: The one for inferences that run on the loop, whatever their number; None where none can be so brief.
+        quick: The slot for inferences that run on the loop, of whatever slot number; None where none can be so brief.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class ModelSlots:
 
     @classmethod
     def of(cls, compiled: CompiledModel, count: int) -> ModelSlots:
-        """Make the slots of a compiled model: so many that its callers share."""
+        """Make the slots of a compiled model, `count` of them for its callers to share."""
         shared = [compiled.create_slot() for _ in range(count)]
         quick = compiled.create_quick_slot()
         create_bound = partial(compiled.create_slot, keeps_states=True)
@@ -58,7 +58,7 @@ class ModelSlots:
         return bound
 
     def choose(self, number: int, works: Sequence[Work]) -> tuple[Slot, Place]:
-        """Say in which slot, and in which place, the work of the slot of this number is to run."""
+        """Give the slot and the place in which work that was scheduled for this slot number is to run."""
         quick = self.quick
         if quick is None:
             return self[number], THREAD
@@ -69,12 +69,12 @@ class ModelSlots:
         return self[number] if place is THREAD else quick, place
 
     def release(self, place: Place) -> None:
-        """Take note that what was to run there has ended."""
+        """Take note that what was to run in this place has ended."""
         if self.quick is not None:
             self.quick.end(place)
 
     def take(self, number: int) -> BoundSlot | None:
-        """Give up a bound slot, if it was ever used: the next caller of this number gets a new one."""
+        """Take a bound slot out, None if it was never used. The next caller of this number gets a new one."""
         return self._bound.pop(number, None)
 
 
@@ -106,7 +106,7 @@ class BoundSlot:
         return () if self._slot is None else self._slot.profile()
 
     def free(self) -> None:
-        """Let its states go. They may be large: not for the loop."""
+        """Free its states. They may be large: not for the loop."""
         self._slot = None
 
     def _made(self) -> Slot:
@@ -120,4 +120,4 @@ def _no_slot() -> Slot:
 
 
 NO_SLOTS = ModelSlots((), _no_slot)
-"""Those of a model that is unloaded until its next job."""
+"""The slots of a model that is unloaded until its next job."""

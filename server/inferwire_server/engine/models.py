@@ -19,8 +19,8 @@ from inferwire_server.errors import ServingError, bug
 class Model:
     """A compiled model that takes jobs. It is its own key: two loads of one file are two models.
 
-    One that is unloaded while it is idle takes jobs all the same: they wait until it is loaded again. What it takes and
-    gives stays known, also of one that was unloaded for good: its jobs may be kept for long.
+    A model that is unloaded while idle takes jobs all the same: they wait until it is loaded again. What it takes and
+    gives stays known even if it was unloaded for good, as its jobs may be kept for long.
 
     Attributes:
         priority: The priority of the jobs that name none.
@@ -72,7 +72,7 @@ class Model:
         return self._compiled
 
     def open(self, compiled: CompiledModel) -> None:
-        """Take the compiled model that runs it: the first, or another after it was unloaded."""
+        """Take the compiled model that runs it: the first one, or the next after it was unloaded."""
         self._compiled = compiled
         self.spec, self.properties = compiled.spec, compiled.properties
         self.optimal_requests, self.execution_devices = compiled.optimal_requests, compiled.devices
@@ -90,7 +90,7 @@ class Model:
 
 
 def model_of(held: Job | Binding) -> Model:
-    """Give the model that a job or a binding is of: to the core it is a key, whatever that may be."""
+    """Give the model of a job or a binding, which to the core is a key of any type."""
     if not isinstance(held.model, Model):
         raise bug(f"{held!r} is of no model of an engine")
     return held.model

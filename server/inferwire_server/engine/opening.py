@@ -1,13 +1,12 @@
-"""What it takes until a model can run: compiled, checked, its slots made and warmed up.
+"""What is done before a model can run: it is compiled and checked, and its slots are made and warmed up.
 
-All of it takes long and memory, and runs on threads. Knows neither devices nor queues.
+All of it takes time and memory, and runs on threads. Knows neither devices nor queues.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from inferwire_proto.errors import Code
 from inferwire_server.core.labels import check_labels
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
@@ -16,11 +15,11 @@ from inferwire_server.engine.backend import Backend, CompiledModel
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.picture_models import PictureModel
 from inferwire_server.engine.row_check import check_rows_are_independent
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 
 
 def open_model(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots, str]:
-    """Compile a model and make its slots: both take long and memory. Give the device it queues on."""
+    """Compile a model, check its rows and make its slots. Give both, and the device that it queues on."""
     compiled = backend.compile(source, options)
     if options.labels:
         check_labels(compiled.spec, options.labels)
@@ -32,7 +31,7 @@ def open_model(backend: Backend, source: Source, options: ModelOptions) -> tuple
 
 
 def warm_up(spec: ModelSpec, slots: ModelSlots, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Run every slot once, beside the device's queue: nobody waits for these, and they are no jobs."""
+    """Run every slot once, past the device's queue: these runs are no jobs."""
     try:
         inputs, outputs = zeros(spec, shapes), spec.select(())
         for slot in slots:
@@ -40,7 +39,7 @@ def warm_up(spec: ModelSpec, slots: ModelSlots, shapes: Mapping[str, tuple[int, 
         if slots.quick is not None:
             slots.quick.try_out(inputs, outputs)
     except ServingError as error:
-        raise ServingError(Code.MODEL_FAILED, f"it does not warm up: {error.message}") from error
+        raise UnfitSetting(["warm_up"], f"it does not warm up: {error.message}") from error
 
 
 def taking_pictures(
@@ -55,7 +54,7 @@ def taking_pictures(
 
 
 def reopen(backend: Backend, source: Source, options: ModelOptions) -> tuple[CompiledModel, ModelSlots]:
-    """Compile a model again that was unloaded because it was idle, and give it with its slots."""
+    """Open a model again that was unloaded as idle."""
     compiled, slots, _ = open_model(backend, source, options)
     if options.warm_up is not None:
         warm_up(compiled.spec, slots, options.warm_up)

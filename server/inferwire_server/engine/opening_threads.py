@@ -1,4 +1,4 @@
-"""The threads that models are opened on: what takes minutes there keeps no short call of anybody else's waiting."""
+"""The threads that open models: that may take minutes, and short calls of others must not wait for it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
+from inferwire_server.call_threads import wait_for_begun
 from inferwire_server.engine.thread_pool import ThreadPool
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 AT_ONCE = min(32, (os.cpu_count() or 1) + 4)
-"""How many models that are served are opened at once: each computes on several cores, and takes memory that it gives
-back."""
+"""How many served models are opened at once: each opening computes on several cores, and takes memory for a while."""
 
 CLIENTS_AT_ONCE = AT_ONCE // 2
-"""How many that clients bring are compiled at once, and how many are read."""
+"""How many models of clients are compiled at once, and how many are read."""
 
 
 class OpeningThreads:
-    """A few threads for calls of one kind, and those that wait for one: no call waits for those of another kind."""
+    """A few threads for calls of one kind, and the calls that wait for one: none waits for calls of another kind."""
 
     def __init__(self, name: str, limit: int) -> None:
         self._threads = ThreadPool(name, limit)
@@ -35,7 +35,7 @@ class OpeningThreads:
         return f"<OpeningThreads: {self._threads!r}>"
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Give what a call gives or raises. One that has begun runs to its end, whether anybody waits for it or not.
+        """Run a call, and give what it gives or raises. Once begun it runs to its end, whether anybody waits or not.
 
         Raises:
             NoThread: If there is no thread for it.
@@ -44,17 +44,9 @@ class OpeningThreads:
         return await asyncio.wrap_future(self._begun(partial(copy_context().run, call, *args, **kwargs)))
 
     async def close(self, timeout_s: float) -> int:
-        """Let the threads go, wait so long for the calls that have begun, and give how many have not ended then."""
-        begun = [asyncio.wrap_future(given) for given in self._given if not given.cancel() and not given.done()]
+        """Let the threads go, wait so long for the calls that have begun, and give how many of those have not ended."""
         self._threads.close()
-        if not begun:
-            return 0
-        ended, left = await asyncio.wait(begun, timeout=timeout_s)
-        for each in ended:
-            each.exception()  # whoever asked has it, or has gone: else the loop would log it as one that nobody took
-        for each in left:
-            each.cancel()
-        return len(left)
+        return await wait_for_begun(self._given, timeout_s)
 
     def _begun(self, work: Callable[[], T]) -> Future[T]:
         given = Future[T]()

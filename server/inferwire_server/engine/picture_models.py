@@ -31,13 +31,13 @@ from inferwire_server.engine.picture_decoder import (
     UnreadablePictureError,
     decode,
 )
-from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.errors import ServingError, UnfitSetting, invalid_input
 
 READ_TOGETHER = 64
-"""How many times the pixels that one file may have all files of an inference may have together.
+"""How many times as many pixels all files of an inference may have together as one file may have.
 
-As the model takes them, they may have together what one file may have, or one of the model's size if that is more:
-that is what is held in memory.
+Resized as the model takes them, which is what is held in memory, they may have as many together as one file may have,
+or as one picture of the model's size has if that is more.
 """
 
 
@@ -229,4 +229,4 @@ class PictureInput:
         return Tensor(self._element_type, stacked.shape, stacked.data.cast("B"))
 
     def _refusal(self, reason: str) -> ServingError:
-        return ServingError(Code.MODEL_FAILED, f"{self._prefix} cannot take encoded pictures: it {reason}")
+        return UnfitSetting(["preprocessing"], f"{self._prefix} cannot take encoded pictures: it {reason}")

@@ -1,12 +1,13 @@
-"""A model as its device has it. The device alone changes it."""
+"""What a device knows of a model that is placed on it. The device alone changes it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferwire_server.core.scheduling.batching import Batching, rows_of, rows_run
+from inferwire_server.core.scheduling.batching import Batching, rows_run
 from inferwire_server.core.scheduling.job import Work
+from inferwire_server.core.scheduling.rows import count_rows
 from inferwire_server.core.scheduling.tally import Tally
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.slot_runs import SlotRun
@@ -14,10 +15,10 @@ from inferwire_server.engine.slot_runs import SlotRun
 
 @dataclass(slots=True)
 class PlacedModel:
-    """The slots that a model has now, how its jobs run together, and what they are counted in.
+    """The slots that a model has now, how its jobs run together, and the tally that counts them.
 
     Attributes:
-        is_on_loop: Whether it last ran on the loop. There one inference follows the other, however many slots are idle.
+        is_on_loop: Whether its last run was on the loop, where one inference runs at a time whatever slots are idle.
     """
 
     slots: ModelSlots
@@ -26,11 +27,11 @@ class PlacedModel:
     is_on_loop: bool = False
 
     def gathers(self, work: Work) -> bool:
-        """Whether work had better run as one inference with what comes in the same turn of the loop."""
+        """Whether work should wait for what comes in the same turn of the loop, to run with it as one inference."""
         return self.is_on_loop and self.batching is not None and work.executions < self.batching.most_stacked(work)
 
     def count_run(self, run: SlotRun, seconds: float) -> None:
-        """Count what a slot ran by its rows: those of a batch, or one for each execution of a model that has none."""
+        """Count what a slot ran by its rows: those of the batch, or without batching one for each execution."""
         given = run.given
         if not given:
             return
@@ -42,7 +43,8 @@ class PlacedModel:
             self.tally.end_runs(rows_run(given, self.batching), seconds)
 
     def _count_apart(self, given: Sequence[Work], seconds: float) -> None:
-        """Count each execution as an inference. How long each took is not known: they share the time."""
-        count = sum(work.executions for work in given)
+        """Count each execution as an inference. How long each took is not known: they share the time equally."""
+        executions = sum(work.executions for work in given)
         for work in given:
-            self.tally.end_runs(rows_of(work) // work.executions, seconds * work.executions / count, work.executions)
+            share_s = seconds * work.executions / executions
+            self.tally.end_runs(count_rows(work) // work.executions, share_s, work.executions)

@@ -1,7 +1,7 @@
-"""The slot for inferences that are shorter than handing them to a thread: those run on the loop itself.
+"""The slot for inferences so short that handing them to a thread would take longer: they run on the loop itself.
 
-Owns how long inferences of each shape take in it, and so which may run there. A shape that it does not know is tried
-on a thread first, a few times: a runtime makes ready for it, and caches are cold. Holds no jobs.
+Owns how long inferences of each shape take in it, and so which of them may run on the loop. An unknown shape is tried
+on a thread first, a few times, as the runtime prepares for a new shape and caches are cold. Holds no jobs.
 """
 
 from __future__ import annotations
@@ -21,30 +21,35 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
-"""Those of an inference's inputs, in the model's order."""
+"""The shapes of an inference's inputs, in the model's order."""
 
 BRIEF_S = 0.0004
-"""What an inference may take on the loop. Handing one to a thread and its result back takes the server 0.2 to 0.4 ms,
-most of it for finding its caches cold; where neighbours slow a machine down, inferences slow down with it."""
+"""The longest that an inference may take on the loop.
+
+Handing one to a thread and its result back costs the server 0.2 to 0.4 ms, most of it as caches are cold then. Where
+neighbours slow a machine down, both slow down.
+"""
 
 MOST_SHAPES = 256
-"""Shapes whose times are known; of more, those used last."""
+"""Of how many shapes the times are kept: those used last."""
 
 TRIALS = 3
-"""Inferences of a shape on a thread before one runs on the loop. The shortest counts; the very first does not."""
+"""How many inferences of a shape run on a thread before one may run on the loop. The first does not count."""
 
 PROMISING_S = 0.0008
-"""What the shortest may take: a thread that was idle computes several times as long as the loop does later."""
+"""The longest that the shortest trial may take: a thread that was idle is several times slower than the loop later."""
 
 STRIKES = 64
-"""Inferences of a shape that take too long on the loop in a row, after which the next run on threads. Some may: the
-first, because a runtime makes ready for each thread as well, and any while the machine is busy with other things."""
+"""After how many inferences in a row that took too long on the loop the next of their shape run on threads.
+
+Some may take too long: the first, as the runtime prepares for each thread, and any while the machine is busy.
+"""
 
 ENDURABLE_S = 0.01
-"""What takes longer than this on the loop is the last of its shape there for a while: callers notice."""
+"""An inference that takes longer than this on the loop is the last of its shape there for a while: callers notice."""
 
 SENT_AWAY = 1000
-"""How many then run on threads before the shape is tried once more."""
+"""How many inferences of such a shape then run on threads before it is tried again."""
 
 
 class Place(Enum):
@@ -52,7 +57,7 @@ class Place(Enum):
 
     Attributes:
         LOOP: In the quick slot, on the loop.
-        TRIAL: In the quick slot, on a thread: how long it takes is to be found out.
+        TRIAL: In the quick slot, on a thread, to find out how long it takes.
         THREAD: In one of the model's slots, on a thread.
     """
 
@@ -62,7 +67,7 @@ class Place(Enum):
 
 
 LOOP, TRIAL, THREAD = Place
-"""What is asked for with every job: Python 3.11 takes long to find a member in its enumeration."""
+"""Names of their own, as every job compares with them: Python 3.11 is slow to look up a member of an enumeration."""
 
 
 @dataclass(slots=True)
@@ -71,8 +76,8 @@ class _Pace:
 
     Attributes:
         took_s: The shortest of the trials.
-        strikes: How many of the latest took too long.
-        sent_away: How many did not run on the loop for that.
+        strikes: How many of the latest took too long, in a row.
+        sent_away: How many were sent to threads because of that.
         is_known: Whether enough of them have run.
         is_brief: Whether they may run on the loop.
     """
@@ -85,7 +90,7 @@ class _Pace:
     is_brief: bool = False
 
     def learn(self, took_s: float) -> None:
-        """Take note of how long the latest took."""
+        """Learn from how long the latest inference took."""
         if self.is_known:
             self.strikes = 0 if took_s <= BRIEF_S else STRIKES if took_s > ENDURABLE_S else self.strikes + 1
         elif self.runs:
@@ -113,7 +118,7 @@ class QuickSlot:
         return f"<QuickSlot: {brief}/{len(self._paces)} shapes are brief>"
 
     def begin(self, shapes: Shapes) -> Place:
-        """Say where an inference of these shapes is to run; `end` says of that place that it is free again."""
+        """Say where an inference of these shapes is to run; `end` is to be called with that place when it has ended."""
         pace = self._paces.get(shapes)
         if self._is_tried:
             return THREAD
@@ -131,14 +136,14 @@ class QuickSlot:
         return TRIAL
 
     def end(self, place: Place) -> None:
-        """Take note that what began there has ended."""
+        """Take note that what began in this place has ended."""
         if place is LOOP:
             self._on_loop -= 1
         elif place is TRIAL:
             self._is_tried = False
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
-        """Run an inference and learn how long it takes; where it fails, forget its shape: failing may take long."""
+        """Run an inference and learn how long it takes. If it fails, its shape is forgotten: failing may take long."""
         shapes = tuple([tensor.shape for tensor in inputs])
         began = self._clock()
         try:
@@ -150,7 +155,7 @@ class QuickSlot:
         return given
 
     def try_out(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> None:
-        """Get to know a shape before anybody waits for it."""
+        """Try a shape as often as it takes to know it, before any caller waits for it."""
         for _ in range(TRIALS):
             self.run(inputs, outputs)
 

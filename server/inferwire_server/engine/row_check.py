@@ -14,18 +14,19 @@ from inferwire_proto import bf16, strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
-from inferwire_server.core.scheduling.batching import Batching, cannot_be_batched, check_can_be_batched, join, split
+from inferwire_server.core.scheduling.batching import Batching, join, split
 from inferwire_server.core.scheduling.job import Work
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Array, Tensor, numbers
 from inferwire_server.engine.backend import Slot
+from inferwire_server.engine.row_ports import cannot_be_batched, check_can_be_batched
 from inferwire_server.errors import ServingError
 
 _TOLERANCES = {"f64": 1e-6, "f32": 1e-4, "f16": 1e-2, "bf16": 4e-2}
-"""How far a value may be off by the precision of the inference, as a part of its row's largest."""
+"""By precision of the inference, how far a value may be off, as a part of the largest in its row."""
 
 _LEAST_SCALE = 0.1
-"""The part of the largest row's largest value that a small row is measured by at least."""
+"""The least scale that a row is measured by, as a part of the largest value of all rows."""
 
 _TRIED_LENGTHS = (1, 8, 32, 64, 224)
 """What free dimensions are tried with, one after the other, until the model takes its input."""
@@ -124,7 +125,7 @@ def _agree(expected: Sequence[Tensor], got: Sequence[Tensor], tolerance: float) 
     pairs = zip(expected, got, strict=True)
     rows = [(numbers(row).astype(np.float64), numbers(other).astype(np.float64)) for row, other in pairs]
     scales = [float(np.max(np.abs(row), initial=0.0, where=np.isfinite(row))) for row, _ in rows]
-    # A row is measured by itself, but one that is all but zero not by its rounding errors alone.
+    # A row is measured by its own scale, but one of values near zero would be measured by its rounding errors.
     least = max(scales) * _LEAST_SCALE
     return all(
         np.allclose(other, row, rtol=0.0, atol=tolerance * max(scale, least), equal_nan=True)

@@ -1,7 +1,7 @@
 """What a slot does with jobs: runs them as one inference, and each execution alone if that fails.
 
-Blocks, and knows neither threads nor the loop. Whatever a slot raises is an outcome: a slot of which nobody
-heard again would be lost.
+Blocks, and knows neither threads nor the loop. Whatever a slot raises becomes an outcome: a slot that did not report
+would be lost.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import TypeAlias, TypeVar, TypeVarTuple
 
 from inferwire_proto.errors import Code
 from inferwire_server.bugs import logged_failure
-from inferwire_server.core.scheduling.batching import join, rows_of, split
+from inferwire_server.core.scheduling.batching import join, split
 from inferwire_server.core.scheduling.job import Apart, Job, Outcome, Result, Transform, Transforms, Work
-from inferwire_server.core.scheduling.stacks import DROPPED, together, unstacked
+from inferwire_server.core.scheduling.rows import count_rows
+from inferwire_server.core.scheduling.stacks import DROPPED, merge_results, split_into_executions
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
@@ -23,7 +24,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _Held: TypeAlias = tuple[Job, Work]
-"""A job, and its work as it came: a job lets go of its own when it is cancelled."""
+"""A job and its work, which is held here as the job drops its own when it is cancelled."""
 
 
 class SlotRun:
@@ -31,7 +32,7 @@ class SlotRun:
 
     Attributes:
         outcomes: What each job gave, once all steps are done.
-        fell_apart: Whether what was to be one inference failed as one, and each execution ran alone.
+        fell_apart: Whether they failed as one inference, and each execution then ran alone.
     """
 
     fell_apart = False
@@ -48,7 +49,7 @@ class SlotRun:
         return self.outcomes
 
     def steps(self) -> Iterator[None]:
-        """Run an inference at each step, and raise nothing: whatever goes wrong beside an inference ends all jobs."""
+        """Run one inference at each step. Raises nothing: an error outside an inference is every job's outcome."""
         try:
             job, work = self._held[0]
             if len(self._held) == 1 and work.executions == 1:
@@ -61,12 +62,12 @@ class SlotRun:
             self.fail(self._failure(error))
 
     def fail(self, error: ServingError) -> None:
-        """Give each job this outcome in place of a run."""
+        """Give each job this error as its outcome, without a run."""
         self.outcomes = [error] * len(self._held)
 
     @property
     def given(self) -> list[Work]:
-        """The work that its outcomes have the outputs of; looking at states is none."""
+        """The work whose outputs are among the outcomes. Looking at states does not count."""
         given: list[Work] = []
         for position, (_, work) in enumerate(self._held):
             outcome = self.outcomes[position]
@@ -74,12 +75,12 @@ class SlotRun:
                 if work.states is None:
                     given.append(work)
             elif isinstance(outcome, Apart):
-                pairs = zip(unstacked(work), outcome.results, strict=True)
+                pairs = zip(split_into_executions(work), outcome.results, strict=True)
                 given += [execution for execution, result in pairs if isinstance(result, tuple)]
         return given
 
     def _run_several(self) -> Iterator[None]:
-        """Run together what may be. Jobs that were cancelled on the way here have nothing left to run."""
+        """Run together what may run together. Jobs that were cancelled meanwhile are left out."""
         wanted = [held for held in self._held if held[0].error is None]
         _, first = self._held[0]
         if not first.one_by_one and sum([work.executions for _, work in wanted]) > 1:
@@ -97,32 +98,32 @@ class SlotRun:
     def _run_apart(self, job: Job, work: Work) -> Generator[None, None, Outcome]:
         """Run each execution of a job alone."""
         results: list[Result] = []
-        for position, execution in enumerate(unstacked(work)):
+        for position, execution in enumerate(split_into_executions(work)):
             results.append(self._run_alone(job, position, execution))
             yield
-        return self._outcome(together, results)
+        return self._outcome(merge_results, results)
 
     def _run_alone(self, job: Job, position: int, work: Work) -> Result:
-        """Run the execution at a position in a job, which this work is."""
+        """Run the execution at this position in a job, unless it was dropped; `work` is that of the execution."""
         if job.error is not None or position in job.dropped:
             return job.error or DROPPED
         return self._outcome(self._run, work, ((job, work),), _transforms_for(job, work))
 
     def _run_together(self, wanted: Sequence[_Held]) -> Sequence[Result] | None:
-        """Run several; None if that failed and each is to run alone, so that one bad input fails alone."""
+        """Run several as one inference; None if it failed and each is to run alone, so that a bad input fails alone."""
         works = [work for _, work in wanted]
-        outcome = self._outcome(lambda: split(self._run(join(works), wanted), [rows_of(work) for work in works]))
+        outcome = self._outcome(lambda: split(self._run(join(works), wanted), [count_rows(work) for work in works]))
         if not isinstance(outcome, ServingError):
             return [self._for_caller(job, work, outcome[position]) for position, (job, work) in enumerate(wanted)]
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None
 
     def _with_those_that_left(self, wanted: Sequence[_Held], found: Sequence[Result]) -> list[Outcome]:
-        """Put what was found for those who still wanted it beside the reasons of those who did not."""
+        """Give the jobs that ran their results, and those that were cancelled before it their errors."""
         results = {job: result for (job, _), result in zip(wanted, found, strict=True)}
         return [results.get(job, job.error or ()) for job, _ in self._held]
 
     def _run(self, work: Work, wanted: Sequence[_Held], transforms: Transforms = ()) -> tuple[Tensor, ...]:
-        """Run the work of those who want it as one inference, or look at the slot's states."""
+        """Run work as one inference for the jobs that want it, or look at the slot's states."""
         if work.states is not None:
             return self._slot.access(work.states)
         try:
@@ -134,7 +135,7 @@ class SlotRun:
                     break
 
     def _for_caller(self, job: Job, work: Work, outputs: tuple[Tensor, ...]) -> Result:
-        """Make of a job's outputs of a run with others what its caller gets."""
+        """Make what its caller gets of the outputs that a job has from a run with others."""
         return self._outcome(_transformed, job, work, outputs) if work.transforms or work.kept else outputs
 
     def _profile(self, wanted: Sequence[_Held]) -> None:
@@ -158,7 +159,7 @@ class SlotRun:
 
 
 def _transformed(job: Job, work: Work, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Transform outputs, and copy those that are kept: as it is, each holds the memory of all that ran together."""
+    """Transform outputs, and copy those that are kept: a view would hold the memory of all that ran together."""
     if work.transforms:
         pairs = zip(_transforms_for(job, work), outputs, strict=True)
         outputs = tuple([tensor if transform is None else transform(tensor) for transform, tensor in pairs])
@@ -171,7 +172,7 @@ def _transforms_for(job: Job, work: Work) -> Transforms:
 
 
 def _transform(job: Job, transform: Transform, tensor: Tensor) -> Tensor:
-    """Transform an output, unless its job was cancelled: where it would go may be used for something else by now."""
+    """Transform an output, unless its job was cancelled: the memory it would go to may be in other use by now."""
     if job.error is not None:
         raise job.error
     return transform(tensor)

@@ -1,4 +1,4 @@
-"""Threads that grow with what is in flight: inferences, but for brief ones, which run on the loop, or models opened."""
+"""A pool of daemon threads that grows with the number of calls in flight."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from threading import Thread
 
 
 class NoThread(Exception):
-    """There is no thread for a call, and the system does not give one."""
+    """There is no thread for a call: the pool has none, and the system gives none."""
 
 
 class ThreadPool:
     """As many threads as calls were ever in flight at once, up to a limit; idle ones wait for the next call.
 
-    It is not the standard library's, which leaves a call behind where the system gives no thread for it, and which the
-    interpreter waits for at its end: these threads are daemons.
+    Why not the standard library's executor: that one keeps a call in its queue although the system gave no thread for
+    it, and the interpreter waits for its threads at exit.
     """
 
     def __init__(self, name: str, limit: int | None = None) -> None:
@@ -31,10 +31,10 @@ class ThreadPool:
     def run(self, call: Callable[[], None]) -> None:
         """Run a call that does not raise. The caller says `done` when it has ended.
 
-        Where there are as many threads as may be, or the system gives no more, it waits for one of those there are.
+        Where the pool may have no more threads, or the system gives none, the call waits for one of the pool's own.
 
         Raises:
-            NoThread: If there is none; the call does not run.
+            NoThread: If the pool has no thread at all; the call does not run.
         """
         if self._busy >= len(self._threads) != self._limit:
             self._grow()

@@ -18,9 +18,10 @@ from inferwire_server.core.layers import DYNAMIC_TYPE, LayerTime, RuntimeModel, 
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import PluginVersion
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.openvino_backend.bound_slots import OpenVinoBoundSlot
 from inferwire_server.openvino_backend.compile_cache import alone_in
+from inferwire_server.openvino_backend.device_check import check_device
 from inferwire_server.openvino_backend.errors import translate
 from inferwire_server.openvino_backend.graphs import Graphs
 from inferwire_server.openvino_backend.properties import (
@@ -53,6 +54,9 @@ two may end before the first of them has been replaced."""
 
 _OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
 
+_NO_EXPORT = "Not Implemented"
+"""What AUTO, MULTI and BATCH say in place of exporting."""
+
 _NODE_TYPES = BY_NAME | {DYNAMIC_TYPE.name: DYNAMIC_TYPE}
 
 
@@ -83,8 +87,17 @@ class OpenVinoBackend:
         return spec_of(model.friendly_name, model, states_of(model))
 
     def compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
-        """Compile a model, for throughput unless the options say otherwise."""
-        return translate(Code.MODEL_FAILED, lambda: self._compile(source, options))
+        """Compile a model, for throughput unless the options say otherwise.
+
+        Raises:
+            ServingError: MODEL_FAILED with OpenVINO's reason; UnfitSetting where it is one of the operator's settings.
+        """
+        try:
+            return translate(Code.MODEL_FAILED, lambda: self._compile(source, options))
+        except ServingError as error:
+            if source.by_settings and not isinstance(error, UnfitSetting):
+                check_device(self._core, options.device)
+            raise
 
     def query(self, source: Source, device: str, properties: Properties) -> dict[str, str]:
         """Give the device that would run it for each node that can run."""
@@ -131,16 +144,18 @@ class OpenVinoBackend:
         states = compiled_states_of(compiled) if model.get_variables() else ()
         spec = spec_of(options.name or model.friendly_name, compiled, states, names)
         graphs = Graphs(compiled, again)
-        return OpenVinoModel(graphs, replace(spec, rt_info=texts(model.get_rt_info())), quick)
+        spec = replace(spec, rt_info=texts(model.get_rt_info()))
+        return OpenVinoModel(graphs, spec, quick, options.device if source.by_settings else "")
 
 
 class OpenVinoModel:
-    """A compiled model."""
+    """A compiled model; `device_as_set` is for what, where settings say that."""
 
-    def __init__(self, graphs: Graphs, spec: ModelSpec, quick: Graphs | None = None) -> None:
+    def __init__(self, graphs: Graphs, spec: ModelSpec, quick: Graphs | None = None, device_as_set: str = "") -> None:
         compiled = graphs.compiled
         self._graphs = graphs
         self._quick = quick
+        self._device_as_set = device_as_set
         self.spec = spec
         self.devices = execution_devices(compiled)
         self.optimal_requests = int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
@@ -167,7 +182,17 @@ class OpenVinoModel:
 
     def export(self) -> bytes:
         """Give it as a blob that can be loaded again."""
-        return translate(Code.MODEL_FAILED, lambda: self._graphs.compiled.export_model().getvalue())
+        try:
+            return translate(Code.MODEL_FAILED, lambda: self._graphs.compiled.export_model().getvalue())
+        except ServingError as error:
+            if not (self._device_as_set and _NO_EXPORT in error.message):
+                raise
+            one = self.devices[0]
+            raise ServingError(
+                Code.MODEL_FAILED,
+                f"model '{self.spec.name}' was compiled for {self._device_as_set}, which cannot export; set device = "
+                f'"{one}" in its inferwire.toml, or start the server with --device {one}',
+            ) from error
 
 
 def _runtime_model(graph: ov.Model) -> RuntimeModel:

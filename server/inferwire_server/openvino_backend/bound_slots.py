@@ -24,8 +24,8 @@ log = structlog.stdlib.get_logger()
 _States: TypeAlias = Mapping[str, ov.Tensor]
 """Copies of states by their names."""
 
-LARGEST_COPY = 1 << 22
-"""Bytes of states that are copied before each run that may have to be run again: half a millisecond's worth."""
+MAX_COPIED_STATE_BYTES = 1 << 22
+"""The most that is copied of states before each run that may have to be run again: half a millisecond's worth."""
 
 
 class OpenVinoBoundSlot(OpenVinoSlot):
@@ -83,7 +83,7 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         if not self._is_small or not self._graphs.can_be_spoilt:
             return None
         states = self._states()
-        self._is_small = sum([state.byte_size for state in states.values()]) <= LARGEST_COPY
+        self._is_small = sum([state.byte_size for state in states.values()]) <= MAX_COPIED_STATE_BYTES
         return states
 
     def _states(self) -> _States:

@@ -5,6 +5,7 @@ Knows the recordings and `openvino.preprocess`; what a setting or a message says
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import openvino as ov
@@ -15,7 +16,8 @@ from inferwire_proto.errors import Code
 from inferwire_proto.preprocessing import COLOR_FORMAT, PADDING_MODE, RESIZE_ALGORITHM, Call
 from inferwire_proto.properties import EnumValue, PropertyValue
 from inferwire_server.core.model_options import Preprocessing
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
+from inferwire_server.openvino_backend.specs import check_inputs
 
 _ENUMERATIONS: dict[str, Any] = {
     COLOR_FORMAT: preprocess.ColorFormat,
@@ -30,19 +32,42 @@ def build_in(model: ov.Model, preprocessing: Preprocessing) -> ov.Model:
     """Build what was recorded into a model, and give the model with its new ports.
 
     Raises:
-        ServingError: MODEL_FAILED with OpenVINO's reason, after the name of the setting that it comes from.
+        ServingError: MODEL_FAILED with OpenVINO's reason; UnfitSetting where a setting asks for it.
     """
+    calls, setting = preprocessing.calls, preprocessing.setting
+    if setting:
+        check_inputs(model, (call.port for call in calls if isinstance(call.port, str)), lambda _: setting)
     hint = ""
     try:
         processor = preprocess.PrePostProcessor(model)
-        for call in preprocessing.calls:
+        for call in calls:
             _replay(processor, call)
         hint = _hint(model, preprocessing)
         return processor.build()
     except (RuntimeError, ValueError, TypeError, LookupError) as error:
         reason = str(error).strip() + hint
-        name = preprocessing.setting
-        raise ServingError(Code.MODEL_FAILED, f"{name}: {reason}" if name else reason) from error
+        if not setting:
+            raise ServingError(Code.MODEL_FAILED, reason) from error
+        raise UnfitSetting(setting, _misfit(model, calls) or reason) from error
+
+
+def _misfit(model: ov.Model, calls: Sequence[Call]) -> str:
+    """Say that an input has other dimensions than the layout that its settings give it, if that is so."""
+    for call in calls:
+        layout = call.arguments[0] if call.method == "set_layout" else None
+        if not (isinstance(layout, str) and layout.isalpha()):
+            continue
+        port = _input(model, call)
+        shape = port.get_partial_shape()
+        if shape.rank.is_static and len(shape) != len(layout):
+            picture = " and is no picture" if set("HW") <= set(layout.upper()) else ""
+            name = port.get_node().get_friendly_name()
+            return f"input '{name}' has shape {shape}{picture}, expected the dimensions of the layout {layout}"
+    return ""
+
+
+def _input(model: ov.Model, call: Call) -> Any:
+    return model.input() if call.port is None else model.input(call.port)
 
 
 def _hint(model: ov.Model, preprocessing: Preprocessing) -> str:
@@ -50,9 +75,7 @@ def _hint(model: ov.Model, preprocessing: Preprocessing) -> str:
     calls = preprocessing.calls
     if not (preprocessing.setting and calls) or any((call.part, call.method) == _MODEL_LAYOUT for call in calls):
         return ""
-    name = calls[0].port
-    port = model.input() if name is None else model.input(name)
-    if not ov.layout_helpers.get_layout(port).empty:
+    if not ov.layout_helpers.get_layout(_input(model, calls[0])).empty:
         return ""
     return '; the model itself says no layout, and the setting model_layout, as "NCHW", is not given'
 

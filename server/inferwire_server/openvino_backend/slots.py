@@ -23,8 +23,8 @@ from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime, 
 
 _MICROSECOND = timedelta(microseconds=1)
 
-LARGEST_COPY = 1 << 16
-"""Bytes of an input that a quick slot copies: in these it takes as long as lending them to the request would."""
+MAX_COPIED_INPUT_BYTES = 1 << 16
+"""The most that a quick slot copies of an input: so much takes as long as lending it to the request would."""
 
 
 class OpenVinoSlot:
@@ -37,7 +37,7 @@ class OpenVinoSlot:
     def __init__(self, graphs: Graphs, spec: ModelSpec, *, keeps_states: bool = False) -> None:
         self._graphs = graphs
         self._spec = spec
-        self._keeps_states = bool(spec.states) and keeps_states
+        self._keeps_states = keeps_states
         self._resets_states = bool(spec.states) and not keeps_states
         self._prefixes = [spec.prefix_of(index) for index in range(len(spec.inputs))]
         self._use(graphs.current, graphs.current.create_request())
@@ -183,16 +183,13 @@ class OpenVinoQuickSlot(OpenVinoSlot):
     It keeps a tensor of its own for each input, of the shape that it last had.
     """
 
-    def __init__(self, graphs: Graphs, spec: ModelSpec) -> None:
-        super().__init__(graphs, spec)
-
     def _use(self, graph: Graph, request: ov.InferRequest) -> None:
         super()._use(graph, request)
         self._kept: list[_KeptInput | None] = [None] * len(self._spec.inputs)
 
     def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms) -> tuple[Tensor, ...]:
         for tensor in inputs:
-            if tensor.byte_size > LARGEST_COPY:
+            if tensor.byte_size > MAX_COPIED_INPUT_BYTES:
                 self._kept = [None] * len(inputs)
                 return super()._run(inputs, outputs, transforms)
         for index, tensor in enumerate(inputs):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -10,9 +11,11 @@ import openvino as ov
 
 from inferwire_server.core.model_options import Source
 from inferwire_server.core.specs import Dimension, Shape
+from inferwire_server.errors import UnfitSetting
+from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
 from inferwire_server.openvino_backend.preprocessing import build_in
 from inferwire_server.openvino_backend.screening import part_inputs_from_results, refuse_unsafe
-from inferwire_server.openvino_backend.specs import partial_shape
+from inferwire_server.openvino_backend.specs import check_inputs, partial_shape
 
 Renew: TypeAlias = Callable[[ov.CompiledModel], ov.CompiledModel]
 """Makes one more of a compiled model."""
@@ -33,13 +36,21 @@ def renewal(core: Any, source: Source, device: str, config: Mapping[str, Any]) -
 
 
 def read_model(core: Any, source: Source) -> ov.Model:
-    """Read a model, and do to it what its source says."""
+    """Read a model, and do to it what its source says.
+
+    Raises:
+        UnfitSetting: For a setting of the operator's that does not fit it.
+    """
     model: ov.Model = core.read_model(source.path, source.weights)
-    if source.free:
-        _set_free(model, source.free)
-    _reshape(model, source.reshape)
+    if source.by_settings:
+        check_inputs(model, (*source.free, *source.reshape), lambda name: ("shapes", name))
+    with _blaming("shapes") if source.by_settings else nullcontext():
+        if source.free:
+            _set_free(model, source.free)
+        _reshape(model, source.reshape)
     if source.batch is not None:
-        _set_batch(model, source.batch)
+        with _blaming("batch"):
+            _set_batch(model, source.batch)
     for preprocessing in source.preprocessing:
         model = build_in(model, preprocessing)
         _reshape(model, preprocessing.reshape)
@@ -58,6 +69,15 @@ def read_to_run(core: Any, source: Source) -> ov.Model:
     return model
 
 
+@contextmanager
+def _blaming(setting: str) -> Generator[None]:
+    """Say of what OpenVINO refuses here which setting asks for it."""
+    try:
+        yield
+    except OPENVINO_ERRORS as error:
+        raise UnfitSetting([setting], str(error).strip()) from error
+
+
 def _reshape(model: ov.Model, shapes: Mapping[str, Shape]) -> None:
     if "" in shapes:
         model.reshape(partial_shape(shapes[""]))
@@ -68,9 +88,6 @@ def _reshape(model: ov.Model, shapes: Mapping[str, Shape]) -> None:
 def _set_free(model: ov.Model, names: frozenset[str]) -> None:
     """Let inputs take every length in each of their dimensions: those of these names, or all for an empty one."""
     known = {name: port for port in model.inputs for name in port.get_names()}
-    unknown = sorted(names - known.keys() - {""})
-    if unknown:
-        raise ValueError(f"there is no input '{unknown[0]}', expected one of {', '.join(sorted(known)) or 'none'}")
     ports = model.inputs if "" in names else [known[name] for name in names]
     ranked = [port for port in ports if port.get_partial_shape().rank.is_static]
     model.reshape({port: ov.PartialShape([-1] * len(port.get_partial_shape())) for port in ranked})

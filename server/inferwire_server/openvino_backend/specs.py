@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import openvino as ov
@@ -10,7 +10,7 @@ import openvino as ov
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 
 
 def spec_of(
@@ -29,6 +29,18 @@ def spec_of(
         ports_of(ports.outputs, names[count:], "output"),
         tuple(states),
     )
+
+
+def check_inputs(model: ov.Model, names: Iterable[str], setting: Callable[[str], Sequence[str]]) -> None:
+    """Check that a model has the inputs that settings name; "" stands for the only one.
+
+    Raises:
+        UnfitSetting: For the first that it has not, where `setting` says that it is named.
+    """
+    known = {name for port in model.inputs for name in port.get_names()}
+    for name in sorted(set(names) - known - {""}):
+        expected = ", ".join(sorted(known)) or "none"
+        raise UnfitSetting(setting(name), f"there is no input '{name}', expected one of {expected}")
 
 
 def states_of(model: ov.Model) -> list[str]:

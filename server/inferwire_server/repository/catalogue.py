@@ -39,15 +39,15 @@ class Served:
     is_gone: bool = False
 
     def begins(self) -> Served:
-        """Give the version as it is being loaded; a model that takes its jobs goes on."""
+        """Give the version as being loaded; a model that serves it goes on serving."""
         return self if self.takes_jobs else Served(self.name, self.version, tried=self.tried)
 
     def warms(self) -> Served:
-        """Give the version as it warms up; a model that takes its jobs goes on."""
+        """Give the version as warming up; a model that serves it goes on serving."""
         return self if self.takes_jobs else self._without_model(ModelState.WARMING)
 
     def serves(self, model: Model, files: Fingerprint) -> Served:
-        """Give the version with the model that takes its jobs from now on, and the files of that."""
+        """Give the version as served by this model, which was loaded from these files."""
         return Served(self.name, self.version, self.state.become(ModelState.READY), "", model, files, files)
 
     def fails(self, reason: str, files: Fingerprint | None = None) -> Served:
@@ -58,7 +58,7 @@ class Served:
         return replace(self._without_model(ModelState.FAILED, reason), tried=tried)
 
     def drains(self, *, is_gone: bool = False) -> Served:
-        """Give the version as it takes no more jobs; one that is gone is due as soon as it is back."""
+        """Give the version as taking no more jobs. One that has left the repository is loaded again once it is back."""
         draining = self._without_model(ModelState.DRAINING)
         return replace(draining, tried=None, is_gone=True) if is_gone else draining
 
@@ -76,7 +76,7 @@ class Served:
 
     @property
     def takes_jobs(self) -> bool:
-        """Whether it takes inferences, also by being loaded for them."""
+        """Whether it takes inferences: it is loaded, or its next job loads it."""
         return self.model is not None
 
     @property
@@ -122,7 +122,7 @@ class Catalogue:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a model did not load; one of which another version is ready has not failed."""
+        """Whether a model has failed to load and has no version that is ready."""
         failed = {served.name for served in self.statuses() if served.state is ModelState.FAILED}
         return any(not self.versions(name) for name in failed)
 
@@ -144,7 +144,7 @@ class Catalogue:
         return self._served.get(name, {}).get(version)
 
     def current(self, name: str) -> Served | None:
-        """Give the version that is meant where none is named: the highest that takes jobs, else the highest."""
+        """Give the version for callers that name none: the highest that takes jobs, else the highest."""
         return self._current.get(name)
 
     def find(self, name: str, version: str = "") -> Served:
@@ -172,7 +172,7 @@ class Catalogue:
         return tuple(served.version for served in self.of(name) if served.takes_jobs)
 
     def tried(self, name: str) -> dict[str, Fingerprint]:
-        """Give the files that versions of a model were loaded from last, or were to be, by version."""
+        """Give, by version, the fingerprint of the last load of a model, whether it succeeded or failed."""
         return {served.version: served.tried for served in self.of(name) if served.tried is not None}
 
     def subscribe(self, on_change: Callable[[], None]) -> None:

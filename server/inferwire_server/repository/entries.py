@@ -1,4 +1,4 @@
-"""Versions of models as they lie on disk: what they are read from, and which of their files make them others.
+"""Versions of models as they lie on disk: what they are read from, and which changes make them due for a reload.
 
 It reads the layout of a model's own folder and its settings; it opens no model.
 """
@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 from inferwire_proto.errors import Code
 from inferwire_proto.model_formats import MODEL_SUFFIXES, SAVED_MODEL
 from inferwire_server.core.versions import VersionPolicy
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.repository.model_settings import FILE_NAME, ModelSettings, read_layer, settings_from
-from inferwire_server.repository.setting_layers import Layer
+from inferwire_server.repository.setting_layers import Layer, told
 
 _LOAD = "what it is loaded with"
 """Who says the settings that a load brings."""
@@ -50,7 +50,7 @@ class Entry:
     overrides: tuple[Layer, ...] = field(default=(), compare=False)
 
     def fingerprint(self) -> Fingerprint:
-        """Say what its files are now: it differs once one does, who may read it, its settings or what is in its way."""
+        """Identify the files, permissions, settings and obstacles; any change gives another value."""
         # What the settings name, such as labels, lies beside them.
         settings = () if self.settings_file is None else self.settings_file.parent.glob("*")
         marks = frozenset(mark for file in (*self._files(), *settings) if (mark := _mark(file)))
@@ -58,7 +58,7 @@ class Entry:
         return marks | {(self.obstacle, str(self.rival), json.dumps(said, sort_keys=True))}
 
     def _files(self) -> Iterable[Path]:
-        """Give what lies there; nothing where it could not be read before, which may not even be looked at."""
+        """List the files of the version; none if its folder could not be read, since looking again might fail too."""
         if self.obstacle:
             return ()
         if self.location.is_file():
@@ -71,10 +71,20 @@ class Entry:
         Raises:
             ServingError: MODEL_FAILED if the file is broken, or what lies over it.
         """
+        file, layers = self.settings_file, self._layers()
+        folder = self.location if file is None else file.parent
+        return settings_from(layers, folder) if layers else ModelSettings()
+
+    def why_unfit(self, unfit: UnfitSetting, device: str) -> ServingError:
+        """Say of a setting that does not fit the model who says it; without anybody's, this is the device."""
+        try:
+            return told(unfit, self._layers(), device)
+        except ServingError:
+            return unfit  # its file has changed since
+
+    def _layers(self) -> list[Layer]:
         file = self.settings_file
-        if file is not None:
-            return settings_from([read_layer(file), *self.overrides], file.parent)
-        return settings_from(self.overrides, self.location) if self.overrides else ModelSettings()
+        return [*self.overrides] if file is None else [read_layer(file), *self.overrides]
 
     def model_file(self) -> Path:
         """Find what the runtime reads: a model file, or the folder of a TensorFlow SavedModel.
@@ -127,7 +137,7 @@ def entries_at(path: Path) -> list[Entry]:
 
 
 def versions_at(location: Path, name: str, over: Layer) -> list[Entry]:
-    """List the versions of a model that has this name wherever it lies, at least one; with settings over its own."""
+    """List the versions of the model at a location, at least one, under this name and with `over` over its settings."""
     try:
         entries = entries_at(location)
         reason = "it has no version folder and no model file" if location.exists() else f"there is no '{location}'"
@@ -143,7 +153,7 @@ def is_version(path: Path) -> bool:
 
 
 def one_of_each(entries: Iterable[Entry]) -> list[Entry]:
-    """Keep one entry of each name and version, which knows of another there is."""
+    """Keep the first entry of each name and version; its `rival` tells where another of the same lies."""
     found: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         first = found.setdefault((entry.name, entry.version), entry)
@@ -185,7 +195,7 @@ def _unreadable(reason: str) -> ServingError:
 
 
 def _mark(file: Path) -> tuple[str | int, ...] | None:
-    """Say what makes a file another to load. The time of its inode does not: a backup's hard link changes that, too."""
+    """Identify a file's content and permissions. The inode's time is left out: a backup's hard link changes that."""
     try:
         found = file.stat()
     except OSError:

@@ -62,7 +62,7 @@ class Repository:
         return f"the model repository '{self.root}' has no model to serve"
 
     def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
-        """List the versions to serve, by name, then by version, and warn of folders of which nothing is, once of each.
+        """List the versions to serve, by name, then by version; warn once of each folder that holds none.
 
         Raises:
             ServingError: INVALID_INPUT if there is no such folder or file.
@@ -92,7 +92,8 @@ class Repository:
         if self.root.is_file():
             return [Entry(self.root.stem, "1", self.root)]
         if not self.root.is_dir():
-            raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' is no folder and no model file")
+            reason = "is no folder and no model file" if self.root.exists() else "does not exist"
+            raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' {reason}")
         if self._is_one_model:
             return one_of_each(entries_at(self.root.resolve()))
         children = [child for child in sorted(self.root.iterdir()) if not _is_version(child)]
@@ -107,7 +108,7 @@ class Repository:
         return len(others) < len(children) and not any(map(_has_model, others))
 
     def _without_models(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Give the folders that are none of these models, and why."""
+        """List the folders that hold none of these models, and why they are passed over."""
         if not self.root.is_dir() or self._is_one_model:
             return
         for child in sorted(self.root.iterdir()):
@@ -119,7 +120,7 @@ class Repository:
                     yield child.name, _STRAY_VERSION if is_version(child) else _no_model(child)
 
     def _warn_of(self, passed_over: Iterable[tuple[str, str]]) -> None:
-        """Say what is passed over, unless it was when the folder was last read."""
+        """Warn of folders that are passed over, unless the last reading has warned of them."""
         found = frozenset(passed_over)
         for folder, reason in sorted(found - self._told):
             log.warning("passed over", folder=folder, reason=reason)

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.batch_options import BatchOptions
 from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.engine import Engine
@@ -31,20 +32,28 @@ T = TypeVar("T")
 
 Found = dict[Entry, Fingerprint]
 
+_NO_BATCHES = BatchOptions()
+
 
 class Loader:
     """Loads and unloads versions; one change of a model at a time, and models do not wait for each other.
 
-    Use as an async context manager: leaving it gives up changes that have not ended.
+    Use as an async context manager: leaving it gives up changes that have not ended. Models that say nothing themselves
+    are compiled by `options`, and batch by `batches`.
     """
 
     def __init__(
-        self, engine: Engine, catalogue: Catalogue, scan: Callable[[Overrides], list[Entry]], options: ModelOptions
+        self,
+        engine: Engine,
+        catalogue: Catalogue,
+        scan: Callable[[Overrides], list[Entry]],
+        options: ModelOptions,
+        batches: BatchOptions = _NO_BATCHES,
     ) -> None:
         self._engine = engine
         self._catalogue = catalogue
         self._scan = scan
-        self._loads = VersionLoads(engine, catalogue, options)
+        self._loads = VersionLoads(engine, catalogue, options, batches)
         self._overrides: Overrides = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._changes: set[asyncio.Task[Any]] = set()
@@ -78,9 +87,9 @@ class Loader:
         return self._catalogue.statuses() != before
 
     async def load(self, name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Load a model, or load it anew beside what serves meanwhile; give back when it is ready.
+        """Load a model, or load it anew while the old one serves; return when it is ready.
 
-        It keeps to these settings, over those it has, until it is loaded anew; if it fails, to those of before.
+        These settings lie over its own until its next load. If this load fails, those of the load before stay.
 
         Raises:
             ServingError: MODEL_NOT_FOUND if the repository has none of this name; MODEL_FAILED with the reason, and
@@ -119,7 +128,7 @@ class Loader:
             self._retire_others(name, found)
 
     async def _follow(self, name: str, found: Found, tried: Mapping[str, Fingerprint]) -> None:
-        """Make one model what was found of it; `tried` is what it was loaded from before anybody looked."""
+        """Load and retire versions of a model as they were found; `tried` are the fingerprints from before that."""
         async with self._lock(name):
             if self._catalogue.tried(name) != tried:
                 # A load has come between. What was found before it would undo it.
@@ -155,7 +164,7 @@ class Loader:
             self._loads.note_failure(entry, outcome.message, fingerprint)
 
     async def _give_up(self, models: Mapping[Entry, Model], failures: Mapping[Entry, str]) -> None:
-        """Free what was opened beside versions that failed, and note why of all of them."""
+        """Free the versions that were opened beside failed ones, and record for each version why it is not served."""
         reason = "; ".join(f"version {entry.version} failed: {failures[entry]}" for entry in failures)
         for entry in models:
             self._loads.note_failure(entry, reason)
@@ -164,7 +173,7 @@ class Loader:
         await asyncio.gather(*map(self._engine.unload, models.values()))
 
     def _serve(self, entry: Entry, model: Model, fingerprint: Fingerprint) -> None:
-        """Let a model take the jobs of its version, and the one that took them before run those it has."""
+        """Let a model take the jobs of its version; the model before it runs those that it has."""
         before = self._loads.serve(entry, model, fingerprint)
         if before is not None:
             self._let_go(entry.name, self._engine.unload(before))
@@ -203,7 +212,7 @@ class Loader:
             self._catalogue.put(served.unloads())
 
     def _let_go(self, name: str, drain: Coroutine[Any, Any, None]) -> None:
-        """Free what a model has been, which whoever unloads the model waits for."""
+        """Start freeing a model in the background; an unload of the same name waits for it."""
         task = self._start(drain)
         self._drains[task] = name
         task.add_done_callback(self._drains.pop)

@@ -27,7 +27,7 @@ _COLORS = {"NV12": "NV12_SINGLE_PLANE", "I420": "I420_SINGLE_PLANE"}
 
 
 def translate(config: Mapping[str, object]) -> tuple[Table, list[str]]:
-    """Give the table of settings, and a sentence for each field that cannot be one."""
+    """Give the table of settings, and a sentence for each field that has no counterpart."""
     parts: dict[str, Table] = {}
     problems: list[str] = []
     for name, value in config.items():
@@ -58,7 +58,7 @@ def _lay_over(table: Table, part: Table) -> None:
 
 
 def _gather_only_input(table: Table) -> list[str]:
-    """Put what is said of the only input to what is said of it by its name, in the layout."""
+    """Move settings of the only input to the input's name, where the layout gives it."""
     inputs: Table = table.get("preprocessing", {})
     if ONLY_INPUT not in inputs or len(inputs) == 1:
         return []
@@ -237,7 +237,7 @@ def _by_input(value: object, expected: str) -> Table:
 
 
 def _parsed(value: object) -> object:
-    """Read JSON that stands in a text, as a command line would have it; other values are what they are."""
+    """Read a value that is JSON in a text, as on a command line; leave other values as they are."""
     if not isinstance(value, str):
         return value
     try:

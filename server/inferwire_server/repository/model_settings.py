@@ -10,16 +10,19 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.batch_options import BatchOptions
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.errors import ServingError
+from inferwire_server.repository.batch_settings import KEYS, sizes, with_keys_alone
 from inferwire_server.repository.label_file import read_labels
 from inferwire_server.repository.preprocessing_settings import InputPreprocessing, read_input_preprocessing
 from inferwire_server.repository.setting_layers import Layer, flattened, source_of
@@ -46,6 +49,8 @@ MOST_WEIGHT = 1000
 
 _PRECISIONS = ("f32", "f16", "bf16")
 
+_NO_BATCHES = BatchOptions()
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
@@ -57,6 +62,7 @@ class ModelSettings:
         precision: What it computes in: OpenVINO's INFERENCE_PRECISION_HINT.
         slots: How many of its inferences run at once.
         version_policy: Which of its versions are served.
+        batches: How its jobs run together.
         priority: The priority of jobs that name none.
         weight: Its share of a device that others want too: twice the weight, twice the time.
         batch: How many rows inputs have, in place of what the model says; of models whose shapes are not given.
@@ -75,6 +81,7 @@ class ModelSettings:
     precision: str | None = None
     slots: int | None = None
     version_policy: VersionPolicy | None = None
+    batches: BatchOptions = _NO_BATCHES
     priority: int = 0
     weight: float = 1.0
     batch: Dimension | None = None
@@ -92,10 +99,14 @@ class ModelSettings:
         recorded = tuple(each.recorded(name) for name, each in self.preprocessing.items())
         reshape = {name: shape for name, shape in self.shapes.items() if not isinstance(shape, str)}
         free = frozenset(name for name, shape in self.shapes.items() if shape == ANY)
-        return Source(path, reshape=reshape, free=free, batch=self.batch, preprocessing=recorded)
+        return Source(path, reshape=reshape, free=free, batch=self.batch, preprocessing=recorded, by_settings=True)
 
-    def options(self, name: str, defaults: ModelOptions) -> ModelOptions:
-        """Say how the model of this name is compiled where others are compiled with these defaults."""
+    def options(self, name: str, defaults: ModelOptions, batches: BatchOptions = _NO_BATCHES) -> ModelOptions:
+        """Say how the model of this name is compiled where others are compiled with these defaults.
+
+        Raises:
+            ServingError: INVALID_INPUT if what is said of batching does not go together.
+        """
         precision: Properties = {"INFERENCE_PRECISION_HINT": self.precision} if self.precision else {}
         return replace(
             defaults,
@@ -103,6 +114,7 @@ class ModelSettings:
             device=self.device or defaults.device,
             properties={**defaults.properties, **self.properties, **precision},
             slots=self.slots or defaults.slots,
+            batching=self.batches.over(batches).batching(),
             priority=self.priority,
             weight=self.weight,
             warm_up=self.warm_up,
@@ -136,19 +148,19 @@ def read_layer(path: Path) -> Layer:
 
 
 def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
-    """Read what is said of a model, at least by one; the files that are named lie in the folder.
+    """Read the settings of a model from one or more layers; files that they name lie in the folder.
 
     Raises:
         ServingError: MODEL_FAILED naming who says it, the setting, what it was and what was expected.
     """
+    layers, problems = _with_keys_alone(layers)
     table = flattened(layers)
-    problems = _unknown(table, layers)
+    for source, sentences in _unknown(table, layers).items():
+        problems.setdefault(source, []).extend(sentences)
     given: dict[str, Any] = {}
     try:
         known = {name: value for name, value in table.items() if name in _READERS}
-        given = items(known, lambda name, value: _READERS[name](value))
-        if "labels" in given:
-            given["labels"] = read_labels(folder / given["labels"])
+        given = items(known, partial(_read, folder))
     except UnfitError as unfit:
         for path, sentence in unfit.each():
             problems.setdefault(source_of(layers, path), []).append(f"{'.'.join(path)} {sentence}")
@@ -157,11 +169,29 @@ def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
     if problems:
         told = (f"{source}: {'; '.join(sentences)}" for source, sentences in problems.items())
         raise ServingError(Code.MODEL_FAILED, "; ".join(told))
-    return ModelSettings(**given)
+    batches = BatchOptions(**{key: given.pop(key) for key in KEYS if key in given})
+    return ModelSettings(**given, batches=batches)
+
+
+def _with_keys_alone(layers: Sequence[Layer]) -> tuple[list[Layer], dict[str, list[str]]]:
+    """Replace batching properties of each layer by keys, and tell what is wrong with the properties, by source."""
+    changed: list[Layer] = []
+    problems: dict[str, list[str]] = {}
+    for layer in layers:
+        with_keys, sentences = with_keys_alone(layer)
+        changed.append(with_keys)
+        if sentences:
+            problems.setdefault(layer.source, []).extend(sentences)
+    return changed, problems
+
+
+def _read(folder: Path, name: str, value: object) -> Any:
+    found = _READERS[name](value)
+    return read_labels(folder, found) if name == "labels" else found
 
 
 def _unknown(table: Mapping[str, object], layers: Sequence[Layer]) -> dict[str, list[str]]:
-    """Say which settings there are not, by who says them."""
+    """Tell which settings do not exist, by source."""
     unknown: dict[str, list[str]] = {}
     for name in table:
         if name not in _READERS:
@@ -261,6 +291,9 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "precision": _precision,
     "slots": lambda value: whole(value, 1),
     "version_policy": _version_policy,
+    "max_batch": lambda value: whole(value, 0),
+    "max_batch_delay_us": lambda value: whole(value, 0),
+    "preferred_batches": sizes,
     "priority": lambda value: whole(value, -LARGEST),
     "weight": _weight,
     "batch": _batch,

@@ -72,7 +72,7 @@ class InputPreprocessing:
         """Record it for the input of this name, or for the only one where the name is empty."""
         calls = (*self._tensor_calls(), *self._model_calls(), *self._steps())
         recorded = tuple(Call("input", name or None, part, method, arguments) for part, method, arguments in calls)
-        return Preprocessing(recorded, setting=f"preprocessing.{name}" if name else "preprocessing")
+        return Preprocessing(recorded, setting=("preprocessing", name) if name else ("preprocessing",))
 
     def _tensor_calls(self) -> Iterator[_PartCall]:
         if self.element_type:

@@ -1,18 +1,22 @@
-"""Settings of one model as several say them, one over the other: its file, a configuration, a load.
+"""Settings of one model from several sources, one laid over the other: its file, a configuration, a load.
 
-Knows no setting. What is wrong with one is told of whoever says it, which may be nobody's file.
+Knows no setting. An error names the source of the wrong setting, which may be no file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, cast
+
+from inferwire_server.errors import ServingError, UnfitSetting
+from inferwire_server.repository.setting_values import shown
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one of them says.
+    """What one source says.
 
     Attributes:
         source: Who says it, as an error names it.
@@ -33,7 +37,7 @@ class Layer:
 
 
 def flattened(layers: Iterable[Layer]) -> dict[str, Any]:
-    """Lay each over those before it; tables within them likewise."""
+    """Lay each layer over those before it; tables within them likewise."""
     table: dict[str, Any] = {}
     for layer in layers:
         table = _merged(table, layer.table)
@@ -41,8 +45,19 @@ def flattened(layers: Iterable[Layer]) -> dict[str, Any]:
 
 
 def source_of(layers: Sequence[Layer], path: Sequence[str]) -> str:
-    """Name who says what lies there when all are flattened; the lowest of them for what nobody says."""
+    """Name the source whose setting at this path wins; the lowest source if none has it."""
     return next((layer.source for layer in reversed(layers) if layer.says(path)), layers[0].source)
+
+
+def told(unfit: UnfitSetting, layers: Sequence[Layer], device: str) -> ServingError:
+    """Name who says a setting that does not fit the model, and what: of the device that may be the server's flag."""
+    path = unfit.setting
+    for layer in reversed(layers):
+        if layer.says(path):
+            found: Any = reduce(lambda table, name: table[name], path, layer.table)
+            said = f"{layer.source}: {'.'.join(path)} is {shown(found)}"
+            return ServingError(unfit.code, f"{said}: {unfit.reason}")
+    return ServingError(unfit.code, f"--device is '{device}': {unfit.reason}") if path == ("device",) else unfit
 
 
 def _merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ class UnfitError(Exception):
 
     def __init__(self, value: object, expected: str) -> None:
         super().__init__()
-        self._unfit: list[tuple[list[str], str]] = [([], f"is {_shown(value)}, expected {expected}")]
+        self._unfit: list[tuple[list[str], str]] = [([], f"is {shown(value)}, expected {expected}")]
 
     def lies_in(self, name: str) -> None:
         """Put a name before those that are known."""
@@ -37,7 +37,7 @@ class UnfitError(Exception):
         return "; ".join(f"{'.'.join(path)} {sentence}" for path, sentence in self._unfit)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """Write a value, unless it is nested too deeply or has more digits than Python writes."""
     try:
         return json.dumps(value, default=str)

@@ -13,10 +13,11 @@ from functools import partial
 import structlog
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.batch_options import BatchOptions
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.repository.catalogue import Catalogue, Served
 from inferwire_server.repository.entries import Entry, Fingerprint
 
@@ -26,10 +27,11 @@ log = structlog.stdlib.get_logger()
 class VersionLoads:
     """The loads of versions, each of which ends with `serve` or `note_failure`."""
 
-    def __init__(self, engine: Engine, catalogue: Catalogue, options: ModelOptions) -> None:
+    def __init__(self, engine: Engine, catalogue: Catalogue, options: ModelOptions, batches: BatchOptions) -> None:
         self._engine = engine
         self._catalogue = catalogue
         self._options = options
+        self._batches = batches
 
     async def open(self, entry: Entry) -> Model | ServingError:
         """Open a version beside what serves, or give the error with which it fails."""
@@ -68,6 +70,8 @@ class VersionLoads:
             on_warming = partial(self._note_warming, entry)
             keeper = _Keeper(entry, self._catalogue)
             return await self._engine.load(source, options, entry.version, on_warming, keeper)
+        except UnfitSetting as unfit:
+            raise await asyncio.to_thread(entry.why_unfit, unfit, self._options.device) from unfit
         except ServingError:
             raise
         except Exception as error:
@@ -77,7 +81,7 @@ class VersionLoads:
     def _read(self, entry: Entry) -> tuple[Source, ModelOptions]:
         """Read what is to be compiled, and how: its folder may lie on a slow file system."""
         settings = entry.settings()
-        return settings.source(entry.model_file()), settings.options(entry.name, self._options)
+        return settings.source(entry.model_file()), settings.options(entry.name, self._options, self._batches)
 
     def _known(self, entry: Entry) -> Served:
         """Give what is known of a version that is being loaded: it may have been unloaded as idle meanwhile."""

@@ -34,7 +34,7 @@ class Prepared:
     submission: Submission
 
     @property
-    def count(self) -> int:
+    def executions(self) -> int:
         """How many they are."""
         return self.submission.work.executions
 
@@ -141,9 +141,9 @@ class InferenceService:
         """Cancel a job, queued or running; do nothing for one that has ended."""
         self._engine.cancel(job, reason)
 
-    def answered(self, job: Job, count: int = 1) -> None:
+    def answered(self, job: Job, executions: int = 1) -> None:
         """Record that the answers to so many of an ended job's executions are written."""
-        self._engine.answered(job, count)
+        self._engine.answered(job, executions)
 
     async def infer(
         self,
@@ -182,7 +182,7 @@ class InferenceService:
             left, error = tuple(self._in_flight), shutting_down()
             for job in left:
                 self._engine.cancel(job, error.message, error.code)
-            return sum(job.count for job in left)
+            return sum(job.work.executions for job in left)
         return 0
 
     def _prepared(

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferwire_server.engine.batch_properties import MAX_BATCH, MAX_BATCH_DELAY_US, PREFERRED_BATCHES
-
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
@@ -39,22 +37,16 @@ class LoadOptions:
 
     def settings(self) -> dict[str, Any]:
         """Write them as the model's `inferwire.toml` would."""
-        batching = {
-            MAX_BATCH: self.max_batch,
-            MAX_BATCH_DELAY_US: self.max_batch_delay_us,
-            PREFERRED_BATCHES: list(self.preferred_batches) or None,
-        }
         table: dict[str, Any] = {
             "device": self.device,
             "slots": self.slots,
             "version_policy": self.version_policy,
             "shapes": {name: list(shape) for name, shape in self.shapes.items()} or None,
-            "properties": {**self.properties, **_given(batching)} or None,
+            "properties": dict(self.properties) or None,
+            "max_batch": self.max_batch,
+            "max_batch_delay_us": self.max_batch_delay_us,
+            "preferred_batches": list(self.preferred_batches) or None,
             "max_sequences": self.max_sequences,
             "sequence_idle_s": self.sequence_idle_s,
         }
-        return _given(table)
-
-
-def _given(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in table.items() if value is not None}
+        return {name: value for name, value in table.items() if value is not None}

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 
-LEVELS = ("debug", "info", "warning", "error", "off")
-"""From the level that logs all to the one that logs nothing."""
-
 
 @dataclass(frozen=True, slots=True)
 class LogControl:
-    """How the least level that is logged is read and set, and whether callers may set it."""
+    """How the least level that is logged is read and written, and whether callers may set it."""
 
     read: Callable[[], str]
-    set: Callable[[str], None]
+    write: Callable[[str], None]
     is_allowed: bool
 
 
@@ -46,4 +43,4 @@ class LogService:
                 Code.PERMISSION_DENIED,
                 "log settings may not be changed; start the server with --allow-log-settings to allow it",
             )
-        self._control.set(level)
+        self._control.write(level)

@@ -1,4 +1,4 @@
-"""Requests that were answered with an error: counted where errors become answers, unless it is a job's, and told."""
+"""Requests that were answered with an error: counted, unless a job counts them, and logged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Face(Enum):
 
 
 class Refusals:
-    """Counts them by face and code, of which there are so many and no more, whatever callers send."""
+    """Counts refusals by face and code. Both are fixed sets, so callers cannot make up new series."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()

@@ -19,7 +19,7 @@ _Key: TypeAlias = tuple[Hashable, int | str]
 
 
 class Sequences:
-    """The sequences that are under way, and those whose last jobs are: one that starts anew comes behind them."""
+    """The sequences under way, and those that are ending: a sequence that starts anew waits for its last jobs."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

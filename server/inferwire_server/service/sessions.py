@@ -34,7 +34,7 @@ class SessionService:
     def attach(self, session_id: str, client: str, key: bytes | None = None) -> Session:
         """Open a session, or resume the one of this id, for as long as its stream is open.
 
-        With what a key is known by, it is that key's from now on.
+        With `key`, which identifies an API key, the session belongs to that key from now on.
 
         Raises:
             ServingError: SESSION_EXPIRED if the id names none that lives.

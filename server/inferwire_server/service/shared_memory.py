@@ -38,7 +38,7 @@ class _Span:
 
 
 class SharedMemoryService:
-    """Keeps registered regions. Without segments it refuses whatever is asked of it."""
+    """Keeps registered regions. Without segments it refuses to register or use any; there is none then to list."""
 
     def __init__(self, segments: SharedSegments | None, most_regions: int = MOST_REGIONS) -> None:
         self._segments = segments
@@ -69,16 +69,14 @@ class SharedMemoryService:
         """List the region of a name, or all.
 
         Raises:
-            ServingError: INVALID_INPUT for a name that is not registered.
+            ServingError: TENSOR_NOT_FOUND for a name that is not registered.
         """
-        self._require()
         if name and name not in self._mapped:
-            raise invalid_input(f"Unable to find system shared memory region: '{name}'")
+            raise ServingError(Code.TENSOR_NOT_FOUND, f"Unable to find system shared memory region: '{name}'")
         return tuple(mapped.region for mapped in self._mapped.values() if name in ("", mapped.region.name))
 
     def unregister(self, name: str = "") -> None:
         """Take away the region of a name, or all; do nothing where there is none."""
-        self._require()
         if name:
             self._mapped.pop(name, None)
         else:
@@ -92,7 +90,7 @@ class SharedMemoryService:
         """Give an input that lies in shared memory as a tensor over it.
 
         Raises:
-            ServingError: INVALID_INPUT if it is not there.
+            ServingError: TENSOR_NOT_FOUND if its region is not registered, INVALID_INPUT if it ends before the tensor.
         """
         place = shared.place
         data = self._find(place).segment.view(place.offset, place.byte_size)
@@ -103,7 +101,7 @@ class SharedMemoryService:
         """Give what writes an output to its place; `what` names it.
 
         Raises:
-            ServingError: INVALID_INPUT if the place is not there.
+            ServingError: TENSOR_NOT_FOUND if its region is not registered, INVALID_INPUT if it ends before the place.
         """
         segment = self._find(place).segment
 
@@ -118,7 +116,7 @@ class SharedMemoryService:
         return write
 
     def check_apart(self, places: Iterable[SharedPlace]) -> None:
-        """Refuse places of outputs one of which would write over another.
+        """Refuse outputs whose places overlap.
 
         Raises:
             ServingError: INVALID_INPUT.
@@ -139,7 +137,7 @@ class SharedMemoryService:
         self._require()
         mapped = self._mapped.get(place.region)
         if mapped is None:
-            raise invalid_input(f"Unable to find shared memory region: '{place.region}'")
+            raise ServingError(Code.TENSOR_NOT_FOUND, f"Unable to find shared memory region: '{place.region}'")
         if place.offset + place.byte_size > mapped.region.byte_size:
             raise invalid_input(
                 f"Invalid offset + byte size for shared memory region: '{place.region}' has {mapped.region.byte_size} "

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple, ParamSpec, TypeVar
 
+from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box, cut, paste
@@ -70,8 +71,8 @@ class TensorService:
             ServingError: TOO_LARGE if its session may not keep so much; INVALID_INPUT for a shape that no tensor has.
         """
         check_shape(f"tensor {stored.id}", shape)
-        # Room is asked for before there is anything of that size; an empty string takes the four bytes of its length.
-        byte_size = 4 * prod(shape) if element_type.is_string else element_type.byte_size(shape)
+        # Room is asked for before there is anything of that size; an empty string takes the bytes of its length.
+        byte_size = strings.LENGTH_BYTES * prod(shape) if element_type.is_string else element_type.byte_size(shape)
         self._check_room(stored, byte_size, shape)
         self._keep(stored, zero_tensor(element_type, shape))
 
@@ -193,7 +194,7 @@ class TensorService:
         self._byte_size += byte_size
 
     def _lacks(self, stored: StoredTensor, byte_size: int, shape: tuple[int, ...]) -> str:
-        """Say why there is no room for a tensor in place of what has its name; nothing where there is."""
+        """Say why a tensor does not fit in place of the one that has its name; empty if it fits."""
         shelf = self._shelves.get(stored.session)
         kept = 0 if shelf is None else shelf.byte_size
         taken = _taken(byte_size, shape)
@@ -217,7 +218,7 @@ class TensorService:
 
 
 async def _on_thread_if(is_large: bool, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Make a call on a thread if what it is about is large, else here."""
+    """Make a call on a thread if its tensor is large, else on the loop."""
     return await asyncio.to_thread(call, *args, **kwargs) if is_large else call(*args, **kwargs)
 
 

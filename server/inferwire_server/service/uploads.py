@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_server.core.batch_properties import read_batching
 from inferwire_server.core.model_options import ModelOptions, Preprocessing, Source
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.sessions import Session, session_expired
@@ -131,7 +132,8 @@ class UploadService:
         """
         refuse_forbidden(compilation.properties)
         async with self._laid_out(session, source) as laid_out:
-            options = ModelOptions("", compilation.device, compilation.properties, binding=self._binding)
+            batching, properties = read_batching(compilation.properties)
+            options = ModelOptions("", compilation.device, properties, batching=batching, binding=self._binding)
             model = await self._engine.load(laid_out, options, threads=self._engine.compiling)
         if session.has_ended:
             await self._engine.unload(model, session_expired(session.id))

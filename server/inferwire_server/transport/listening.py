@@ -1,4 +1,4 @@
-"""Why a socket cannot be opened, in one sentence for either transport."""
+"""Listening sockets of either transport: how they are opened, and in one sentence why one cannot be."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Any
 
 BACKLOG = 2048
-"""How many connections may wait to be taken."""
+"""How many connections may wait to be taken, at any of the server's sockets."""
 
 _PROBES = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
 """When the system asks whether a silent peer's machine is there: after seconds, every so many, so often."""

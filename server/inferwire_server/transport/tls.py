@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -14,6 +15,13 @@ from inferwire_server.transport.certificate_key import is_for_grpc
 
 _HTTP, _GRPC = "http/1.1", "h2"
 """What the ports speak, as connections with TLS agree on it."""
+
+_CERTIFICATE = re.compile(rb"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----")
+_PRIVATE_KEY = re.compile(rb"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----")
+"""How what the files are to hold begins in PEM."""
+
+_STRANGERS = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
+"""What the TLS library says of a certificate and another's key, of the same kind or not."""
 
 
 class Tls:
@@ -54,14 +62,30 @@ class Tls:
         return self._shown.pems != before.pems
 
     def _read(self) -> _Shown:
+        pems = _Pems(_content("--tls-certificate", self._certificate), _content("--tls-key", self._key))
         try:
-            return _shown(_Pems(self._certificate.read_bytes(), self._key.read_bytes()))
+            return _shown(pems)
         except (OSError, _Unusable) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise invalid_input(
-                f"--tls-certificate is '{self._certificate}', --tls-key is '{self._key}', and TLS cannot be spoken "
-                f"with them: {reason}"
-            ) from error
+            raise invalid_input(self._why_not(pems, error)) from error
+
+    def _why_not(self, pems: _Pems, error: Exception) -> str:
+        """Say which file is to blame, where that is known: the TLS library names none."""
+        certificate, key = f"--tls-certificate is '{self._certificate}'", f"--tls-key is '{self._key}'"
+        if not _CERTIFICATE.search(pems.certificate):
+            return f"{certificate}, which has no certificate in it, expected one in PEM"
+        if not _PRIVATE_KEY.search(pems.key):
+            return f"{key}, which has no private key in it, expected one in PEM"
+        if isinstance(error, ssl.SSLError) and error.reason in _STRANGERS:
+            return f"{key}, which is not the key of --tls-certificate '{self._certificate}'"
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return f"{certificate}, {key}, and TLS cannot be spoken with them: {reason}"
+
+
+def _content(flag: str, file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise invalid_input(f"{flag} is '{file}', which cannot be read: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)

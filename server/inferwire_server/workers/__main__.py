@@ -30,7 +30,7 @@ def main() -> int:
     report = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     lead = _Lead(sys.stdin.fileno(), report)
-    return run_worker(orders.settings, orders.workers, lead.lets_work, lead.stops)
+    return run_worker(orders.settings, orders.workers, lead)
 
 
 class _Lead:

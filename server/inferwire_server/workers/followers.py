@@ -17,6 +17,7 @@ import structlog
 
 from inferwire_server.errors import bug
 from inferwire_server.settings import Settings
+from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.workers.processes import Workers
 
 log = structlog.stdlib.get_logger()
@@ -41,7 +42,7 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class _Follower:
-    """A running one, and the two ends of what is said to it and by it."""
+    """A running follower, its standard input and its standard output."""
 
     index: int
     process: Process
@@ -61,7 +62,7 @@ class WorkerEnded(ChildProcessError):
 class Followers:
     """The other workers' processes, which run inside `async with`; none where this is not the lead.
 
-    They start at once, since to come up takes them a while, and begin to work when they are told what to do.
+    Their processes start at once, since that takes a while, and wait for their orders.
     """
 
     def __init__(self, workers: Workers, grace_s: float) -> None:
@@ -73,6 +74,11 @@ class Followers:
     def __repr__(self) -> str:
         running = sum(follower.process.returncode is None for follower in self._followers)
         return f"<Followers: {running}/{len(self._followers)} running>"
+
+    @property
+    def crew(self) -> Crew:
+        """The workers, as this process knows them."""
+        return self._workers.crew
 
     async def __aenter__(self) -> Followers:
         crew = self._workers.crew
@@ -96,7 +102,7 @@ class Followers:
             follower.tell(pickle.dumps(Orders(settings, workers)))
 
     async def are_ready(self) -> None:
-        """Wait until callers find all of them: for ever where one ends before, which `until_one_ends` raises."""
+        """Wait until all accept callers. If one ends before, this waits for ever, and `until_one_ends` raises."""
         for follower in self._followers:
             if await follower.says.readline() != READY:
                 await asyncio.Event().wait()
@@ -106,7 +112,7 @@ class Followers:
         self._tell_all(WORK)
 
     async def until_one_ends(self) -> None:
-        """Wait for the end of one that was not told to end; return at once where there is none.
+        """Wait until a follower ends without being told to; return at once if there are no followers.
 
         Raises:
             WorkerEnded: It has come.

@@ -17,7 +17,7 @@ from inferwire_server.workers.processes import Workers
 
 @asynccontextmanager
 async def meeting(workers: Workers) -> AsyncGenerator[Workers, None]:
-    """Give the workers with the folder in which they meet, there while the block runs. The lead tells the followers.
+    """Give the workers with the folder in which they meet, there while the block runs. The lead tells the others.
 
     Raises:
         ServingError: INVALID_INPUT if the temporary files have no place for it.

@@ -11,17 +11,14 @@ from hypothesis import strategies as st
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
-from inferwire_server.core.scheduling.batching import Batching, check_can_be_batched, join, split
+from inferwire_server.core.scheduling.batching import Batching, join, split
 from inferwire_server.core.scheduling.job import Work
-from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.core.tensor_checks import MOST_STRINGS
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 
 U8 = BY_NAME["u8"]
 U4 = BY_NAME["u4"]
-ANY = Dimension(0, None)
-FOUR = Dimension(4, 4)
 
 
 def u8(*shape: int, fill: int = 0) -> Tensor:
@@ -30,10 +27,6 @@ def u8(*shape: int, fill: int = 0) -> Tensor:
 
 def work(*shapes: tuple[int, ...], outputs: tuple[int, ...] = (0,)) -> Work:
     return Work(tuple(u8(*shape) for shape in shapes), outputs)
-
-
-def port(name: str, shape: Shape, type_name: str = "f32") -> PortSpec:
-    return PortSpec(frozenset({name}), name, BY_NAME[type_name], shape, name, "Parameter")
 
 
 @pytest.mark.parametrize(
@@ -126,15 +119,6 @@ def test_an_output_whose_rows_share_a_byte_is_not_split() -> None:
         split([Tensor(U4, (2, 3), bytes(3))], [1, 1])
 
 
-def test_strings_are_split_where_their_rows_end() -> None:
-    words = [b"", b"a", b"bc", b"", b"def", b"g"]
-    tensor = Tensor(BY_NAME["string"], (3, 2), strings.pack(words))
-    first, second = split([tensor], [1, 2])
-    assert (first[0].shape, second[0].shape) == ((1, 2), (2, 2))
-    assert strings.unpack(first[0].data, 2) == words[:2]
-    assert strings.unpack(second[0].data, 4) == words[2:]
-
-
 @given(works_of_one_group())
 def test_what_is_put_together_comes_apart_as_it_was(works: list[Work]) -> None:
     joined = join(works)
@@ -159,56 +143,3 @@ def test_an_output_without_a_row_for_each_row_is_not_split(output: Tensor) -> No
     with pytest.raises(ServingError, match=r"a run of 3 rows gave an output of shape .*, expected 3 rows") as caught:
         split([output], [1, 2])
     assert caught.value.code is Code.INFERENCE_FAILED
-
-
-@pytest.mark.parametrize(
-    ("spec", "reason"),
-    [
-        (ModelSpec("m", (port("x", (ANY,)),), (), ("s",)), "it keeps states ('s'), which belong to one caller"),
-        (ModelSpec("m", (), (port("y", (ANY,)),)), "it has no input"),
-        (
-            ModelSpec("m", (port("x", (Dimension(1, 1), FOUR)),), ()),
-            "input 'x' has shape [1,4], expected a first dimension that admits 1 to 8 rows",
-        ),
-        (
-            ModelSpec("m", (port("x", (Dimension(1, 4), FOUR)),), ()),
-            "input 'x' has shape [1..4,4], expected a first dimension that admits 1 to 8 rows",
-        ),
-        (
-            ModelSpec("m", (port("x", (Dimension(2, None),)),), ()),
-            "input 'x' has shape [2..], expected a first dimension that admits 1 to 8 rows",
-        ),
-        (
-            ModelSpec("m", (port("x", ()),), ()),
-            "input 'x' has shape [], expected a first dimension that admits 1 to 8 rows",
-        ),
-        (
-            ModelSpec("m", (port("x", None),), ()),
-            "input 'x' has a shape of unknown rank, expected a first dimension that counts rows",
-        ),
-        (
-            ModelSpec("m", (port("x", (ANY, Dimension(3, 3)), "i4"),), ()),
-            "input 'x' has rows of 3 i4, expected rows of whole bytes",
-        ),
-        (
-            ModelSpec("m", (port("x", (ANY,)),), (port("y", (ANY,), "u4"),)),
-            "output 'y' has rows of 1 u4, expected rows of whole bytes",
-        ),
-        (
-            ModelSpec("m", (port("x", (ANY,)),), (port("y", (FOUR,)),)),
-            "output 'y' has shape [4], expected a first dimension that admits 1 to 8 rows",
-        ),
-    ],
-)
-def test_a_model_without_rows_to_put_together_is_refused(spec: ModelSpec, reason: str) -> None:
-    with pytest.raises(ServingError) as caught:
-        check_can_be_batched(spec, Batching(8))
-    assert (caught.value.code, caught.value.message) == (Code.MODEL_FAILED, f"model 'm' cannot be batched: {reason}")
-
-
-@pytest.mark.parametrize("output", [None, (ANY, FOUR), (ANY, ANY, FOUR)])
-@pytest.mark.parametrize("type_name", ["f32", "string", "u4", "u2"])
-def test_a_model_with_rows_is_not_refused(output: Shape, type_name: str) -> None:
-    check_can_be_batched(
-        ModelSpec("m", (port("x", (ANY, FOUR), type_name),), (port("y", output, type_name),)), Batching(8)
-    )

@@ -243,6 +243,8 @@ def test_a_model_that_goes_ends_its_bindings() -> None:
     with pytest.raises(ServingError, match="is unloading"):
         bind(scheduler)
     assert scheduler.report("m", 2, DONE, 2.0) == [End(job), Unbound(busy, 2), Drained("m")]
+    with pytest.raises(ServingError, match="is unloading"):
+        bind(scheduler)
     assert scheduler.release(busy, 3.0) == []
 
 

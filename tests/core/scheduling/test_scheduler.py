@@ -232,6 +232,9 @@ def test_a_removed_model_ends_what_waits_and_drains_when_the_last_job_has_run() 
         scheduler.submit(make_job("a"), 1.0)
     assert scheduler.report("a", 0, DONE, 2.0) == [End(running), Drained("a")]
     assert running.state is JobState.FINISHED
+    with pytest.raises(ServingError, match="model 'a' is unloading") as refused:
+        scheduler.submit(make_job("a"), 3.0)
+    assert refused.value.code is Code.MODEL_NOT_READY
 
 
 def test_an_idle_model_is_drained_as_it_is_removed() -> None:
@@ -267,7 +270,7 @@ def test_a_report_of_an_idle_slot_is_a_bug() -> None:
 
 def test_a_model_nobody_added_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="this is a bug"):
-        a_scheduler().submit(make_job("a"), 0.0)
+        a_scheduler().remove_model("a", GONE, 0.0)
 
 
 def test_a_model_added_twice_is_a_bug() -> None:

@@ -14,13 +14,13 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import Apart, Job, JobState, Result, Timings, Work
 from inferwire_server.core.scheduling.stacks import (
     DROPPED,
-    cut,
-    ends,
+    count_ends,
     inference_shapes,
     is_whole,
+    merge_results,
     results,
-    together,
-    unstacked,
+    split_into_executions,
+    split_stack,
 )
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
@@ -69,7 +69,7 @@ def works(draw: st.DrawFn) -> list[Work]:
 
 
 def stacked(singles: Sequence[Work]) -> Work:
-    """Put executions together, as a client does."""
+    """Put executions merge_results, as a client does."""
     (first,) = singles[0].inputs
     data = b"".join(bytes(work.inputs[0].data) for work in singles)
     shape = (first.shape[0] * len(singles), *first.shape[1:])
@@ -84,14 +84,14 @@ def plain(work: Work) -> tuple[tuple[int, ...], bytes, int]:
 @given(works(), st.integers(1, 7))
 def test_a_stack_comes_apart_as_it_was_put_together(singles: list[Work], size: int) -> None:
     whole = stacked(singles)
-    assert [plain(work) for work in unstacked(whole)] == [plain(work) for work in singles]
+    assert [plain(work) for work in split_into_executions(whole)] == [plain(work) for work in singles]
     expected = [stacked(singles[start : start + size]) for start in range(0, len(singles), size)]
-    assert [plain(work) for work in cut(whole, size)] == [plain(work) for work in expected]
+    assert [plain(work) for work in split_stack(whole, size)] == [plain(work) for work in expected]
 
 
 @given(works())
 def test_what_each_gave_is_put_together_and_told_apart_again(singles: list[Work]) -> None:
-    outcome = together([work.inputs for work in singles])
+    outcome = merge_results([work.inputs for work in singles])
     assert isinstance(outcome, tuple)
     job = ended(len(singles), outcome)
     assert is_whole(job)
@@ -101,7 +101,7 @@ def test_what_each_gave_is_put_together_and_told_apart_again(singles: list[Work]
 def test_rows_that_share_bytes_come_apart_where_executions_do_not() -> None:
     u4 = BY_NAME["u4"]
     whole = Work((Tensor(u4, (4, 3), bytes(range(6))),), (0,), executions=2)
-    assert [plain(work) for work in unstacked(whole)] == [((2, 3), b"\0\1\2", 1), ((2, 3), b"\3\4\5", 1)]
+    assert [plain(work) for work in split_into_executions(whole)] == [((2, 3), b"\0\1\2", 1), ((2, 3), b"\3\4\5", 1)]
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ def test_rows_that_share_bytes_come_apart_where_executions_do_not() -> None:
     ],
 )
 def test_what_cannot_be_put_together_stays_apart(given: tuple[Result, ...]) -> None:
-    assert together(given) == Apart(given)
+    assert merge_results(given) == Apart(given)
 
 
 def test_a_lone_execution_gives_what_it_gave() -> None:
-    assert together([FAILURE]) is FAILURE
-    assert together([(), ()]) == ()
+    assert merge_results([FAILURE]) is FAILURE
+    assert merge_results([(), ()]) == ()
 
 
 def test_executions_that_ran_one_by_one_waited_for_those_before_them() -> None:
@@ -133,13 +133,13 @@ def test_outputs_of_all_are_each_one_s_rows() -> None:
     job = ended(3, (tensor(1, 2, 3, rows=3), tensor(*range(6), rows=6)))
     assert is_whole(job)
     assert [values(result) for result in results(job)] == [[1, 0, 1], [2, 2, 3], [3, 4, 5]]
-    assert ends(job) == {JobState.FINISHED: 3}
+    assert count_ends(job) == {JobState.FINISHED: 3}
 
 
 def test_an_error_of_all_is_each_one_s() -> None:
     job = ended(3, LATE)
     assert list(results(job)) == [LATE] * 3
-    assert ends(job) == {JobState.EXPIRED: 3}
+    assert count_ends(job) == {JobState.EXPIRED: 3}
 
 
 def test_outputs_of_no_port_are_nothing_for_each() -> None:
@@ -150,14 +150,14 @@ def test_a_dropped_execution_has_no_outputs_and_the_others_theirs() -> None:
     job = ended(3, (tensor(1, 2, 3, rows=3),), dropped=(1,))
     assert not is_whole(job)
     assert [values(result) for result in results(job)] == [[1], DROPPED, [3]]
-    assert ends(job) == {JobState.FINISHED: 2, JobState.CANCELLED: 1}
+    assert count_ends(job) == {JobState.FINISHED: 2, JobState.CANCELLED: 1}
 
 
 def test_executions_that_ran_one_by_one_have_what_each_gave() -> None:
     job = ended(4, Apart(((tensor(1, rows=1),), FAILURE, (tensor(3, rows=1),), LATE)), dropped=(2,))
     assert not is_whole(job)
     assert [values(result) for result in results(job)] == [[1], FAILURE, DROPPED, LATE]
-    assert ends(job) == {
+    assert count_ends(job) == {
         JobState.FINISHED: 1,
         JobState.FAILED: 1,
         JobState.CANCELLED: 1,
@@ -168,7 +168,7 @@ def test_executions_that_ran_one_by_one_have_what_each_gave() -> None:
 def test_a_job_of_one_execution_is_told_as_it_is() -> None:
     job = ended(1, (tensor(7, rows=1),))
     assert [values(result) for result in results(job)] == [[7]]
-    assert ends(job) == {JobState.FINISHED: 1}
+    assert count_ends(job) == {JobState.FINISHED: 1}
 
 
 @pytest.mark.parametrize("position", [-1, 3])

@@ -6,7 +6,7 @@ import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import Apart, Job, Work
-from inferwire_server.core.scheduling.tally import SECONDS, Histogram, Runs, Tally
+from inferwire_server.core.scheduling.tally import SECONDS_BUCKETS, Histogram, Runs, Tally
 from inferwire_server.errors import ServingError
 
 WORK = Work((), ())
@@ -29,7 +29,7 @@ def test_a_finished_job_is_counted_with_its_times() -> None:
     assert tally.outcomes == {"finished": 1}
     assert (tally.queue.total, tally.inference.total, tally.total.total) == (0.25, 1.75, 2.0)
     assert (tally.failed_s, tally.last_finished_at) == (0.0, 3.0)
-    assert tally.inference.counts[SECONDS.index(2.5)] == 1
+    assert tally.inference.counts[SECONDS_BUCKETS.index(2.5)] == 1
 
 
 @pytest.mark.parametrize("is_started", [True, False])

@@ -294,7 +294,7 @@ def test_a_signal_before_all_have_begun_is_no_error(temporary: Path) -> None:
 def test_what_cannot_be_served_is_one_line(temporary: Path) -> None:
     with started("--workers", "2", "--model-repository", "nowhere", temporary=temporary) as (server, log):
         assert server.process.wait(END_S) == 1
-        assert errors(log) == ["the model repository 'nowhere' is no folder and no model file"]
+        assert errors(log) == ["the model repository 'nowhere' does not exist"]
         assert len(tail(log).splitlines()) == 1
         assert_no_process_is_left(server)
         assert_nothing_is_left(server, temporary)

@@ -186,9 +186,11 @@ async def test_who_has_put_itself_between_sees_the_answer() -> None:
 
 async def test_an_exchange_goes_with_its_request() -> None:
     requests: list[ref[object]] = []
+    scopes: list[Scope] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         method: Any = receive
+        scopes.append(dict(scope))
         requests.append(ref(method.__self__))
         assert exchange_of(scope).takes(send)
         await answers(b"hello")(scope, receive, send)
@@ -199,6 +201,8 @@ async def test_an_exchange_goes_with_its_request() -> None:
             for _ in range(2):
                 await client.get(f"http://127.0.0.1:{server.port}/")
             assert requests[0]() is None
+            with pytest.raises(AssertionError, match="whose connection is done with it"):
+                exchange_of(scopes[0])
         finally:
             gc.enable()
 

@@ -422,7 +422,7 @@ async def test_an_answer_is_not_lost_where_a_line_too_many_is_behind_the_body() 
             await loop.sock_sendall(peer, head(body, LAST))
             await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
             (connection,) = server.connections
-            await reaches(lambda: connection.cycle.response_complete)
+            await reaches(lambda: connection.cycle.is_answered)
             await loop.sock_sendall(peer, body + b"\r\n")
             await reaches(is_gone(server))
             answer = await loop.sock_recv(peer, 65536)

@@ -11,7 +11,7 @@ from tests.transport.http.connections import GET, MUCH, a_go_of_the_loop, answer
 
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
-from inferwire_server.transport.http.protocol import GATHERED_BODY
+from inferwire_server.transport.http.cycle import GATHERED_BODY
 from inferwire_server.transport.http.server import HttpServer, http_server
 
 

@@ -24,7 +24,7 @@ from tests.transport.http.connections import (
 from inferwire_proto.frames import PREFACE
 from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.bodies import read_undecoded
-from inferwire_server.transport.http.protocol import GATHERED_BODY
+from inferwire_server.transport.http.cycle import GATHERED_BODY
 from inferwire_server.transport.http.server import http_server
 
 

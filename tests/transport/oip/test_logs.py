@@ -34,6 +34,14 @@ NO_TRACE = {
     "trace_file": [""],
     "trace_mode": ["triton"],
 }
+NO_TRACE_IN_JSON = {
+    "trace_level": ["OFF"],
+    "trace_rate": "1000",
+    "trace_count": "-1",
+    "log_frequency": "0",
+    "trace_file": "",
+    "trace_mode": "triton",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -133,11 +141,11 @@ async def test_the_log_is_the_operator_s_unless_it_is_allowed(rpc: Any, rest_add
 
 @pytest.mark.parametrize("model", ["", "echo"])
 async def test_nothing_is_traced(rpc: Any, rest_address: str, model: str) -> None:
-    assert await over_http(rest_address, lambda client: client.get_trace_settings(model)) == NO_TRACE
+    assert await over_http(rest_address, lambda client: client.get_trace_settings(model)) == NO_TRACE_IN_JSON
     over_grpc = (await rpc.get_trace_settings(model, as_json=True))["settings"]
     assert {name: value["value"] for name, value in over_grpc.items()} == NO_TRACE
     off = {"trace_level": ["OFF"], "trace_rate": None}
-    assert await over_http(rest_address, lambda client: client.update_trace_settings(model, off)) == NO_TRACE
+    assert await over_http(rest_address, lambda client: client.update_trace_settings(model, off)) == NO_TRACE_IN_JSON
     await rpc.update_trace_settings(model, off)
 
 

@@ -20,7 +20,6 @@ from inferwire_proto import frames
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import HELLO_BYTES, OPENING_BYTES, SCRATCH_BYTES, Kind
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.relay import connections
 from inferwire_server.transport.relay.connections import _Taker, give_to, taking_connections
 from inferwire_server.transport.relay.crew import Crew
 
@@ -178,16 +177,14 @@ async def test_files_that_are_no_connections_are_closed(other: Crew, port: int, 
     assert await said_by(port, b"hello") == [b"hello"]
 
 
-async def test_who_comes_with_nothing_is_not_waited_for(
-    other: Crew, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "_LIMIT_S", 0.05)
+async def test_who_comes_with_nothing_is_not_waited_for(crew: Crew, port: int) -> None:
     with capture_logs() as logs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as way:
-        way.connect(other.connections_of(1))
-        assert await said_by(port, b"hello") == [b"hello"]
-        await until(lambda: bool(logs))
-        way.settimeout(LIMIT_S)
-        assert await asyncio.to_thread(way.recv, 1) == b""
+        async with taking_connections(replace(crew, index=1), answer, limit_s=0.05):
+            way.connect(crew.connections_of(1))
+            assert await said_by(port, b"hello") == [b"hello"]
+            await until(lambda: bool(logs))
+            way.settimeout(LIMIT_S)
+            assert await asyncio.to_thread(way.recv, 1) == b""
     assert logs[0]["event"] == "a connection from another worker did not come"
 
 
@@ -231,14 +228,17 @@ async def test_a_worker_that_is_out_of_files_takes_connections_again_later(crew:
     assert [each["reason"] for each in logs] == ["[Errno 24] Too many open files"]
 
 
-async def test_the_end_waits_for_nobody(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_LIMIT_S", 3600)
+async def test_the_end_waits_for_nobody(crew: Crew) -> None:
     other = replace(crew, index=1)
     before = open_files()
-    async with asyncio.timeout(LIMIT_S), taking_connections(other, answer):
+    async with asyncio.timeout(LIMIT_S), taking_connections(other, answer, limit_s=3600):
         way = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         way.connect(other.connections_of(1))
-        await asyncio.sleep(0.05)
+        # Who comes next and leaves is noticed when the first has been let in.
+        with capture_logs() as logs:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as next_one:
+                next_one.connect(other.connections_of(1))
+            await until(lambda: bool(logs))
     with way:
         way.settimeout(LIMIT_S)
         assert way.recv(1) == b""

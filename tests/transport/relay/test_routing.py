@@ -10,11 +10,10 @@ import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.relay import routing as routing_module
 from inferwire_server.transport.relay.audiences import Audience, Everywhere, Reach, Summed
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.transport.relay.routing import Routing
+from inferwire_server.transport.relay.routing import Routing, SumLimits
 from inferwire_server.transport.relay.sums import Sum
 
 COUNT = 3
@@ -196,11 +195,10 @@ async def test_a_change_is_made_everywhere_though_its_caller_leaves(colleagues: 
     ("index", "silent", "told"), [(0, {1}, 2), (0, {1, 2}, 2), (0, {2}, 3), (1, {0}, 1)], ids=lambda given: f"{given}"
 )
 async def test_a_worker_that_does_not_answer_in_time_fails_the_sum(
-    colleagues: Colleagues, monkeypatch: pytest.MonkeyPatch, index: int, silent: set[int], told: int
+    colleagues: Colleagues, index: int, silent: set[int], told: int
 ) -> None:
-    monkeypatch.setattr(routing_module, "_LIMIT_S", 0.01)
-    monkeypatch.setattr(routing_module, "_SUM_LIMIT_S", 0.01)
+    impatient = Routing(crew(index), colleagues, frozenset[str], SumLimits(part_s=0.01, whole_s=0.01))
     asked = Asked(index, silent=frozenset(silent))
     with pytest.raises(ServingError, match=f"worker {told} of this server has not answered within 0.01 s") as refused:
-        await routing(index, colleagues).answer(SUMMED, asked)
+        await impatient.answer(SUMMED, asked)
     assert refused.value.code is Code.DEADLINE_EXCEEDED

@@ -144,6 +144,12 @@ async def test_a_header_length_that_is_none_is_refused(rest: Rest, length: str) 
     assert sentence(response).startswith("Inference-Header-Content-Length is")
 
 
+async def test_zeros_before_a_header_length_change_nothing(rest: Rest) -> None:
+    head = document(binary("x", "FP32", [1, 4], 16), parameters={"binary_data_output": True})
+    answer = await post(rest, "echo", head, ROW.tobytes(), length=f"{len(head):023}")
+    assert split(answer)[1] == ROW.tobytes()
+
+
 async def test_a_header_length_beyond_the_body_is_refused(rest: Rest) -> None:
     assert "expected at most the body's" in sentence(await post(rest, "echo", document(X), length=100_000))
 

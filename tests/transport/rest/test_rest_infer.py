@@ -249,7 +249,11 @@ async def test_outputs_must_be_known_and_asked_for_once(rest: Rest) -> None:
         (b"", "malformed JSON"),
         (b"{", "malformed JSON"),
         (b'{"inputs":[NaN]}', "malformed JSON"),
-        (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[Infinity]}]}', "malformed JSON"),
+        (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[Infinity]}]}', "JSON has no NaN"),
+        (
+            '{"id":"\u00e9","inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1, -Infinity]}]}'.encode(),
+            "send the tensor's bytes behind the document, with binary_data_size",
+        ),
         (b"[]", "the request is an array, expected an object"),
         (b"{}", "the request has no 'inputs', expected an array of tensors"),
         (b'{"inputs":{}}', "the request's 'inputs' is an object, expected an array"),

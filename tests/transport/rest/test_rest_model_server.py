@@ -12,7 +12,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
-from inferwire_server.errors import ServingError
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
 from inferwire_server.transport.http.server import http_server
@@ -92,10 +91,3 @@ async def test_a_reload_has_to_be_allowed(client: httpx.AsyncClient) -> None:
     assert refused.status_code == 403
     assert "--allow-model-control" in refused.json()["error"]
     assert (await client.get("/v1/config")).status_code == 200
-
-
-async def test_two_sources_of_models_are_refused(tmp_path: Path) -> None:
-    settings = Settings(config=configure(tmp_path, "a"), model_repository=tmp_path)
-    with pytest.raises(ServingError, match="--config and --model-repository are both set, expected one"):
-        async with compose(settings, FakeBackend({})):
-            pass

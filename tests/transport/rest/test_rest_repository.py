@@ -97,6 +97,14 @@ async def test_what_cannot_be_done_is_said(
     assert response.json()["error"].startswith(sentence)
 
 
+@pytest.mark.parametrize(("model", "code"), [("x", Code.MODEL_NOT_FOUND), ("broken", Code.MODEL_FAILED)])
+async def test_a_load_that_fails_has_tritons_status_and_its_own_code(
+    client: httpx.AsyncClient, model: str, code: Code
+) -> None:
+    response = await post(client, f"models/{model}/load")
+    assert (response.status_code, response.json()["code"]) == (500, code.name)
+
+
 async def test_a_body_that_is_no_json_is_refused(client: httpx.AsyncClient) -> None:
     response = await client.post("/v2/repository/index", content=b"{")
     assert response.status_code == 400

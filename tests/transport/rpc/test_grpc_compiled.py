@@ -15,7 +15,6 @@ from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, types_pb2
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.errors import ServingError
-from inferwire_server.server import compose
 from inferwire_server.settings import Settings
 
 NAME = b"echo"
@@ -157,12 +156,6 @@ class TestUnlessAllowed:
         compiled = await client("ModelService.Compile", request, metadata=metadata)
         target = inference_pb2.Target(compiled=compiled.compiled_id)
         assert await export(channel, target, metadata) == b"uploaded"
-
-
-async def test_imports_need_uploads() -> None:
-    with pytest.raises(ServingError, match="--allow-imports is set without --allow-uploads"):
-        async with compose(Settings(allow_imports=True), FakeBackend()):
-            pass
 
 
 async def test_a_query_says_what_runs_where(client: Client, channel: grpc.aio.Channel) -> None:

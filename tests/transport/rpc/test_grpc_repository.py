@@ -7,6 +7,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
 from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
@@ -72,16 +73,26 @@ async def test_a_model_that_is_unloaded_until_its_next_job_is_ready(
 
 
 async def refusal(channel: grpc.aio.Channel, request: pb.RepositoryModelLoadRequest) -> tuple[str, str]:
+    status, sentence, _ = await refusal_and_code(channel, request)
+    return status, sentence
+
+
+async def refusal_and_code(
+    channel: grpc.aio.Channel, request: pb.RepositoryModelLoadRequest
+) -> tuple[str, str, str | bytes]:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await load(channel, request)
-    return caught.value.code().name, caught.value.details() or ""
+    trailers = dict(caught.value.trailing_metadata())
+    return caught.value.code().name, caught.value.details() or "", trailers[CODE_METADATA]
 
 
 async def test_what_cannot_be_loaded_is_said(channel: grpc.aio.Channel) -> None:
     request = pb.RepositoryModelLoadRequest(model_name="x")
-    assert await refusal(channel, request) == (
+    # The status and the sentence are Triton's, which its clients expect; the code is not that of a bug.
+    assert await refusal_and_code(channel, request) == (
         "INTERNAL",
         "failed to load 'x', failed to poll from model repository",
+        "MODEL_NOT_FOUND",
     )
     request = pb.RepositoryModelLoadRequest(model_name="echo")
     request.parameters["colour"].string_param = "red"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import stat
+import sys
+import termios
 from pathlib import Path
 
 import pytest
-from tests.transport.session.carriers import LIMIT_S, SocketStream
+from tests.transport.session.carriers import LIMIT_S, SocketStream, until
 
 from inferwire_proto.frames import PREFACE
 from inferwire_server.service import Services
@@ -45,9 +48,15 @@ async def test_a_path_that_is_too_long_beside_that_of_grpc_says_whose_it_is(
     )
 
 
+def is_read(writer: asyncio.StreamWriter) -> bool:
+    """Whether the peer at a Unix socket has read all that was written: until then the system has it."""
+    unread = fcntl.ioctl(writer.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+    return int.from_bytes(unread, sys.byteorder) == 0
+
+
 async def test_the_preface_may_come_in_pieces(session_file: Path, services: Services) -> None:
     stream = await SocketStream.connect_to_file(session_file, services.health.identity.epoch, preface=PREFACE[:5])
-    await asyncio.sleep(0.01)
+    await until(lambda: is_read(stream.writer))
     stream.writer.write(PREFACE[5:])
     assert (await stream.open()).session_id
     stream.leave()

@@ -183,7 +183,9 @@ class _ErrorCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorCode.V
     ERROR_CODE_SEQUENCE_NOT_FOUND: _ErrorCode.ValueType  # 18
     """The sequence is not under way: it never started, has ended, or was idle for too long. Start it anew."""
     ERROR_CODE_TENSOR_NOT_FOUND: _ErrorCode.ValueType  # 19
-    """The session keeps no tensor of this name: it never did, it was released, or the session is another."""
+    """The session keeps no tensor of this name: it never did, it was released, or the session is another. Or no shared
+    memory is registered under the name.
+    """
     ERROR_CODE_UNSUPPORTED_TYPE: _ErrorCode.ValueType  # 20
     """What was asked for has a value, of a type that OpenVINO has in no language but C++: its Python raises a TypeError."""
 
@@ -229,7 +231,9 @@ ERROR_CODE_INTERNAL: ErrorCode.ValueType  # 17
 ERROR_CODE_SEQUENCE_NOT_FOUND: ErrorCode.ValueType  # 18
 """The sequence is not under way: it never started, has ended, or was idle for too long. Start it anew."""
 ERROR_CODE_TENSOR_NOT_FOUND: ErrorCode.ValueType  # 19
-"""The session keeps no tensor of this name: it never did, it was released, or the session is another."""
+"""The session keeps no tensor of this name: it never did, it was released, or the session is another. Or no shared
+memory is registered under the name.
+"""
 ERROR_CODE_UNSUPPORTED_TYPE: ErrorCode.ValueType  # 20
 """What was asked for has a value, of a type that OpenVINO has in no language but C++: its Python raises a TypeError."""
 Global___ErrorCode: _TypeAlias = ErrorCode  # noqa: Y015

@@ -1,9 +1,13 @@
 """Slots that belong to one caller each, for models that keep states between inferences.
 
 A *binding* is a caller's hold on a slot: its jobs run there, one after the other in the order they
-came, and nobody else's do. It ends when its caller lets it go and its last job has ended, when all its
-jobs have ended and none of them ran, so that there are no states to keep, or when it had no job for too
-long. Knows neither jobs nor names; time is an argument.
+came, and nobody else's do. It ends
+
+- when its caller has released it and its last job has ended,
+- when all its jobs have ended and none of them ran, as there are no states to keep then, or
+- when it has had no job for too long.
+
+Knows neither jobs nor names; time is an argument.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ class BindingTerms:
     Attributes:
         most: How many callers may be bound at once.
         idle_s: How long a binding without a job lives.
-        may_wait: Whether one caller more waits until another's binding ends; else it is refused.
+        may_wait: Whether one more caller waits until a binding ends, or is refused.
     """
 
     most: int = 64
@@ -35,13 +39,14 @@ class BindingTerms:
 
 @dataclass(eq=False, slots=True)
 class Binding:
-    """One caller's hold on a slot; no slot while it waits for one. The scheduler alone changes it.
+    """One caller's hold on a slot, or on a place in the line for one. The scheduler alone changes it.
 
     Attributes:
-        on_end: Is told, once, that it has ended.
+        slot: The number of its slot; None while it waits for one.
+        on_end: Is called with it, once, when it has ended.
         jobs: How many of its jobs wait or run.
         has_states: Whether a job of it ran.
-        is_ending: Whether it takes no more jobs, and ends with the last of those it has.
+        is_ending: Whether it takes no more jobs and ends with the last one it has.
     """
 
     model: Hashable
@@ -83,9 +88,9 @@ class Bindings:
         return None
 
     def bind(self, now: float, behind: Binding | None = None) -> Binding:
-        """Give a caller a slot, or a place in the row of those that wait for one.
+        """Give a caller a slot, or a place in the line for one.
 
-        It may always wait `behind` a binding of its own that is ending: that one's end makes room.
+        A caller may always wait `behind` a binding of its own that is ending: that one's end makes room.
 
         Raises:
             ServingError: QUEUE_FULL if as many are bound as may be, and no more may wait.
@@ -111,7 +116,7 @@ class Bindings:
         self._idle.pop(binding, None)
 
     def end_job(self, binding: Binding, now: float, *, has_run: bool) -> list[Binding]:
-        """Record that a job of a binding has ended, and give the binding if it has ended with it."""
+        """Record that a job of a binding has ended, and give the binding if that was its end."""
         binding.jobs -= 1
         binding.has_states |= has_run
         if binding.jobs:
@@ -122,7 +127,7 @@ class Bindings:
         return []
 
     def release(self, binding: Binding) -> list[Binding]:
-        """Take no more jobs for a binding, and give it if it has ended: where it has none."""
+        """Take no more jobs for a binding, and give it if it has none and so has ended."""
         if binding.has_ended or binding.is_ending:
             return []
         binding.is_ending = True
@@ -140,7 +145,7 @@ class Bindings:
         return ended
 
     def _is_leaving(self, binding: Binding | None) -> bool:
-        """Whether it is one of these, and makes room when the last of its jobs has ended."""
+        """Whether a binding of this model is about to make room: when its last job has ended."""
         return binding is not None and binding.is_ending and (binding in self._bound or binding in self._waiting)
 
     def _end(self, binding: Binding) -> list[Binding]:

@@ -9,9 +9,9 @@ from inferwire_server.core.scheduling.job import Job
 
 
 class Deadlines:
-    """Jobs that have a deadline. Those that have ended meanwhile are passed over, and soon let go.
+    """Jobs that have a deadline. One that ends before its deadline stays in the heap for a while and is passed over.
 
-    They have their outputs, and may have ended long before the deadline of one that runs on.
+    It is not kept until its deadline, which may be far away: it holds its outputs.
 
     Attributes:
         open: How many jobs have a deadline and have not ended.
@@ -26,12 +26,12 @@ class Deadlines:
         return f"<Deadlines: {self.open} jobs>"
 
     def add(self, job: Job, deadline: float) -> None:
-        """Have a job expire. `ended` has to be told of its end, whatever that is."""
+        """Let a job expire at its deadline. `ended` has to be called when the job ends, in whatever way."""
         self.open += 1
         heappush(self._heap, (deadline, next(self._arrivals), job))
 
     def ended(self) -> None:
-        """Record that one of the jobs has ended."""
+        """Record that one of the jobs has ended, and drop ended jobs once they are more than half of what is kept."""
         self.open -= 1
         if not self.open:
             self._heap.clear()
@@ -47,6 +47,6 @@ class Deadlines:
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: float) -> tuple[Job, float] | None:
-        """Take the next job whose deadline has passed, and the deadline, if there is one."""
+        """Take the next job whose deadline has passed, and give it with its deadline; None where there is none."""
         due = self.next
         return None if due is None or due > now else (heappop(self._heap)[2], due)

@@ -1,4 +1,4 @@
-"""What a scheduler has its engine do: values, and nothing that decides."""
+"""What the scheduler tells the engine to do, as plain values: nothing here decides anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inferwire_server.core.scheduling.lane import ModelKey
 
 
 class Start(NamedTuple):
-    """Run the jobs, all of one model, with so many executions together, as one inference in this slot of it."""
+    """Run these jobs of one model in this slot of it; together they are so many executions."""
 
     jobs: tuple[Job, ...]
     slot: int
@@ -18,7 +18,7 @@ class Start(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """Cancel what this slot is running. It stays busy until it reports."""
+    """Cancel what this slot runs. The slot stays busy until its run is reported."""
 
     model: ModelKey
     slot: int

@@ -1,8 +1,8 @@
 """Whose turn it is: each model's share of a device's time, by start-time fair queueing.
 
 A model's *tag* is the device time it has had, divided by its weight; the smallest tag runs next.
-A run is charged what runs of its model took before, and once it has ended what it really took.
-Knows neither jobs nor slots; the scheduler says who asks, begins and ends.
+A run is first charged what earlier runs of its model took; when it ends, the charge is corrected to what it took.
+Knows neither jobs nor slots: the scheduler says when a model asks, and when a run begins and ends.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CREDIT_S = 1.0
-"""How much device time a model makes up for that it asked for and could not use.
+"""The most device time a model that fell behind may catch up on.
 
-It falls behind where it has too few slots, or where others' jobs were more urgent. Without a
-bound, it would later keep everybody out for as long as it was behind.
+A model falls behind where it has too few slots, or where others' jobs are more urgent. Without a bound it would
+later keep everybody else out for as long as it had been behind.
 """
 
 _SMOOTHING = 1 / 8
@@ -36,15 +36,15 @@ class FairShares:
         self._virtual_now = 0.0
 
     def wake(self, share: Share) -> None:
-        """Let a model ask again that asked for nothing: it has no claim on the time in between."""
+        """Record that a model asks again after it had no jobs: it has no claim on the time in between."""
         share.tag = max(share.tag, self._virtual_now)
 
     def turn(self, share: Share) -> float:
-        """Say when the model's turn is: less is sooner."""
+        """Give a model's place among those that ask: less is sooner."""
         return max(share.tag, self._virtual_now - CREDIT_S)
 
     def begin(self, share: Share) -> float:
-        """Charge a model for a run that begins, and say how much."""
+        """Charge a model for a run that begins, and give the charge."""
         charged = share.estimate_s or 0.0
         start = self.turn(share)
         self._virtual_now = max(self._virtual_now, start)

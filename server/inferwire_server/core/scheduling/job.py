@@ -37,7 +37,7 @@ class JobState(StrEnum):
 
 
 FINISHED = JobState.FINISHED
-"""What is asked for with every job: Python 3.11 takes long to find a member in its enumeration."""
+"""A name of its own, as every job compares with it: Python 3.11 is slow to look up a member of an enumeration."""
 
 _QUEUED, _RUNNING = JobState.QUEUED, JobState.RUNNING
 
@@ -60,23 +60,23 @@ NO_TIME = Timings()
 
 
 Transform: TypeAlias = Callable[[Tensor], Tensor]
-"""Turns an output into what its caller gets. Called where the slot runs, with a tensor that is valid during the call
-alone; may raise a ServingError."""
+"""Turns an output into what its caller gets. Called where the slot runs, with a tensor that is valid only during the
+call; may raise a ServingError."""
 
 Transforms: TypeAlias = tuple[Transform | None, ...]
-"""For each output, None for one that is given as it is; empty where all are."""
+"""One for each output, or None where the output is given as it is; empty where all of them are."""
 
 
 class Work(NamedTuple):
     """What a slot is to do: inputs in the model's order, the outputs to take, and whether to time each layer.
 
-    With `states` it is no inference: the slot does that with its states.
-
     Attributes:
-        executions: How many of equal shapes it is, the rows of one behind those of the other. More than
+        states: What to do with the slot's states; such work is no inference.
+        transforms: What makes of each output what its caller gets.
+        executions: How many executions of equal shapes it is, the rows of one behind those of the other. More than
             one make a stack: see `core.scheduling.stacks`.
         one_by_one: Whether each execution of a stack is an inference of its own.
-        kept: Which of `outputs` are kept after the job's end, and so may hold no memory of what ran with it.
+        kept: Which of `outputs` are kept after the job's end. They may not hold the memory of what ran with them.
     """
 
     inputs: tuple[Tensor, ...]
@@ -91,7 +91,7 @@ class Work(NamedTuple):
 
 @lru_cache
 def _without_inputs(outputs: tuple[int, ...], executions: int, one_by_one: bool) -> Work:
-    """Give what stays of work that is done: jobs alike have the same."""
+    """Give what is kept of work that is done. Jobs of the same kind share one value."""
     return Work((), outputs, executions=executions, one_by_one=one_by_one)
 
 
@@ -107,11 +107,11 @@ class Apart:
 
 
 Outcome: TypeAlias = Result | Apart
-"""What a job's work gave: of a stack that ran as one, outputs with the rows of all its executions."""
+"""What a job's work gave. Where a stack ran as one, the outputs have the rows of all its executions."""
 
 
 def state_of(result: Result) -> JobState:
-    """Say how an execution ended that gave this."""
+    """Give the state in which an execution with this result has ended."""
     return _STATE_OF_CODE.get(result.code, JobState.FAILED) if isinstance(result, ServingError) else FINISHED
 
 
@@ -122,10 +122,10 @@ class Job:
     Its slot sets the profile before the end; `on_end` may move the outputs elsewhere before anybody else reads them.
 
     Attributes:
-        binding: Whose slot it runs in; None for any that nobody is bound to.
-        profile: What each layer took, where that was asked for; the slot's to fill in before it reports.
+        binding: The binding whose slot it runs in; None for any of the slots that callers share.
+        profile: What each layer took, where that was asked for; set by the slot.
         dropped: Which executions of a stack nobody waits for any more, by their positions in it.
-        apart: What each execution of a stack gave, where that is not for all in `outputs` or `error`.
+        apart: What each execution of a stack gave, where neither `outputs` nor `error` can say it for all of them.
         timings: Where its time went, once it has ended; zero for what has not happened.
     """
 
@@ -147,11 +147,6 @@ class Job:
     apart: tuple[Result, ...] = ()
     timings: Timings = NO_TIME
 
-    @property
-    def count(self) -> int:
-        """How many executions it is."""
-        return self.work.executions
-
     def start(self, now: float) -> None:
         """Record that a slot has taken it."""
         if self.state is not _QUEUED:
@@ -170,13 +165,13 @@ class Job:
         self._close(FINISHED, now)
 
     def drop(self, index: int) -> None:
-        """Record that nobody waits for one of its executions any more."""
-        if self.state.is_terminal or not 0 <= index < self.count:
+        """Record that nobody waits for the execution at this position any more."""
+        if self.state.is_terminal or not 0 <= index < self.work.executions:
             raise bug(f"{self!r} has no execution {index} to drop")
         self.dropped |= {index}
 
     def end(self, error: ServingError, now: float) -> None:
-        """Record why it has no outputs: its state follows from the error's code."""
+        """Record an end without outputs, and why: the state follows from the error's code."""
         if self.state.is_terminal:
             raise self._cannot_become(state_of(error))
         error.is_of_job = True
@@ -196,7 +191,8 @@ class Job:
         return self.outputs
 
     def __repr__(self) -> str:
-        stack = f", {self.count} executions" if self.count > 1 else ""
+        executions = self.work.executions
+        stack = f", {executions} executions" if executions > 1 else ""
         return f"<Job on {self.model}: {self.state}{stack}>"
 
     def _close(self, state: JobState, now: float) -> None:

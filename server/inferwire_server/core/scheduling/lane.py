@@ -1,7 +1,7 @@
-"""One model on a device: its slots, the jobs that wait for them, and the terms they wait on.
+"""One model on a device: its slots, the jobs that wait for them, and the terms on which they are scheduled.
 
-The scheduler chooses among lanes; a lane knows which of its jobs go together and how long they may
-wait for others. It changes no job.
+The scheduler chooses among lanes. A lane knows which of its slots are busy, which of its jobs go together and how
+long they may wait for others. It changes no job.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from inferwire_server.core.scheduling.batching import Batching, Group, rows_of
+from inferwire_server.core.scheduling.batching import Batching, Group
 from inferwire_server.core.scheduling.bindings import Binding, Bindings, BindingTerms
 from inferwire_server.core.scheduling.fairness import Share
 from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.scheduling.queue import JobQueue
-from inferwire_server.core.scheduling.stacks import cut, unstacked
+from inferwire_server.core.scheduling.rows import count_rows
+from inferwire_server.core.scheduling.stacks import split_into_executions, split_stack
 
 ModelKey: TypeAlias = Hashable
 
@@ -46,7 +47,7 @@ _SMOOTHING = 1 / 8
 
 
 class Run(NamedTuple):
-    """What a slot is running: so many executions, and the device time its model was charged for them."""
+    """What a slot is running, since when, and the device time that its model was charged for it."""
 
     jobs: tuple[Job, ...]
     executions: int
@@ -58,10 +59,13 @@ class Run(NamedTuple):
 class Lane:
     """One model's slots and queues.
 
-    Each group of jobs that may run together has a queue, and so has each binding; under None wait the rest.
-    The slots of bindings come after the `slots` that the others share.
+    Each group of jobs that may run together has a queue, and so has each binding; all other jobs wait under None.
 
     Attributes:
+        slots: How many slots callers share. Those of bindings are numbered after them.
+        idle: The shared slots that run nothing.
+        running: What each busy slot runs, by its number.
+        is_draining: Whether it takes no more jobs.
         pace_s: How long an execution takes by itself; None before the first.
     """
 
@@ -83,34 +87,43 @@ class Lane:
         return cls(model, slots, terms, Share(terms.weight), deque(range(slots)), bindings)
 
     @property
+    def has_delay(self) -> bool:
+        """Whether its jobs may have to wait for others to run with although a slot is idle."""
+        batching = self.terms.batching
+        return batching is not None and batching.max_delay_s > 0
+
+    @property
     def queued(self) -> int:
         """How many executions wait."""
         return sum(queue.executions for queue in self.queues.values())
 
     def divide(self, work: Work) -> list[Work]:
-        """Divide a stack into work of one job each: what runs together, or what a slot has soon run one by one."""
+        """Divide a stack into work of one job each.
+
+        A job is what may run as one inference, or as many executions as a slot soon has run one by one.
+        """
         batching = self.terms.batching
         if work.is_profiled:
-            return unstacked(work)
+            return split_into_executions(work)
         if batching is not None:
-            found = cut(work, batching.most_stacked(work))
-            return found if batching.group(found[0]) is not None else unstacked(work)
+            found = split_stack(work, batching.most_stacked(work))
+            return found if batching.group(found[0]) is not None else split_into_executions(work)
         most = 1 if self.pace_s is None else max(1, int(LONGEST_TURN_S / self.pace_s))
-        return cut(work._replace(one_by_one=True), most)
+        return split_stack(work._replace(one_by_one=True), most)
 
     def learn(self, run: Run, took_s: float) -> None:
-        """Take note of how long a run took."""
+        """Learn the model's pace from how long a run took."""
         if self.terms.batching is None:
             pace_s = took_s / run.executions
             self.pace_s = pace_s if self.pace_s is None else self.pace_s + (pace_s - self.pace_s) * _SMOOTHING
 
     def push(self, job: Job, arrivals: Iterator[int]) -> None:
-        """Let a job wait with those that it may run with."""
+        """Let a job wait in the queue of those it may run with."""
         group = self.group_of(job.work, job.binding)
         queue = self.queues.get(group)
         if queue is None:
             queue = self.queues[group] = JobQueue(arrivals, is_in_order=job.binding is not None)
-        queue.push(job, 1 if group is None or job.binding is not None else rows_of(job.work))
+        queue.push(job, 1 if group is None or job.binding is not None else count_rows(job.work))
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out."""
@@ -119,7 +132,10 @@ class Lane:
         self._drop_if_empty(group)
 
     def has_idle_slot(self, group: Group | None) -> bool:
-        """Whether a job of this group finds a slot. However many are bound, no more run than there are shared ones."""
+        """Whether a job of this group finds an idle slot.
+
+        However many callers are bound, no more run at once than there are shared slots.
+        """
         if len(self.running) >= self.slots:
             return False
         if isinstance(group, Binding):
@@ -127,45 +143,56 @@ class Lane:
         return bool(self.idle)
 
     def runs_at_once(self, job: Job) -> bool:
-        """Whether a job finds a slot and need not wait for others to run with, where nobody waits."""
+        """Whether a job that comes while nobody waits finds a slot and need not wait for others to run with."""
         return self.has_idle_slot(job.binding) and not self._may_hold(0)
 
     def need_not_wait(self, work: Work, binding: Binding | None) -> bool:
-        """Whether work finds a slot, and those that wait for others to run with are enough with it."""
+        """Whether work finds a slot, and makes those of its group that wait for others enough to run."""
         group = self.group_of(work, binding)
         if group is None or binding is not None:
             return self.has_idle_slot(group)
         waiting = self.queues[group].rows if group in self.queues else 0
-        return self.has_idle_slot(group) and not self._may_hold(waiting + rows_of(work))
+        return self.has_idle_slot(group) and not self._may_hold(waiting + count_rows(work))
 
-    def claim_slot(self, group: Group | None) -> int:
-        """Take the slot that a job of this group runs in; there has to be one."""
-        if isinstance(group, Binding) and group.slot is not None:
-            return group.slot
-        return self.idle.popleft()
+    def begin(self, group: Group | None, run: Run) -> int:
+        """Give a run the slot that jobs of this group find, and tell which; there has to be one."""
+        slot = group.slot if isinstance(group, Binding) and group.slot is not None else self.idle.popleft()
+        self.running[slot] = run
+        return slot
 
-    def free_slot(self, slot: int) -> None:
-        """Take a slot back: one that is bound stays its binding's."""
-        if slot < self.slots:
+    def end(self, slot: int) -> Run | None:
+        """Take a slot back, and give what it ran; None if it ran nothing. One that is bound stays its binding's."""
+        run = self.running.pop(slot, None)
+        if run is not None and slot < self.slots:
             self.idle.append(slot)
+        return run
+
+    def resize(self, slots: int) -> None:
+        """Have this many shared slots, all of them idle: nothing may run."""
+        self.slots, self.idle = slots, deque(range(slots))
+
+    def drain(self) -> None:
+        """Take no more jobs."""
+        self.is_draining = True
 
     def take(self, group: Group | None) -> tuple[Job, ...]:
-        """Take what runs next of a group: its first job, and with it as many of the next as may join."""
+        """Take the jobs of a group that run next: the first one, and as many of those behind it as may join."""
         queue, batching = self.queues[group], self.terms.batching
         space = 0 if group is None or batching is None else batching.rows_to_take(queue.rows)
         jobs = [queue.pop()]
         if space:
-            space -= rows_of(jobs[0].work)
-            while len(queue) and (rows := rows_of(queue.first.work)) <= space:
+            space -= count_rows(jobs[0].work)
+            while len(queue) and (rows := count_rows(queue.first.work)) <= space:
                 jobs.append(queue.pop())
                 space -= rows
         self._drop_if_empty(group)
         return tuple(jobs)
 
     def held_until(self, group: Group | None) -> float | None:
-        """Say how long a group may wait for more rows; None where it is to run as soon as it can.
+        """Say until when a group may wait for more rows; None where it is to run as soon as it can.
 
-        The delay is that of its oldest job, however urgent the others are. Who would expire by then gains nothing.
+        The delay counts from its oldest job, however urgent the others are. It is not held back if one of its jobs
+        would expire meanwhile.
         """
         batching, queue = self.terms.batching, self.queues[group]
         if group is None or batching is None or not self._may_hold(queue.rows):
@@ -174,7 +201,7 @@ class Lane:
         return None if deadline is not None and deadline <= until else until
 
     def group_of(self, work: Work, binding: Binding | None) -> Group | None:
-        """Say which jobs a job waits with."""
+        """Name the queue that work waits in: its binding, the group it may run with, or None."""
         if binding is not None:
             return binding
         return None if self.terms.batching is None else self.terms.batching.group(work)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """The slots that are busy, and who waits for one.
+    """How many slots are busy, and how much waits for one.
 
     Attributes:
-        queued: How many executions wait: a stack counts as so many.
+        queued: How many executions wait: a stack counts as many as it has.
         bound: How many callers are bound to slots of their own, or wait to be.
     """
 

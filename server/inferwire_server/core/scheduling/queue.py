@@ -1,4 +1,4 @@
-"""Jobs that wait for the same thing: urgent ones first, or in the order they came."""
+"""A queue of jobs that wait for the same thing: urgent ones first, or in the order they came."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Rank = tuple[int, int]
 
 
 class JobQueue:
-    """Waiting jobs in order of rank. Removing one leaves a gap that the next pop passes over.
+    """Waiting jobs in order of rank. Removing one leaves a gap in the heap, which the next pop passes over.
 
-    With `is_in_order` the jobs follow one another as they came, however urgent each of them is.
+    With `is_in_order` they keep the order in which they came, whatever their priorities.
     """
 
     def __init__(self, arrivals: Iterator[int] | None = None, *, is_in_order: bool = False) -> None:
@@ -43,15 +43,15 @@ class JobQueue:
         return self._executions
 
     def push(self, job: Job, rows: int = 1) -> None:
-        """Let a job wait behind all of its priority and above."""
+        """Let a job wait behind all others of its priority or a higher one."""
         self._rows[job] = rows
         self._total_rows += rows
-        self._executions += job.count
+        self._executions += job.work.executions
         heappush(self._heap, ((0 if self._is_in_order else -job.priority, next(self._arrivals)), job))
 
     @property
     def first_rank(self) -> Rank | None:
-        """The place of the job that is next; None where none waits."""
+        """The rank of the job that is next, by its priority also where the queue is in order; None where none waits."""
         self._pass_gaps()
         if not self._heap:
             return None
@@ -108,7 +108,7 @@ class JobQueue:
 
     def _forget(self, job: Job) -> None:
         self._total_rows -= self._rows.pop(job)
-        self._executions -= job.count
+        self._executions -= job.work.executions
 
     def _pass_gaps(self) -> None:
         while self._heap and self._heap[0][1] not in self._rows:

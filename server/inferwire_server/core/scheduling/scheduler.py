@@ -1,12 +1,11 @@
 """Which job runs next on one device, and in which slot of its model.
 
 The scheduler knows jobs, models by key and slots by number. It never waits and never runs
-anything: every call gives back what the engine is to do.
+anything: its calls return the effects that the engine is to carry out.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
@@ -20,7 +19,7 @@ from inferwire_server.core.scheduling.fairness import FairShares
 from inferwire_server.core.scheduling.job import Job, JobState, Outcome, Work
 from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
 from inferwire_server.core.scheduling.occupancy import Occupancy
-from inferwire_server.core.scheduling.stacks import unstacked
+from inferwire_server.core.scheduling.stacks import split_into_executions
 from inferwire_server.errors import ServingError, bug
 
 RETRY_AFTER_S = 1.0
@@ -32,11 +31,11 @@ class Scheduler:
 
     The next job is the most urgent of those whose model has an idle slot; among equally urgent
     ones that of the model which had least of the device for its weight; then the oldest.
-    A model whose waiting jobs are fewer than its weight's part of the capacity is admitted even
-    where others have filled the queue, so that one flood does not shut the others out.
-    `limit` bounds how many inferences run at once; None takes the largest number of slots any of
-    the models has, since each of them alone would fill the device. `device` is what callers are
-    told that it is called.
+    A full queue still admits jobs of a model that has fewer waiting than its weight's part of the
+    capacity, so that a flood of one model's jobs does not shut the others out.
+    `limit` bounds how many inferences run at once; None takes the largest number of slots that any
+    of the models has, since each of them alone would fill the device. `device` is its name in the
+    errors that callers get.
     """
 
     def __init__(self, capacity: int, limit: int | None = None, device: str = "the device") -> None:
@@ -47,7 +46,7 @@ class Scheduler:
         self._shares = FairShares()
         self._arrivals: Iterator[int] = count()
         self._deadlines = Deadlines()
-        self._may_hold = False
+        self._any_delays = False
         self._bound = 0
         self._queued = 0
         self._running = 0
@@ -73,13 +72,13 @@ class Scheduler:
 
     @property
     def next_wake(self) -> float | None:
-        """When `wake` has something to do: a job or a binding expires, or has waited long enough for company."""
-        if not (self._deadlines.open or self._bound or self._may_hold):
+        """When `wake` has something to do: end a job or a binding, or start what has waited for others to run with."""
+        if not (self._deadlines.open or self._bound or self._any_delays):
             return None
         ends = [self._deadlines.next]
         if self._bound:
             ends += [lane.bindings.next_end for lane in self._lanes.values() if lane.bindings is not None]
-        if self._may_hold and self._running < self._limit:
+        if self._any_delays and self._running < self._limit:
             lanes = [lane for lane in self._lanes.values() if lane.idle]
             ends += [lane.held_until(group) for lane in lanes for group in lane.queues]
         return min((end for end in ends if end is not None), default=None)
@@ -95,14 +94,16 @@ class Scheduler:
             raise bug(f"model {model} was added twice")
         if not terms.weight > 0:
             raise bug(f"model {model} has weight {terms.weight}, expected more than 0")
-        self._may_hold |= terms.batching is not None and terms.batching.max_delay_s > 0
         self._lanes[model] = Lane.of(model, slots, terms)
-        self._set_limit()
+        self._sum_up()
 
     def remove_model(self, model: ModelKey, error: ServingError | None, now: float) -> list[Effect]:
-        """Take no more jobs for a model, and let those that run finish; those that wait end with the error, or run."""
+        """Take no more jobs for a model, and let those that run finish.
+
+        Those that wait end with the error; without one they run.
+        """
         lane = self._lane(model)
-        lane.is_draining = True
+        lane.drain()
         effects = [] if error is None else self._end_waiting(lane, error, now)
         if lane.bindings is not None:
             effects += self._unbound(lane.bindings.release_all())
@@ -116,12 +117,12 @@ class Scheduler:
     def bind(
         self, model: ModelKey, on_end: Callable[[Binding], Any], now: float, behind: Binding | None = None
     ) -> Binding:
-        """Give a caller of a model with states a slot of its own, or a place in the row for one.
+        """Give a caller of a model with states a slot of its own, or a place in the line for one.
 
-        It may always wait `behind` a binding of its own that is ending.
+        A caller may always wait `behind` a binding of its own that is ending.
 
         Raises:
-            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving.
+            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving or has gone.
         """
         lane = self._taking(model)
         if lane.bindings is None:
@@ -139,14 +140,15 @@ class Scheduler:
         return [*self._unbound(lane.bindings.release(binding)), *self._dispatch(now)]
 
     def take_slots(self, model: ModelKey) -> bool:
-        """Take the slots of a model away, and say so, unless it has jobs or keeps a caller's states.
+        """Take the slots of a model away, unless it has jobs or keeps a caller's states; say whether they were taken.
 
-        Jobs that come wait until it is given as many as it had.
+        Jobs that come then wait until it is given as many as it had.
         """
         lane = self._lane(model)
         if lane.running or lane.queues or lane.bindings or lane.is_draining:
             return False
-        self._set_slots(lane, 0)
+        lane.resize(0)
+        self._sum_up()
         return True
 
     def give_slots(self, model: ModelKey, slots: int, now: float) -> list[Effect]:
@@ -154,21 +156,22 @@ class Scheduler:
         lane = self._lane(model)
         if lane.slots:
             raise bug(f"model {model} was given slots and has some")
-        self._set_slots(lane, slots)
+        lane.resize(slots)
+        self._sum_up()
         return self.wake(now)
 
     def divide(self, model: ModelKey, work: Work) -> list[Work]:
-        """Divide a stack into work of one job each; into single executions where the queue lacks room for all."""
+        """Divide a stack into work of one job each; of one execution each where the queue has no room for all of it."""
         lane = self._lanes.get(model)
         found = [work] if lane is None else lane.divide(work)
         is_alone = len(found) == 1 and lane is not None and self._has_room(lane, work, None)
-        return found if is_alone or self._queued + work.executions <= self._capacity else unstacked(work)
+        return found if is_alone or self._queued + work.executions <= self._capacity else split_into_executions(work)
 
     def submit(self, job: Job, now: float, *, waits: bool = False) -> list[Effect]:
-        """Admit a job. One that `waits` does so for others that it may run with: until `wake`, or a full queue.
+        """Admit a job. With `waits` it does not start yet, so that others may run with it, unless the queue is full.
 
         Raises:
-            ServingError: QUEUE_FULL if as many jobs wait as may; MODEL_NOT_READY if the model is leaving.
+            ServingError: QUEUE_FULL if as many jobs wait as may; MODEL_NOT_READY if the model is leaving or has gone.
         """
         lane = self._taking(job.model)
         if not self._has_room(lane, job.work, job.binding):
@@ -185,9 +188,9 @@ class Scheduler:
         if job.deadline is not None:
             self._deadlines.add(job, job.deadline)
         if not (waits or self._queued) and self._running < self._limit and lane.runs_at_once(job):
-            return [self._start(lane, (job,), job.work.executions, lane.claim_slot(job.binding), now)]
+            return [self._start(lane, job.binding, (job,), job.work.executions, now)]
         lane.push(job, self._arrivals)
-        self._queued += job.count
+        self._queued += job.work.executions
         return [] if waits and self._queued < self._capacity else self._dispatch(now)
 
     def cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
@@ -195,13 +198,13 @@ class Scheduler:
         return self._cancel(job, error, now) + self._dispatch(now)
 
     def drop(self, job: Job, index: int, error: ServingError, now: float) -> list[Effect]:
-        """Give up one of a job's executions: the job ends with the last of them. Do nothing for what has ended."""
+        """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
         if not job.state.is_terminal:
             job.drop(index)
-        return self.cancel(job, error, now) if len(job.dropped) == job.count else []
+        return self.cancel(job, error, now) if len(job.dropped) == job.work.executions else []
 
     def wake(self, now: float) -> list[Effect]:
-        """End the jobs and bindings that have expired, and start what waits for company, unless it may for longer."""
+        """End the jobs and bindings that have expired, and start what has waited long enough for others to run with."""
         effects = self._expire(now) if self._deadlines.open else []
         if self._bound:
             keeping = [lane.bindings for lane in self._lanes.values() if lane.bindings is not None]
@@ -211,10 +214,9 @@ class Scheduler:
     def report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], now: float) -> list[Effect]:
         """Take a slot back, give each job of its run its outcome, and start what can start."""
         lane = self._lane(model)
-        run = lane.running.pop(slot, None)
+        run = lane.end(slot)
         if run is None:
             raise bug(f"slot {slot} of model {model} reported without having run")
-        lane.free_slot(slot)
         self._running -= 1
         self._shares.end(lane.share, run.charged_s, now - run.began_at)
         lane.learn(run, now - run.began_at)
@@ -261,18 +263,18 @@ class Scheduler:
         effects: list[Effect] = []
         while self._queued and self._running < self._limit and (found := self._next(now)) is not None:
             lane, group = found
-            jobs, slot = lane.take(group), lane.claim_slot(group)
-            count = sum([job.count for job in jobs])
-            self._queued -= count
-            effects.append(self._start(lane, jobs, count, slot, now))
+            jobs = lane.take(group)
+            executions = sum([job.work.executions for job in jobs])
+            self._queued -= executions
+            effects.append(self._start(lane, group, jobs, executions, now))
         return effects
 
-    def _start(self, lane: Lane, jobs: tuple[Job, ...], count: int, slot: int, now: float) -> Start:
+    def _start(self, lane: Lane, group: Group | None, jobs: tuple[Job, ...], executions: int, now: float) -> Start:
         self._running += 1
-        lane.running[slot] = Run(jobs, count, now, self._shares.begin(lane.share))
+        slot = lane.begin(group, Run(jobs, executions, now, self._shares.begin(lane.share)))
         for job in jobs:
             job.start(now)
-        return Start(jobs, slot, count)
+        return Start(jobs, slot, executions)
 
     def _next(self, now: float) -> tuple[Lane, Group | None] | None:
         best, best_place = None, None
@@ -290,7 +292,7 @@ class Scheduler:
         return best
 
     def _has_room(self, lane: Lane, work: Work, binding: Binding | None) -> bool:
-        """Whether work fits in the queue, or need not wait, or is within the model's own part of a full one."""
+        """Whether work fits in the queue, or need not wait, or is within its model's own part of a full queue."""
         if self._queued + work.executions <= self._capacity:
             return True
         if self._running < self._limit and lane.need_not_wait(work, binding):
@@ -305,12 +307,12 @@ class Scheduler:
 
     def _end_queued(self, lane: Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane.remove(job)
-        self._queued -= job.count
+        self._queued -= job.work.executions
         end = self._end(job, error, now)
         return [end] if lane.bindings is None else [end, *self._end_bound(lane.bindings, job, now)]
 
     def _end(self, job: Job, outcome: Outcome, now: float) -> End:
-        """Record how a job has ended: the one place where any does."""
+        """Record how a job has ended. Every job ends here."""
         if isinstance(outcome, ServingError):
             job.end(outcome, now)
         else:
@@ -320,13 +322,13 @@ class Scheduler:
         return End(job)
 
     def _end_bound(self, bindings: Bindings, job: Job, now: float) -> list[Effect]:
-        """Tell a job's binding that it waits and runs no more."""
+        """Tell a job's binding that the job neither waits nor runs any more."""
         if job.binding is None:
             return []
         return self._unbound(bindings.end_job(job.binding, now, has_run=job.started_at is not None))
 
     def _unbound(self, ended: Sequence[Binding]) -> list[Effect]:
-        """Take note that bindings have ended: the one place where any does."""
+        """Take note that bindings have ended. Every binding ends here."""
         self._bound -= len(ended)
         return [Unbound(binding, binding.slot) for binding in ended]
 
@@ -334,20 +336,20 @@ class Scheduler:
         if not lane.is_draining or lane.running or lane.queues:
             return []
         del self._lanes[lane.model]
-        self._set_limit()
+        self._sum_up()
         return [Drained(lane.model)]
 
-    def _set_slots(self, lane: Lane, slots: int) -> None:
-        lane.slots, lane.idle = slots, deque(range(slots))
-        self._set_limit()
-
-    def _set_limit(self) -> None:
+    def _sum_up(self) -> None:
+        """Recompute what follows from which models there are and how many slots they have."""
+        lanes = self._lanes.values()
+        self._any_delays = any(lane.has_delay for lane in lanes)
         if self._asked_limit is None:
-            self._limit = max((lane.slots for lane in self._lanes.values()), default=0)
+            self._limit = max((lane.slots for lane in lanes), default=0)
 
     def _taking(self, model: ModelKey) -> Lane:
-        lane = self._lane(model)
-        if lane.is_draining:
+        """Give the lane of a model, and refuse one that is leaving or has gone."""
+        lane = self._lanes.get(model)
+        if lane is None or lane.is_draining:
             raise ServingError(Code.MODEL_NOT_READY, f"model '{model}' is unloading")
         return lane
 

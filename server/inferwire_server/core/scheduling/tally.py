@@ -1,6 +1,6 @@
 """What has happened to the jobs of one model on one device, as numbers that only grow.
 
-The one place that counts: what operators scrape and what the protocol's statistics say is read from here.
+All counting is done here: the metrics that operators scrape and the protocol's statistics are both read from tallies.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ from typing import TypeAlias
 
 from inferwire_server.core.scheduling.job import FINISHED, Job, JobState
 from inferwire_server.core.scheduling.lane import ModelKey
-from inferwire_server.core.scheduling.stacks import ends
+from inferwire_server.core.scheduling.stacks import count_ends
 
-SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-JOBS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+SECONDS_BUCKETS = (1e-4, 2.5e-4, 5e-4, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""The bounds between which times are counted, in seconds."""
+
+BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""The bounds between which inferences are counted by how many executions each of them ran."""
 
 REFUSED = "refused"
-"""How a job ends that was not admitted; others end in a state."""
+"""How a job that was not admitted is counted; others are counted by their final state."""
 
 OUTCOMES = (*(state.value for state in JobState if state.is_terminal), REFUSED)
 """The ways in which jobs end."""
 
 
 class Histogram:
-    """How many values lie between bounds, and their sum. A value on a bound lies below it."""
+    """How many values lie between bounds, and their sum. A value that equals a bound counts as below it."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -37,7 +40,7 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float, times: int = 1) -> None:
-        """Count a value, as often as there is one like it."""
+        """Count a value, so many times."""
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
@@ -57,7 +60,7 @@ class Runs:
 
 @dataclass(slots=True)
 class Tally:
-    """One model's numbers on one device.
+    """One model's numbers on one device. A stack counts as many jobs as it has executions.
 
     Attributes:
         submitted: Jobs that asked for a place in the queue.
@@ -65,8 +68,8 @@ class Tally:
         queue: The time that jobs waited for their slot.
         inference: The time of finished jobs in a slot.
         total: The time of finished jobs from admission to their end.
-        wire: The time of answered calls besides their jobs.
-        jobs: How many jobs each inference ran.
+        wire: The time that answered calls took besides that of their jobs.
+        batch_sizes: How many executions each inference ran.
         runs: The inferences that gave something, by their rows.
         failed_s: The time of jobs that ended otherwise than finished.
         last_finished_at: When the last job finished, by the clock of jobs; None where none has.
@@ -74,17 +77,17 @@ class Tally:
 
     submitted: int = 0
     outcomes: Counter[str] = field(default_factory=Counter[str])
-    queue: Histogram = field(default_factory=partial(Histogram, SECONDS))
-    inference: Histogram = field(default_factory=partial(Histogram, SECONDS))
-    total: Histogram = field(default_factory=partial(Histogram, SECONDS))
-    wire: Histogram = field(default_factory=partial(Histogram, SECONDS))
-    jobs: Histogram = field(default_factory=partial(Histogram, JOBS))
+    queue: Histogram = field(default_factory=partial(Histogram, SECONDS_BUCKETS))
+    inference: Histogram = field(default_factory=partial(Histogram, SECONDS_BUCKETS))
+    total: Histogram = field(default_factory=partial(Histogram, SECONDS_BUCKETS))
+    wire: Histogram = field(default_factory=partial(Histogram, SECONDS_BUCKETS))
+    batch_sizes: Histogram = field(default_factory=partial(Histogram, BATCH_BUCKETS))
     runs: dict[int, Runs] = field(default_factory=dict[int, Runs])
     failed_s: float = 0.0
     last_finished_at: float | None = None
 
     def submit(self, executions: int) -> None:
-        """Count a job of so many executions that asks to be admitted: it is to be refused, or to end."""
+        """Count a job of so many executions that asks to be admitted. It will be refused, or end."""
         self.submitted += executions
 
     def refuse(self, executions: int) -> None:
@@ -92,8 +95,8 @@ class Tally:
         self.outcomes[REFUSED] += executions
 
     def end(self, job: Job) -> None:
-        """Count a job that has ended, in whatever way, as its executions."""
-        timings, counts, executions = job.timings, ends(job), job.work.executions
+        """Count the executions of a job that has ended, in whatever way."""
+        timings, counts, executions = job.timings, count_ends(job), job.work.executions
         finished = counts.get(FINISHED, 0)
         for state, count in counts.items():
             self.outcomes[state] += count
@@ -106,12 +109,12 @@ class Tally:
         self.failed_s += timings.total_s * (executions - finished)
 
     def answer(self, wire_s: float, executions: int = 1) -> None:
-        """Count so many answered executions; reading their request and writing the answer took that."""
+        """Count so many answered executions, and the time that reading their request and writing the answer took."""
         self.wire.observe(wire_s, executions)
 
     def begin_run(self, executions: int) -> None:
-        """Count an inference that begins by the executions that it runs."""
-        self.jobs.observe(executions)
+        """Count an inference that begins, under the number of executions it runs."""
+        self.batch_sizes.observe(executions)
 
     def end_runs(self, rows: int, seconds: float, times: int = 1) -> None:
         """Count inferences of so many rows each, and how long all of them took."""
@@ -123,4 +126,4 @@ class Tally:
 
 
 TallyOf: TypeAlias = Callable[[str, ModelKey], Tally]
-"""Gives the tally of a model on the device of a name: the same one to all models that are counted together."""
+"""Gives the tally of a model on the device of that name. Models that are counted together have the same tally."""

@@ -39,7 +39,7 @@ class Awaited:
         self._what = None
 
     def is_overdue(self, what: object, now: float, limit_s: float) -> bool:
-        """Whether this very thing was waited for all that time, as far as it was looked."""
+        """Whether this same thing has been waited for, at every look, for at least the limit."""
         if self._what is None or self._what != what:
             self._what, self._since = what, now
             return False

@@ -11,13 +11,15 @@ from starlette.requests import ClientDisconnect, Request
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.transport.compression import WINDOW_BITS, inflate
 from inferwire_server.transport.http.exchange import Body, exchange_of
 from inferwire_server.transport.http.request_headers import stated_length
 
-_WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+_WINDOW_BITS = WINDOW_BITS | {"x-gzip": WINDOW_BITS["gzip"]}
 _GZIP = b"\x1f\x8b"
 """What a member of a gzip stream begins with; there may be several."""
 _STEP = 1024
+"""How much at once is decompressed of the members behind the first, which may be many."""
 
 _LONG = 64 * 1024
 """From how many bytes on a JSON object is read on a thread."""
@@ -87,37 +89,21 @@ def decompress(body: Body, encoding: str, limit: int) -> bytes:
     members: list[bytes] = []
     size, rest = 0, memoryview(body)
     while True:
-        stream = zlib.decompressobj(_WINDOW_BITS[encoding])
         try:
-            content, taken = _inflate(stream, rest, limit - size, is_first=not members)
+            inflated = inflate(rest, _WINDOW_BITS[encoding], limit - size, _STEP if members else None)
         except zlib.error as error:
             raise invalid_input(f"the body is no {encoding} stream: {error}") from error
-        members.append(content)
-        size += len(content)
+        members.append(inflated.content)
+        size += len(inflated.content)
         if size > limit:
             raise _too_large(f"the body has more than {limit} bytes when decompressed", limit)
-        if not stream.eof:
+        if not inflated.is_whole:
             raise invalid_input(f"the body ends inside its {encoding} stream, expected all of it")
-        rest = rest[taken:]
+        rest = rest[inflated.taken :]
         if not rest:
             return b"".join(members)
         if encoding == "deflate" or bytes(rest[:2]) != _GZIP:
             raise invalid_input(f"{len(rest)} bytes follow the {encoding} stream of the body, expected none")
-
-
-def _inflate(stream: Any, data: memoryview, room: int, *, is_first: bool) -> tuple[bytes, int]:
-    """Decompress one member, at most a byte more than there is room for; say how much of the data it was.
-
-    Most bodies are one member, and go in one piece. Others go in small ones: what a member leaves of them is copied.
-    """
-    parts: list[bytes] = []
-    at, step = 0, len(data) if is_first else _STEP
-    while at < len(data) and not stream.eof and room >= 0:
-        part = stream.decompress(data[at : at + step], room + 1)
-        parts.append(part)
-        room -= len(part)
-        at += step
-    return b"".join(parts), min(at, len(data)) - len(stream.unused_data)
 
 
 async def read_object(request: Request, limit: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A socket's writes, gathered until the loop comes round: an answer's head and body are one system call, not two.
 
-It is closed once its peer has said what it is about to say. Bytes that come to a socket that is closed have the system
-tell their sender of a broken connection, and forget the answer that it has not read yet.
+It is closed only once its peer has sent the rest of its request. Bytes that reach a closed socket make the system send
+a reset, and the peer then loses the part of the answer that it has not read yet.
 """
 
 from __future__ import annotations

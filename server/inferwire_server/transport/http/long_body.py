@@ -1,4 +1,4 @@
-"""A long body, received where it stays: past the parser and whatever gathers pieces, which would copy it four times."""
+"""A long body, received straight into its own buffer: the parser and what gathers pieces would copy it four times."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ LONG = 64 * 1024
 """From how many bytes on a body is received so."""
 
 LONGEST = 16 * 1024 * 1024
-"""Up to how many. All of it is received, whether or not anybody has asked for it yet; until its request is answered."""
+"""Up to how many. Memory for all of it is taken as soon as its head has come, before the application asks for it."""
 
 _BEHIND = 4096
-"""How much is received together with the end of a body, of what is behind it. Bytes that stay with the system, a line
-that is one too many among them, have it tell their sender of a broken connection if this one is closed then."""
+"""Room for bytes pipelined after the body: closing a socket with unread bytes would send a reset."""
 
 _BOUNDARY = 64
-"""Where a body ends, in bytes: a tensor that is its end then begins where elements of its type may, whatever is before
-it, and need not be copied for that."""
+"""The end of a body is aligned to this many bytes: a tensor that ends the body is then aligned, too, whatever precedes
+it, and need not be copied."""
 
 _NOWHERE = memoryview(b"")
 

@@ -1,33 +1,35 @@
-"""HTTP/1.1 as uvicorn speaks it, for requests as our own parser reads them; and what becomes of all that is none."""
+"""HTTP/1.1 as uvicorn speaks it, for requests as our own parser reads them; and how invalid input is answered."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
+from urllib.parse import unquote
+from weakref import ref
 
-import orjson
-from httptools import HttpParserError
-from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from httptools import HttpParserError, parse_url
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
 from inferwire_server.transport.http.awaited import Awaited, RequestTimeouts
-from inferwire_server.transport.http.exchange import EXTENSION, Connection, Exchange, Exchanged, Turns
+from inferwire_server.transport.http.connection import Connection, Turns
+from inferwire_server.transport.http.cycle import Cycle
+from inferwire_server.transport.http.exchange import EXTENSION, Exchanged
 from inferwire_server.transport.http.joined_writes import JoinedWrites
 from inferwire_server.transport.http.long_body import LONG, LONGEST, LongBody
 from inferwire_server.transport.http.request_headers import stated_length
 from inferwire_server.transport.http.request_ids import RequestIds
 from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong, UnknownCoding
-from inferwire_server.transport.session.session_file import TakeOver
+from inferwire_server.transport.http.responses import error_body
+from inferwire_server.transport.taking_over import TakeOver
 
 
 def _refusal(status: bytes, code: Code, sentence: str) -> bytes:
     """Write an answer that closes the connection, for what never became a request."""
-    body = orjson.dumps({"error": sentence, "code": code.name})
+    body = error_body(code, sentence)
     head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d" % len(body)
     return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, head, body)
 
@@ -58,9 +60,6 @@ _HEAD_END = b"\r\n\r\n"
 _MUCH = 16 * 1024
 """What has come with a head is rarely more than this, unless it is a body."""
 
-GATHERED_BODY = 1024 * 1024
-"""How much of a body that is no `LongBody` is gathered before the application is woken for it, and the peer waits."""
-
 
 class Parting:
     """Whether the callers of a port are sent elsewhere: an answer is then the last on its connection."""
@@ -77,8 +76,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     Attributes:
         pieces: How many times something has come by it.
+        cycle: The newest request, which may wait for those before it; nothing before the first.
     """
 
+    cycle: Cycle
     _opening = b""
 
     def __init__(self, ids: RequestIds, parting: Parting, take_over: TakeOver | None, **settings: Any) -> None:
@@ -132,7 +133,7 @@ class HttpProtocol(HttpToolsProtocol):
     @property
     def wants_body(self) -> bool:
         """Whether somebody is to have the body that comes: nobody where its request is answered already."""
-        return not self.cycle.response_complete
+        return not self.cycle.is_answered
 
     def on_piece(self) -> None:
         """Take note that more of a long body has come."""
@@ -149,8 +150,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on behind an answer. A connection that is idle keeps no body that nobody has asked for."""
         super().on_response_complete()
-        if not self.wants_body:
-            self.cycle.body = bytearray()
+        self.cycle.drop_body()
 
     def look(self, now: float, timeouts: RequestTimeouts) -> None:
         """Give up a peer that does not go on with what it has begun, or does not take what it has asked for.
@@ -161,18 +161,17 @@ class HttpProtocol(HttpToolsProtocol):
             if self._awaited.is_overdue(("answer", unsent), now, timeouts.answer_s):
                 self.transport.abort()
             return
-        cycle: RequestResponseCycle | None = cast("Any", self.cycle)
-        is_answered = cycle is None or cycle.response_complete
+        due = self._due()
         if self._requests.is_in_head:
-            is_awaited = is_answered and self.timeout_keep_alive_task is None
-            what, limit_s = ("head", cycle), timeouts.head_s
+            is_awaited = due is None and self.timeout_keep_alive_task is None
+            what, limit_s = ("head", self.cycle), timeouts.head_s
         else:
-            is_awaited = not self.flow.read_paused and (cycle is None or not cycle.waiting_for_100_continue)
+            is_awaited = not self.flow.read_paused and not self.cycle.waits_to_continue
             what, limit_s = ("body", self.pieces), timeouts.body_s
         if not is_awaited or self.transport.is_closing():
             self._awaited.nothing()
         elif self._awaited.is_overdue(what, now, limit_s):
-            may_answer = self.pieces > 0 and self._take_over is None and (self._requests.is_in_head or not is_answered)
+            may_answer = self.pieces > 0 and self._take_over is None and (self._requests.is_in_head or due is not None)
             self._refuse(_TOO_SLOW if may_answer else b"")
 
     def part(self) -> None:
@@ -181,9 +180,8 @@ class HttpProtocol(HttpToolsProtocol):
         Of several that are, the last: what came before it has been sent for an answer, too. One whose head has gone
         cannot say any more that it is the last.
         """
-        cycle: RequestResponseCycle | None = cast("Any", self.cycle)
-        if cycle is not None and not cycle.response_started:
-            cycle.keep_alive = False
+        if (due := self._due()) is not None:
+            due.close_after_answer()
 
     def on_headers_complete(self) -> None:
         """Begin a request, unless the answer before it was said to be the connection's last."""
@@ -191,41 +189,65 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
-        super().on_headers_complete()
-        cycle = self.cycle
-        cycle.default_headers = [*cycle.default_headers, self._ids.name(self.headers)]
-        if self._parting.has_begun:
-            cycle.keep_alive = False
-        exchange: Exchanged = Exchange(cycle, self._connection)
-        extensions: dict[str, Any] = {EXTENSION: exchange}
-        cycle.scope["extensions"] = extensions
+        application, before = cast("Any", self).app, self.cycle
+        self.cycle = self._begin_cycle()  # pyright: ignore[reportIncompatibleVariableOverride] - all are made here
+        if not before or before.is_answered:
+            self._start_asgi_task(self.cycle, application)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, application))
 
     def on_body(self, body: bytes) -> None:
-        """Take in more of a body. uvicorn would stop reading at each 64 KiB until the application has had its turn."""
-        if self.cycle.response_complete:
-            return
-        self.cycle.body += body
-        if len(self.cycle.body) >= GATHERED_BODY:
-            self.flow.pause_reading()
-            self.cycle.message_event.set()
+        """Take in more of a body."""
+        self.cycle.append(body)
 
     def on_message_complete(self) -> None:
         """End a request. One that is answered already has kept the connection open until here, or from being idle."""
-        cycle = self.cycle
         if self._connection.transport.is_to_be_closed:
             self.transport.close()
-        elif not cycle.response_complete:
-            cycle.more_body = False
-            cycle.message_event.set()
-        else:
+        elif not self.cycle.end_body():
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
 
-    def _feed(self, data: bytes) -> None:
-        """Read what has come; of a long body, what the parser need not see.
+    def _due(self) -> Cycle | None:
+        """Give the newest request if its answer is still due."""
+        return self.cycle if self.cycle and not self.cycle.is_answered else None
 
-        The parser copies what it sees of a body: of much, it is shown the head first.
+    def _begin_cycle(self) -> Cycle:
+        """Record the request whose head has come, as uvicorn does for requests of its own parser."""
+        scope: Any = self.scope
+        version, url = self.parser.get_http_version(), parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["http_version"] = version
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        cycle = Cycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=[*self.server_state.default_headers, self._ids.name(self.headers)],
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and not self._parting.has_begun and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        cycle.connection = self._connection
+        # Its scope refers to it weakly: they would keep one another until garbage is looked for.
+        exchange: ref[Exchanged] = ref(cycle)
+        scope["extensions"] = {EXTENSION: exchange}
+        return cycle
+
+    def _feed(self, data: bytes) -> None:
+        """Parse what has come, but not a long body: that goes to its own buffer.
+
+        The parser copies every byte of a body that it is given. So of much data it is given the head first, which says
+        whether the body is a long one.
         """
         requests, rest = self._requests, memoryview(b"")
         if not requests.is_in_head:
@@ -248,18 +270,15 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _long_body(self) -> LongBody | None:
         """Make room for the body that has just begun, if it is long, and put there what the parser has seen of it."""
-        cycle: Any = self.cycle
-        byte_size = stated_length(cycle.scope)
+        byte_size = stated_length(self.cycle.scope)
         if not LONG <= byte_size <= LONGEST:
             return None
         body = LongBody(self, byte_size)
-        body.take(cycle.body)
-        cycle.body = bytearray()
+        body.take(self.cycle.begin_long_body())
         return body
 
     def _take_long_body(self, content: memoryview) -> None:
-        cycle: Any = self.cycle
-        cycle.body = content
+        self.cycle.put_long_body(content)
         self._requests.pass_body()
 
     def _leave_to(self, take_over: TakeOver, data: bytes) -> None:
@@ -273,26 +292,18 @@ class HttpProtocol(HttpToolsProtocol):
     def _refuse(self, answer: bytes) -> None:
         """Answer what is no request, and take no more: requests before it are answered first."""
         self._requests.close()
-        cycle: RequestResponseCycle | None = cast("Any", self.cycle)
-        if cycle is None or cycle.response_complete:
-            self._end(answer)
-        elif not cycle.more_body:
-            cycle.on_response = partial(self._end, answer)
-        elif self.pipeline and self.pipeline[0][0] is cycle:
+        due, end = self._due(), partial(self._end, answer)
+        if due is None:
+            end()
+        elif due.has_whole_body:
+            due.then(end)
+        elif self.pipeline and self.pipeline[0][0] is due:
             # It is the request that breaks off, and waits for its turn.
-            application: Any = partial(_break_off, cycle, partial(self._end, answer))
-            self.pipeline[0] = cycle, application
+            application: Any = due.breaking_off(end)
+            self.pipeline[0] = due, application
         else:
-            self._end(b"" if cycle.response_started else answer)
+            self._end(answer if due.may_be_refused else b"")
 
     def _end(self, answer: bytes) -> None:
         self.transport.write(answer)
         self.transport.close()
-
-
-async def _break_off(
-    cycle: RequestResponseCycle, end: Callable[[], None], _scope: Scope, _receive: Receive, _send: Send
-) -> None:
-    """End a connection where a request should be worked for, of which not all can come."""
-    cycle.disconnected = True
-    end()

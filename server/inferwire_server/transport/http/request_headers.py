@@ -21,5 +21,12 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 def stated_length(scope: Scope) -> int:
     """Give how many bytes the body has by its headers, which the parser has taken; 0 where they do not say."""
-    # Python refuses to read thousands of digits, which zeros in front may be.
-    return int((header(scope, b"content-length") or "").lstrip("0")[:_MOST_DIGITS] or "0")
+    return length_of(header(scope, b"content-length") or "")
+
+
+def length_of(digits: str) -> int:
+    """Read a header's length, whatever zeros are in front; 0 where there are no digits.
+
+    Of too many digits the first are read: Python refuses to read thousands, and the length is beyond any limit anyway.
+    """
+    return int(digits.lstrip("0")[:_MOST_DIGITS] or "0")

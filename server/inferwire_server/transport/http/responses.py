@@ -54,9 +54,19 @@ def error_response(error: ServingError) -> Response:
         headers["retry-after"] = _ELSEWHERE_AFTER_S
     if error.code is Code.UNAUTHENTICATED:
         headers["www-authenticate"] = "Bearer"
-    return problem(error.code.http, error.code, error.message, headers)
+    return problem(error.status.http, error.code, error.message, headers)
 
 
 def problem(status: int, code: Code, message: str, headers: Mapping[str, str] | None) -> Response:
     """Answer with a sentence and its code, under a status that need not be the code's own."""
-    return json_response({"error": message, "code": code.name}, status, headers)
+    return Response(error_body(code, message), status, headers, JSON.decode())
+
+
+def error_body(code: Code, message: str) -> bytes:
+    """Write an error as the body of an answer."""
+    return orjson.dumps(error_members(code, message))
+
+
+def error_members(code: Code, message: str) -> dict[str, str]:
+    """Give what an error has in JSON, wherever it stands."""
+    return {"error": message, "code": code.name}

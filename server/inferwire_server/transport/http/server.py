@@ -19,7 +19,7 @@ from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.protocol import HttpProtocol, Parting
 from inferwire_server.transport.http.request_ids import RequestIds
 from inferwire_server.transport.listening import BACKLOG, authority, listen
-from inferwire_server.transport.session.session_file import TakeOver
+from inferwire_server.transport.taking_over import TakeOver
 from inferwire_server.transport.tls import Tls
 
 log = structlog.stdlib.get_logger()

@@ -1,4 +1,4 @@
-"""A block of headers in the frames that it comes in, and what else is in these."""
+"""A block of headers put together from its frames, without their padding and priority."""
 
 from __future__ import annotations
 

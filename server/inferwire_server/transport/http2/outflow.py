@@ -32,7 +32,7 @@ class Outflow:
         most_frame_bytes: How many it takes in a frame.
         is_paused: Whether the socket takes no more: what has been written is not read there.
         idle_frames: How many frames have come that bring nothing further since data last went either way.
-        owes_size_update: Whether the next headers have to begin with word that none are remembered.
+        owes_size_update: Whether the next block of headers must begin with HPACK's table size update.
     """
 
     __slots__ = (

@@ -30,11 +30,21 @@ _MOST_UNHEARD_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Silences:
-    """How long a peer may say nothing: before its preface, before it is asked whether it is there, and then."""
+    """How long a peer may say nothing, in seconds.
+
+    Attributes:
+        preface_s: Before its preface.
+        ask_s: Before it is asked whether it is there.
+        answer_s: Once it is asked.
+        heard_s: Once it is told that this side leaves: until then it may begin calls, which are answered.
+        look_s: How often it is looked whether that has passed.
+    """
 
     preface_s: float = 20.0
     ask_s: float = 30.0
     answer_s: float = 10.0
+    heard_s: float = 0.5
+    look_s: float = 5.0
 
 
 class Http2Protocol(asyncio.Protocol, Generic[H]):

@@ -1,4 +1,4 @@
-"""The sockets on which connections come: where they listen, who looks after silent peers, and how they close."""
+"""A server's listening sockets and their connections: how they are opened, checked for silent peers, and closed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,7 @@ H = TypeVar("H")
 Connect: TypeAlias = Callable[[Write, Http2Protocol[H]], Connection[H]]
 """Begins a connection, on its socket."""
 
-_BACKLOG = 2048
-"""How many connections may wait to be taken."""
-
-_LOOK_S = 5.0
 _TAKING_LOOK_S = 0.1
-_HEARD_S = 0.5
-"""How long peers have to hear that this side leaves: until then they may begin calls, which are answered."""
 
 
 class Http2Server(Generic[H]):
@@ -64,15 +58,22 @@ class Http2Server(Generic[H]):
         await self._wait_until_gone()
 
     async def listen(
-        self, listener: socket.socket, tls: ssl.SSLContext | None = None, connect: Connect[H] | None = None
+        self,
+        listener: socket.socket,
+        backlog: int,
+        tls: ssl.SSLContext | None = None,
+        connect: Connect[H] | None = None,
     ) -> None:
-        """Take connections at a socket, which is this server's from now on; begin them there by `connect`, if given."""
+        """Take connections at a socket, which is this server's from now on; so many may wait to be taken.
+
+        They are begun by `connect` there, if it is given.
+        """
         loop = asyncio.get_running_loop()
         new = partial(self._new_connection, connect or self._connect)
         if listener.family == socket.AF_UNIX:
-            server = await loop.create_unix_server(new, sock=listener, backlog=_BACKLOG)
+            server = await loop.create_unix_server(new, sock=listener, backlog=backlog)
         else:
-            server = await loop.create_server(new, sock=listener, ssl=tls, backlog=_BACKLOG)
+            server = await loop.create_server(new, sock=listener, ssl=tls, backlog=backlog)
         self._listening.append(server)
 
     def part(self) -> None:
@@ -90,7 +91,7 @@ class Http2Server(Generic[H]):
         self._stop_listening()
         self.part()
         loop = asyncio.get_running_loop()
-        leaving = loop.call_later(min(_HEARD_S, flush_s), self._leave)
+        leaving = loop.call_later(min(self._silences.heard_s, flush_s), self._leave)
         try:
             async with asyncio.timeout(flush_s):
                 await self._wait_until_gone()
@@ -149,4 +150,4 @@ class Http2Server(Generic[H]):
         now = monotonic()
         for connection in tuple(self._connections):
             connection.look(now, self._silences)
-        self._looking = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+        self._looking = asyncio.get_running_loop().call_later(self._silences.look_s, self._look)

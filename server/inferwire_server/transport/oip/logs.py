@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import TypeAlias
 
+from inferwire_server.core.log_words import LEVELS
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
-from inferwire_server.service.logs import LEVELS
 
 LogValue: TypeAlias = bool | int | str
 

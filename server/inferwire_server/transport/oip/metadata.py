@@ -22,6 +22,7 @@ EXTENSIONS = (
     "schedule_policy",
     "sequence",
     "statistics",
+    "trace",
 )
 """The extensions that every server offers."""
 
@@ -53,7 +54,7 @@ def extensions_of(services: Services) -> tuple[str, ...]:
 
 
 def model_metadata(services: Services, name: str, version: str) -> ModelMetadata:
-    """Describe a served model.
+    """Describe a served model: the version that is asked for, which is then listed alone, or the current one of all.
 
     Raises:
         ServingError: If there is none, or it is not ready.
@@ -61,7 +62,7 @@ def model_metadata(services: Services, name: str, version: str) -> ModelMetadata
     spec = services.models.resolve(ServedModel(name, version)).spec
     return ModelMetadata(
         name=name,
-        versions=services.models.versions(name),
+        versions=(str(int(version)),) if version else services.models.versions(name),
         inputs=tuple(map(_tensor_metadata, spec.inputs)),
         outputs=tuple(map(_tensor_metadata, spec.outputs)),
         rt_info=spec.rt_info,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
+from inferwire_proto.integers import INT64_MAX
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import SequenceCall
 
@@ -75,7 +76,7 @@ def timeout_s_of(parameters: Parameters) -> float | None:
     return microseconds / 1e6 if microseconds else None
 
 
-def whole_number(parameters: Parameters, name: str, largest: int = 2**63 - 1, what: str = "") -> int:
+def whole_number(parameters: Parameters, name: str, largest: int = INT64_MAX, what: str = "") -> int:
     """Give a parameter that counts something, 0 where it is not there; `what` names whose it is, if not the request's.
 
     Raises:

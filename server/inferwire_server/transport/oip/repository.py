@@ -52,17 +52,18 @@ def _entry(served: Served) -> IndexEntry:
 
 
 async def load(services: Services, name: str, parameters: Mapping[str, object]) -> None:
-    """Load or reload a model. Its failure is internal to the server, as the protocol's clients expect.
+    """Load or reload a model. Its failure has the status of what is internal to a server, as Triton's clients expect.
 
     Raises:
-        ServingError: INTERNAL with the reason, PERMISSION_DENIED, or INVALID_INPUT or UNIMPLEMENTED for a parameter.
+        ServingError: MODEL_NOT_FOUND or MODEL_FAILED with the reason, PERMISSION_DENIED, or INVALID_INPUT or
+            UNIMPLEMENTED for a parameter.
     """
     options = _options(services, name, parameters)
     try:
         await services.models.load(name, options)
     except ServingError as error:
         if error.code in _LOAD_FAILURES:
-            raise ServingError(Code.INTERNAL, error.message) from error
+            error.status = Code.INTERNAL
         raise
 
 

@@ -18,15 +18,14 @@ import structlog
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import OPENING_BYTES
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.transport.listening import BACKLOG
 from inferwire_server.transport.relay.crew import Crew
-from inferwire_server.transport.session.session_file import TakeOver
 from inferwire_server.transport.session.socket_session import Give
+from inferwire_server.transport.taking_over import TakeOver
 
 log = structlog.stdlib.get_logger()
 
-_BACKLOG = 2048
-
-_LIMIT_S = 1.0
+LIMIT_S = 1.0
 """How long a worker is waited for that wants to hand over something: it has it at hand."""
 
 
@@ -37,13 +36,13 @@ def give_to(crew: Crew, epoch: str) -> Give | None:
 
 
 @asynccontextmanager
-async def taking_connections(crew: Crew, take_over: TakeOver) -> AsyncGenerator[None, None]:
+async def taking_connections(crew: Crew, take_over: TakeOver, limit_s: float = LIMIT_S) -> AsyncGenerator[None, None]:
     """Take the connections that other workers hand over, until the block is left."""
-    taker = _Taker(take_over)
+    taker = _Taker(take_over, limit_s)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.setblocking(False)
         listener.bind(crew.connections_of(crew.index))
-        listener.listen(_BACKLOG)
+        listener.listen(BACKLOG)
         taker.begin(taker.let_in(listener))
         try:
             yield
@@ -54,8 +53,9 @@ async def taking_connections(crew: Crew, take_over: TakeOver) -> AsyncGenerator[
 class _Taker:
     """Takes connections from whoever may enter the folder of the listener's socket: this server's user."""
 
-    def __init__(self, take_over: TakeOver) -> None:
+    def __init__(self, take_over: TakeOver, limit_s: float = LIMIT_S) -> None:
         self._take_over = take_over
+        self._limit_s = limit_s
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, work: Coroutine[None, None, None]) -> None:
@@ -73,7 +73,7 @@ class _Taker:
             except OSError as error:
                 # Most likely there are too many files open: whoever waits may find fewer after a while.
                 log.warning("no connections can be taken from other workers", reason=str(error))
-                await asyncio.sleep(_LIMIT_S)
+                await asyncio.sleep(self._limit_s)
             else:
                 self.begin(self._receive(visitor))
 
@@ -87,7 +87,7 @@ class _Taker:
         with visitor:
             visitor.setblocking(False)
             try:
-                async with asyncio.timeout(_LIMIT_S):
+                async with asyncio.timeout(self._limit_s):
                     await _readable(visitor)
                 came, files, _, _ = socket.recv_fds(visitor, OPENING_BYTES, 1)
             except (OSError, TimeoutError) as error:

@@ -125,7 +125,7 @@ def _scope(request: HttpRequest) -> Scope:
         "headers": request.headers,
         "client": None,
         "server": None,
-        "extensions": {EXTENSION: exchange},
+        "extensions": {EXTENSION: lambda: exchange},
     }
 
 

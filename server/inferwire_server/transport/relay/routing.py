@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from inferwire_proto.errors import Code
@@ -16,13 +17,20 @@ from inferwire_server.transport.relay.sums import Sum
 
 LEAD = 0
 
-_LIMIT_S = 5.0
-"""How long a worker may take for its part of a sum, which it has at hand: less than Prometheus waits for a scrape."""
-
-_SUM_LIMIT_S = _LIMIT_S + 2.0
-"""How long the lead may take for the sum."""
-
 A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class SumLimits:
+    """How long others may take for a sum, in seconds.
+
+    Attributes:
+        part_s: A worker for its part, which it has at hand: less than Prometheus waits for a scrape.
+        whole_s: The lead for all of it.
+    """
+
+    part_s: float = 5.0
+    whole_s: float = 7.0
 
 
 class RelayedCall(Protocol[A]):
@@ -49,10 +57,17 @@ class RelayedCall(Protocol[A]):
 class Routing:
     """Sends calls where they are answered."""
 
-    def __init__(self, crew: Crew, colleagues: Colleagues, stateful: Callable[[], frozenset[str]]) -> None:
+    def __init__(
+        self,
+        crew: Crew,
+        colleagues: Colleagues,
+        stateful: Callable[[], frozenset[str]],
+        limits: SumLimits | None = None,
+    ) -> None:
         self._crew = crew
         self._colleagues = colleagues
         self._stateful = stateful
+        self._limits = limits or SumLimits()
         self._turns = {kind: asyncio.Lock() for kind in Everywhere}
         self._changes: set[asyncio.Future[Any]] = set()
 
@@ -80,14 +95,14 @@ class Routing:
         """Add up what all answer. Where one does not there is no sum: counters that fall look like a new start."""
 
         async def part(worker: int) -> A:
-            async with _in_time(worker, _LIMIT_S):
+            async with _in_time(worker, self._limits.part_s):
                 return await call.at(worker, alone=True)
 
         own = await call.here()
         return call.added(add, [own, *await self._colleagues.each(part)])
 
     async def _sum_of_lead(self, call: RelayedCall[A]) -> A:
-        async with _in_time(LEAD, _SUM_LIMIT_S):
+        async with _in_time(LEAD, self._limits.whole_s):
             return await call.at(LEAD, alone=False)
 
     async def _everywhere(self, kind: Everywhere, call: RelayedCall[A]) -> A:

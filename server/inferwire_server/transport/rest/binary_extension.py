@@ -14,6 +14,7 @@ from inferwire_server.core.tensor_checks import check_shape
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport.http.exchange import Body
+from inferwire_server.transport.http.request_headers import length_of
 from inferwire_server.transport.oip.datatypes import datatype_of, input_type
 
 HEADER_LENGTH = b"inference-header-content-length"
@@ -79,7 +80,7 @@ def header_length(value: str | None, body_size: int) -> int:
         return body_size
     if not (value.isascii() and value.isdigit()):
         raise invalid_input(f"Inference-Header-Content-Length is '{value}', expected a whole number of bytes")
-    length = int(value[:20])  # Python refuses to read thousands of digits
+    length = length_of(value)
     if length > body_size:
         raise invalid_input(
             f"Inference-Header-Content-Length is {value}, expected at most the body's {body_size} bytes"

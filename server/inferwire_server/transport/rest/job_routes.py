@@ -15,7 +15,7 @@ from inferwire_server.service import Services
 from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport.http.caller_watch import CallerWatch
-from inferwire_server.transport.http.responses import json_response
+from inferwire_server.transport.http.responses import error_members, json_response
 from inferwire_server.transport.oip.inference import wanted_of
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.inference_answers import answer, read_request
@@ -117,7 +117,7 @@ class JobRoutes:
             "model_version": model.version,
         }
         if job.error is not None:
-            status |= {"error": job.error.message, "code": job.error.code.name}
+            status |= error_members(job.error.code, job.error.message)
         if job.state.is_terminal:
             timings = job.timings
             status["timings"] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -52,14 +53,19 @@ class LogRoutes:
 
     async def tracing(self, request: Request) -> Response:
         """Give the trace settings: `trace_level` is TIMESTAMPS where the server sends traces, else OFF."""
-        return json_response(trace_settings(self._services, request.path_params.get("model", "")))
+        return json_response(_as_json(trace_settings(self._services, request.path_params.get("model", ""))))
 
     async def set_tracing(self, request: Request) -> Response:
         """Accept settings that leave `trace_level` as it is, and no others: it is the server's `--traces`."""
         body = await read_object(request, self._max_body_bytes)
         given = {name: _texts(name, value) for name, value in body.items()}
         model = request.path_params.get("model", "")
-        return json_response(set_trace_settings(self._services, given, model))
+        return json_response(_as_json(set_trace_settings(self._services, given, model)))
+
+
+def _as_json(settings: Mapping[str, Sequence[str]]) -> dict[str, str | Sequence[str]]:
+    """Write trace settings as Triton does over HTTP: of levels there may be several, of all else there is one."""
+    return {name: values if name == "trace_level" else values[0] for name, values in settings.items()}
 
 
 def _texts(name: str, value: Any) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import orjson
 
 from inferwire_proto.element_types import ElementType
+from inferwire_proto.integers import INT64_MAX
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedTensor, Wanted
@@ -25,8 +26,6 @@ from inferwire_server.transport.rest.binary_extension import Tail
 from inferwire_server.transport.rest.json_elements import check_nesting, flatten, json_kind, pack
 
 Document: TypeAlias = dict[str, Any]
-
-_LONGEST_DIMENSION = 2**63 - 1
 
 LONGEST_KNOWN = 4096
 """Up to how many bytes a document is kept, for the next request that begins with the same."""
@@ -130,13 +129,16 @@ def _load(document: bytes | memoryview) -> object:
     try:
         return orjson.loads(document)
     except orjson.JSONDecodeError as error:
-        raise invalid_input(f"the request is malformed JSON: {error}{_hint(str(error))}") from error
+        raise invalid_input(f"the request is malformed JSON: {error}{_hint(error)}") from error
 
 
-def _hint(reason: str) -> str:
-    """Say what is missing where a document with bytes behind it was read as one to its end."""
-    looks_binary = "after document" in reason or "not valid UTF-8" in reason
-    return "; where binary tensors follow it, Inference-Header-Content-Length says its length" if looks_binary else ""
+def _hint(error: orjson.JSONDecodeError) -> str:
+    """Say what to do where a document with bytes behind it was read as one to its end, or has numbers JSON has not."""
+    if "after document" in error.msg or "not valid UTF-8" in error.msg:
+        return "; where binary tensors follow it, Inference-Header-Content-Length says its length"
+    if error.doc.startswith(("NaN", "Infinity"), error.pos):
+        return "; JSON has no NaN and no Infinity: send the tensor's bytes behind the document, with binary_data_size"
+    return ""
 
 
 def _inputs(request: Document) -> list[object]:
@@ -199,7 +201,7 @@ def _shape(value: object, prefix: str) -> tuple[int, ...]:
         raise invalid_input(f"the 'shape' of {prefix} is {json_kind(value)}, expected an array of integers")
     shape = cast("list[object]", value)
     for dimension in shape:
-        if type(dimension) is not int or not 0 <= dimension <= _LONGEST_DIMENSION:
+        if type(dimension) is not int or not 0 <= dimension <= INT64_MAX:
             shown = dimension if isinstance(dimension, int | float) else json_kind(dimension)
             raise invalid_input(f"the 'shape' of {prefix} has {shown}, expected integers from 0 on")
     return tuple(cast("list[int]", shape))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.transport.http.caller_watch import CallerWatch
-from inferwire_server.transport.http.responses import json_response
+from inferwire_server.transport.http.responses import error_members, json_response
 from inferwire_server.transport.oip.config import config
 from inferwire_server.transport.oip.metadata import extensions_of, model_metadata
 from inferwire_server.transport.oip.statistics import statistics
@@ -91,8 +91,8 @@ class OipRoutes:
             served = self._services.models.find(model.name, model.version)
             served.require()
         except ServingError as error:
-            not_ready = {"name": model.name, "ready": False, "error": error.message, "code": error.code.name}
-            return json_response(not_ready, 400)
+            not_ready = {"name": model.name, "ready": False}
+            return json_response(not_ready | error_members(error.code, error.message), 400)
         return json_response({"name": model.name, "ready": True})
 
     async def server_metadata(self, _request: Request) -> Response:

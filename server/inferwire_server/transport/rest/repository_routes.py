@@ -60,7 +60,8 @@ class RepositoryRoutes:
     async def unload(self, request: Request) -> Response:
         """Unload a model: refuse new inferences, wait until those under way have ended, free the model, and answer.
 
-        Unloading an unknown model does nothing. Needs `--allow-model-control`. The body is optional.
+        Unloading an unknown model does nothing and answers 200, as with Triton. Needs `--allow-model-control`. The
+        body is optional.
         """
         await self._parameters(request)
         await repository.unload(self._services, request.path_params["model"])

@@ -23,7 +23,7 @@ from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2,
 from inferwire_server.service import Services
 from inferwire_server.transport.adoption import Adopt
 from inferwire_server.transport.http2.server import Http2Server
-from inferwire_server.transport.listening import listen
+from inferwire_server.transport.listening import BACKLOG, listen
 from inferwire_server.transport.oip.stubs import grpc_service_pb2
 from inferwire_server.transport.rpc import health_calls, oip_calls
 from inferwire_server.transport.rpc.call_head import CallHead
@@ -135,16 +135,16 @@ class GrpcServer:
             opening.push_async_callback(self._switchboard.end)
             listener = listen("gRPC", options.host, options.port, shares_port=options.shares_port)
             self.port = listener.getsockname()[1]
-            await self._server.listen(listener, None if options.tls is None else options.tls.grpc)
+            await self._server.listen(listener, BACKLOG, None if options.tls is None else options.tls.grpc)
             if options.beside is not None:
                 beside = opening.enter_context(socket.socket(socket.AF_UNIX))
                 beside.bind(os.fspath(options.beside))
-                await self._server.listen(beside, connect=self._switchboard.connect_worker)
+                await self._server.listen(beside, BACKLOG, connect=self._switchboard.connect_worker)
             if (path := options.socket) is not None:
                 cannot = f"cannot listen for gRPC at '{path}'"
                 file = opening.enter_context(socket.socket(socket.AF_UNIX))
                 opening.enter_context(socket_file(path, lambda at: file.bind(os.fspath(at)), cannot))
-                await self._server.listen(file)
+                await self._server.listen(file, BACKLOG)
             self._open = opening.pop_all()
         return self
 

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import grpc
 
+from inferwire_server.transport.compression import WINDOW_BITS, inflate
 from inferwire_server.transport.refusing import message_too_large
 from inferwire_server.transport.rpc.status import RpcStatus
 
@@ -17,10 +18,6 @@ PREFIX_BYTES: Final = 5
 
 MOST_BYTES: Final = 2**32 - 1
 """How long a message can be at all."""
-
-_WINDOW_BITS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
-"""What zlib calls the ways in which messages may be compressed."""
-
 
 Part: TypeAlias = memoryview | bytearray
 """A part of a message: where it was received, or a copy."""
@@ -100,7 +97,7 @@ class MessageReader:
     def _check_packed(self, flag: int) -> None:
         if flag != 1:
             raise RpcStatus(grpc.StatusCode.INTERNAL, f"a message's first byte is {flag}, expected 0 or 1")
-        if self._encoding not in _WINDOW_BITS:
+        if self._encoding not in WINDOW_BITS:
             raise RpcStatus(
                 grpc.StatusCode.INTERNAL, f"a message is compressed, and the call's grpc-encoding is {self._encoding}"
             )
@@ -122,15 +119,14 @@ def unpacked(message: Packed, encoding: str, most_bytes: int) -> bytes:
         ServingError: TOO_LARGE.
         RpcStatus: It is not compressed as its call says.
     """
-    unpacking = zlib.decompressobj(_WINDOW_BITS[encoding])
     try:
-        content = unpacking.decompress(message, most_bytes + 1)
+        inflated = inflate(memoryview(message), WINDOW_BITS[encoding], most_bytes)
     except zlib.error as error:
         sentence = f"a message cannot be decompressed as {encoding}: {error}"
         raise RpcStatus(grpc.StatusCode.INTERNAL, sentence) from error
-    if len(content) > most_bytes:
-        raise message_too_large(len(content), most_bytes)
-    if not unpacking.eof or unpacking.unused_data:
-        what = "has bytes behind its end" if unpacking.eof else "is cut short"
+    if len(inflated.content) > most_bytes:
+        raise message_too_large(len(inflated.content), most_bytes)
+    if not inflated.is_whole or inflated.taken < len(message):
+        what = "has bytes behind its end" if inflated.is_whole else "is cut short"
         raise RpcStatus(grpc.StatusCode.INTERNAL, f"a message that is compressed as {encoding} {what}")
-    return content
+    return inflated.content

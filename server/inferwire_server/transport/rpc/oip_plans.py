@@ -22,6 +22,7 @@ from inferwire_server.transport.oip.datatypes import input_type
 from inferwire_server.transport.oip.inference import contents_beside_raw, output_form, wanted_of
 from inferwire_server.transport.oip.shared_memory import beside_region, place_of
 from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.raw_inputs import RawInput
 from inferwire_server.transport.refusing import check_few
 from inferwire_server.transport.rpc.oip_contents import typed_tensor
 
@@ -34,14 +35,6 @@ LONG_CONTENTS = 64 * 1024
 """From how many bytes on a request without raw tensors, whose elements are thus in its head, is read on a thread."""
 
 _Input: TypeAlias = pb.ModelInferRequest.InferInputTensor
-
-
-@dataclass(frozen=True, slots=True)
-class RawInput:
-    """An input whose bytes are beside the head."""
-
-    element_type: ElementType
-    shape: tuple[int, ...]
 
 
 _Planned: TypeAlias = RawInput | Tensor | SharedTensor

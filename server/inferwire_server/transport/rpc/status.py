@@ -54,7 +54,7 @@ class RpcStatus(Exception):
     @classmethod
     def of(cls, error: ServingError) -> RpcStatus:
         """Say an error as gRPC says it."""
-        return cls(status_of(error.code), clipped(error.message), trailers_of(error))
+        return cls(status_of(error.status), clipped(error.message), trailers_of(error))
 
     def block(self) -> bytes:
         """Write it as the headers that an answer ends with."""

@@ -37,11 +37,11 @@ _TINY_S = 0.001
 _QUICK_S = 0.01
 """Results of inferences that took longer are sent at once in any case: gathering them would win next to nothing."""
 
-_LONGEST_HOLD_S = 0.001
-"""How long a result waits for others at the most, should what still runs take longer than it did."""
+_HOLD_FLOOR_S = 0.001
+"""How long any result that is held may wait for others, however little time its inference took."""
 
-_HELD_INFERENCES = 2
-"""How many times as long as its inference took a result may wait, where that is longer."""
+_HOLD_PER_INFERENCE = 2
+"""How many times as long as its inference took a result that is held may wait, where that is longer than the floor."""
 
 _RESULT_BYTES = 128
 """About what a result has besides its outputs' bytes, the sentence of its error, and its layers."""
@@ -135,7 +135,7 @@ class Outbox:
         took_s = job.timings.inference_s
         if took_s > _TINY_S and (took_s > _QUICK_S or not self._has_backlog(len(ids))):
             self._is_due = True
-        hold_s = max(_LONGEST_HOLD_S, _HELD_INFERENCES * took_s)
+        hold_s = max(_HOLD_FLOOR_S, _HOLD_PER_INFERENCE * took_s)
         for ended in _parts(ids, job):
             for execution_id in ended.ids:
                 self._running.pop(execution_id, None)
@@ -185,7 +185,7 @@ class Outbox:
         running = next(islice(reversed(self._running.values()), waiting, None), None)
         return running is not None and running.job.state is JobState.QUEUED and self._waiting_bytes < _MESSAGE_BYTES
 
-    def _put(self, ended: _Ended, hold_s: float = _LONGEST_HOLD_S) -> None:
+    def _put(self, ended: _Ended, hold_s: float = _HOLD_FLOOR_S) -> None:
         self._ended.append(ended)
         self._waiting += len(ended.ids)
         self._waiting_bytes += ended.byte_size

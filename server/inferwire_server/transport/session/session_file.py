@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import cast
 
 from inferwire_proto.frames import PREFACE
+from inferwire_server.transport.taking_over import TakeOver
 from inferwire_server.transport.unix_socket import socket_file
-
-TakeOver: TypeAlias = Callable[[asyncio.Transport, bytes], None]
-"""Takes a connection whose peer has said that it speaks a session's frames, and what has come of them."""
-
 
 PREFACE_S = 10.0
 """How long a peer's preface is waited for, as its hello is then."""

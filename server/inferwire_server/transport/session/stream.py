@@ -159,8 +159,8 @@ class SessionStream:
         """Say how the parts of a stack are submitted, each with its share of the ids."""
         start = 0
         for part in parts:
-            yield ids[start : start + part.count], partial(self._services.inference.submit_prepared, part)
-            start += part.count
+            yield ids[start : start + part.executions], partial(self._services.inference.submit_prepared, part)
+            start += part.executions
 
     def _start_each(self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
         """Start executions by themselves."""

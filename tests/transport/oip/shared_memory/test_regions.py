@@ -74,6 +74,12 @@ async def test_regions_are_listed_and_taken_away(caller: Caller) -> None:
     assert not is_served(key)
 
 
+async def test_a_region_that_nobody_registered_is_not_found(caller: Caller) -> None:
+    not_found = "404" if caller.face is triton_http else "StatusCode.NOT_FOUND"
+    assert await caller.status_of_refusal("get_system_shared_memory_status", "a") == not_found
+    assert await caller.status_of_refusal("infer", "echo", [caller.given("x", "a")]) == not_found
+
+
 async def test_a_region_is_everybody_s(caller: Caller, new_caller: Callable[[ModuleType], Caller]) -> None:
     handle = await caller.region("r")
     fill(handle, ROW)
@@ -170,14 +176,14 @@ class TestOff:
     def settings(self, tmp_path: Path) -> Settings:
         return Settings(model_repository=tmp_path / "models")
 
-    async def test_everything_is_refused(self, caller: Caller) -> None:
+    async def test_whatever_needs_a_region_is_refused_and_there_is_none_to_take_away(self, caller: Caller) -> None:
         off = "this server does not offer shared memory: send tensors' bytes, or start it with --shared-memory"
         key, _ = caller.segment()
         sent = caller.face.InferInput("x", [1, 4], "FP32")
         sent.set_data_from_numpy(ROW)
         assert await caller.refusal("register_system_shared_memory", "r", key, SIZE) == off
-        assert await caller.refusal("get_system_shared_memory_status") == off
-        assert await caller.refusal("unregister_system_shared_memory") == off
+        assert await caller.status() == {}
+        await caller.does("unregister_system_shared_memory")
         assert await caller.refusal("infer", "echo", [caller.given("x", "r")]) == off
         assert await caller.refusal("infer", "echo", [sent], outputs=[caller.wanted("y", "r")]) == off
         await caller.does("unregister_cuda_shared_memory")

@@ -76,6 +76,12 @@ class Caller:
             await self.does(method, *arguments, **options)
         return str(caught.value.message())
 
+    async def status_of_refusal(self, method: str, *arguments: Any, **options: Any) -> str:
+        """Do what must be refused, and give the status as the client knows it."""
+        with pytest.raises(InferenceServerException) as caught:
+            await self.does(method, *arguments, **options)
+        return str(caught.value.status())
+
     def parameters(self, result: Any, name: str) -> dict[str, Any]:
         """Give an output's parameters in an answer that has nothing else of it."""
         output = result.get_output(name)

@@ -1,25 +1,18 @@
-"""Batching asked for by compile properties."""
+"""Batching asked for by compile properties, and by parts of it that several say."""
 
 from __future__ import annotations
-
-import asyncio
-from pathlib import Path
 
 import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import PropertyValue
-from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.batch_options import BatchOptions
+from inferwire_server.core.batch_properties import read_batching
 from inferwire_server.core.scheduling.batching import Batching
-from inferwire_server.engine.batch_properties import read_batching
-from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.errors import ServingError
-from inferwire_server.openvino_backend.backend import OpenVinoBackend
-from inferwire_server.repository.tallies import Tallies
 
 KNOWN = ("INFERWIRE_MAX_BATCH", "INFERWIRE_MAX_BATCH_DELAY_US", "INFERWIRE_PREFERRED_BATCHES")
-NUMBER = "expected a whole number from 0 to 999999999999999999"
-MODELS = Path(__file__).parents[2] / "deploy/models"
+NUMBER = "expected a whole number from 0 up to 2147483647"
 
 
 @pytest.mark.parametrize(
@@ -38,8 +31,7 @@ MODELS = Path(__file__).parents[2] / "deploy/models"
 def test_properties_become_batching_and_the_runtime_does_not_see_them(
     properties: dict[str, PropertyValue], batching: Batching | None
 ) -> None:
-    options = read_batching(ModelOptions("m", properties={"NUM_STREAMS": 1, **properties}))
-    assert options == ModelOptions("m", properties={"NUM_STREAMS": 1}, batching=batching)
+    assert read_batching({"NUM_STREAMS": 1, **properties}) == (batching, {"NUM_STREAMS": 1})
 
 
 @pytest.mark.parametrize(
@@ -56,6 +48,12 @@ def test_properties_become_batching_and_the_runtime_does_not_see_them(
             f"property INFERWIRE_MAX_BATCH is '{'9' * 5000}', {NUMBER}",
             id="a text that Python does not read",
         ),
+        pytest.param(
+            {"INFERWIRE_MAX_BATCH": 1 << 20_000},
+            f"property INFERWIRE_MAX_BATCH is too long to be shown, {NUMBER}",
+            id="a number of more digits than Python writes",
+        ),
+        ({"INFERWIRE_MAX_BATCH": "2147483648"}, f"property INFERWIRE_MAX_BATCH is '2147483648', {NUMBER}"),
         pytest.param(
             {"INFERWIRE_MAX_BATCH": 2, "INFERWIRE_MAX_BATCH_DELAY_US": 10**400},
             f"property INFERWIRE_MAX_BATCH_DELAY_US is {10**400}, {NUMBER}",
@@ -77,18 +75,29 @@ def test_properties_become_batching_and_the_runtime_does_not_see_them(
 )
 def test_values_that_are_none_are_refused(properties: dict[str, PropertyValue], sentence: str) -> None:
     with pytest.raises(ServingError) as caught:
-        read_batching(ModelOptions("m", properties=properties))
+        read_batching(properties)
     assert (caught.value.code, caught.value.message) == (Code.INVALID_INPUT, sentence)
 
 
-async def test_a_model_that_cannot_be_batched_does_not_load_and_leaves_nothing_behind() -> None:
-    clock = asyncio.get_running_loop().time
-    async with Engine(OpenVinoBackend(), QueueOptions(), Tallies().of, clock) as engine:
-        batched = ModelOptions("m", "CPU", {"INFERWIRE_MAX_BATCH": 8})
-        model = await engine.load(Source(MODELS / "digits_mlp/1/digits_mlp.xml"), batched)
-        assert engine.models == (model,)
-        with pytest.raises(ServingError, match="model 'm' cannot be batched: it keeps states") as caught:
-            await engine.load(Source(MODELS / "silero_vad_stateful/1/silero_vad_stateful.xml"), batched)
-        assert caught.value.code is Code.MODEL_FAILED
-        assert engine.models == (model,)
-        assert model.device.models == (model,)
+@pytest.mark.parametrize(
+    ("over", "below", "batching"),
+    [
+        (BatchOptions(), BatchOptions(8, 100, (4,)), Batching(8, 0.0001, (4,))),
+        (BatchOptions(16), BatchOptions(8, 100, (4,)), Batching(16, 0.0001, (4,))),
+        (BatchOptions(None, 0, ()), BatchOptions(8, 100, (4,)), Batching(8)),
+        (BatchOptions(0), BatchOptions(8, 100, (4,)), None),
+        (BatchOptions(8), BatchOptions(None, 100), Batching(8, 0.0001)),
+        (BatchOptions(None, 0, ()), BatchOptions(), None),
+    ],
+)
+def test_what_one_does_not_say_another_may(over: BatchOptions, below: BatchOptions, batching: Batching | None) -> None:
+    assert over.over(below).batching() == batching
+
+
+@pytest.mark.parametrize(
+    ("batches", "name"),
+    [(BatchOptions(max_batch_delay_us=5), "max_batch_delay_us"), (BatchOptions(None, 0, (4,)), "preferred_batches")],
+)
+def test_batches_without_a_largest_are_refused(batches: BatchOptions, name: str) -> None:
+    with pytest.raises(ServingError, match=f"^{name} is set without max_batch, the most rows of one inference$"):
+        batches.batching()

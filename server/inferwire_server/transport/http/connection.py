@@ -1,0 +1,62 @@
+"""What the requests of a connection share: whether it is read, and who is told that its peer has gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sized
+
+from starlette.requests import ClientDisconnect
+from uvicorn.protocols.http.flow_control import FlowControl
+
+from inferwire_server.transport.http.joined_writes import JoinedWrites
+
+
+class Turns(FlowControl):
+    """Flow control that stops reading while several requests wait behind the one that is being answered.
+
+    That bounds what a connection holds in memory: uvicorn alone would read on whenever the application asks for a body.
+    """
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        """Read on, unless several wait. A single one is next in turn, and its body may be what is to be read."""
+        if self.read_paused and len(self._waiting) <= 1:
+            super().resume_reading()
+
+
+class Connection:
+    """What its requests share: one is answered at a time."""
+
+    __slots__ = ("_is_lost", "_on_lost", "flow", "transport")
+
+    def __init__(self, transport: JoinedWrites, flow: FlowControl) -> None:
+        self.transport = transport
+        self.flow = flow
+        self._is_lost = False
+        self._on_lost: Callable[[], None] | None = None
+
+    def watch(self, on_lost: Callable[[], None]) -> None:
+        """Have this called when the peer closes the connection, until it is unwatched.
+
+        Raises:
+            ClientDisconnect: It has.
+        """
+        if self._is_lost:
+            raise ClientDisconnect
+        self._on_lost = on_lost
+        # A long body leaves the reading paused, and who does not read does not notice that the peer has gone. Where
+        # several requests wait, reading stays paused: that their peer has gone is noticed when they have their turn.
+        self.flow.resume_reading()
+
+    def unwatch(self) -> None:
+        """Call nobody any more."""
+        self._on_lost = None
+
+    def lost(self) -> None:
+        """Record that the peer is gone."""
+        self._is_lost = True
+        if self._on_lost is not None:
+            self._on_lost()

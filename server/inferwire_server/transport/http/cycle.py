@@ -1,0 +1,141 @@
+"""The state of one request and its answer: uvicorn's record of them, and all that is done to it beyond ASGI.
+
+Nothing else knows how uvicorn names what it records of a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from inferwire_server.transport.http.connection import Connection
+from inferwire_server.transport.http.exchange import Body, Headers
+
+GATHERED_BODY = 1024 * 1024
+"""How much of a body that is no `LongBody` is gathered before the application is woken for it, and the peer waits."""
+
+
+class Cycle(RequestResponseCycle):
+    """One request and its answer; what `Exchanged` says of it is for the application, the rest for the protocol.
+
+    Attributes:
+        connection: Whose request it is.
+    """
+
+    connection: Connection
+    scope: Any
+    body: Any
+    """uvicorn gathers it in a bytearray; one that is received elsewhere is a view of where that was."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether all of the answer is written."""
+        return self.response_complete
+
+    @property
+    def has_whole_body(self) -> bool:
+        """Whether all of the body has come."""
+        return not self.more_body
+
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether an error can still be its answer: nothing of another is written."""
+        return not self.response_started
+
+    @property
+    def waits_to_continue(self) -> bool:
+        """Whether its caller sends no body before it is told that somebody wants it."""
+        return self.waiting_for_100_continue
+
+    def append(self, body: bytes) -> None:
+        """Gather more of the body. uvicorn would stop reading at each 64 KiB until the application has had its turn."""
+        if self.response_complete:
+            return
+        self.body += body
+        if len(self.body) >= GATHERED_BODY:
+            self.flow.pause_reading()
+            self.message_event.set()
+
+    def begin_long_body(self) -> Body:
+        """Give what has been gathered of a body of which the rest is received elsewhere."""
+        begun, self.body = self.body, bytearray()
+        return begun
+
+    def put_long_body(self, content: Body) -> None:
+        """Take a body that was received elsewhere. It is not ended by that."""
+        self.body = content
+
+    def end_body(self) -> bool:
+        """Have the application know that all of the body has come; False where it has answered already."""
+        if self.response_complete:
+            return False
+        self.more_body = False
+        self.message_event.set()
+        return True
+
+    def drop_body(self) -> None:
+        """Keep nothing of a body that nobody has asked for before the answer."""
+        if self.response_complete:
+            self.body = bytearray()
+
+    def close_after_answer(self) -> None:
+        """Have the answer be the last on its connection, unless its head has gone and does not say so."""
+        if not self.response_started:
+            self.keep_alive = False
+
+    def then(self, go_on: Callable[[], None]) -> None:
+        """Have something else done behind the answer than to go on with the connection."""
+        self.on_response = go_on
+
+    def breaking_off(self, end: Callable[[], None]) -> ASGIApp:
+        """Give what is run for a request that breaks off, in place of the application: it ends the connection."""
+
+        async def application(_scope: Scope, _receive: Receive, _send: Send) -> None:
+            self.disconnected = True
+            end()
+
+        return application
+
+    async def wait_for_body(self) -> None:
+        """Wait until all of a body has come whose length was stated, or its caller has gone."""
+        if self.waiting_for_100_continue and not self.transport.is_closing():
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.waiting_for_100_continue = False
+        while self.more_body and not (self.disconnected or self.response_complete):
+            self.flow.resume_reading()
+            await self.message_event.wait()
+            self.message_event.clear()
+
+    def take_body(self) -> Body | None:
+        """Take the body where all of it has come; None where it is still to be received."""
+        if self.more_body or self.disconnected:
+            return None
+        body, self.body = self.body, bytearray()
+        self.message_event.clear()
+        return body
+
+    def takes(self, send: Send) -> bool:
+        """Whether events sent so come straight to the connection: else somebody between wants to see them."""
+        return send == self.send
+
+    async def answer(self, headers: Headers, body: bytes) -> None:
+        """Answer 200 with a whole body, written at once. The headers say its length, and nothing that a peer has sent.
+
+        It ends the exchange as the last of ASGI's events does.
+        """
+        if self.flow.write_paused:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        self.response_started = self.response_complete = True
+        lines = [b"%b: %b\r\n" % header for header in (*self.default_headers, *headers)]
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        self.transport.writelines((b"HTTP/1.1 200 OK\r\n%b\r\n" % b"".join(lines), body))
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()

@@ -1,0 +1,31 @@
+"""What a process has to heed besides signals: when it may begin to work, and who may stop it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+
+class Role(Protocol):
+    """What a process is among those of a server."""
+
+    async def lets_work(self) -> None:
+        """Wait until this process, which has loaded its models, may say that it is ready."""
+        ...
+
+    def stops(self, stop: asyncio.Event) -> AbstractContextManager[None]:
+        """Set the event when it is time to stop, as long as the block runs."""
+        ...
+
+
+class Alone:
+    """A process that heeds nobody: the only one, or the first of several."""
+
+    async def lets_work(self) -> None:
+        """Wait for nobody."""
+
+    def stops(self, stop: asyncio.Event) -> AbstractContextManager[None]:
+        """Leave it to signals."""
+        del stop
+        return nullcontext()

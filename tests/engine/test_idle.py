@@ -1,0 +1,48 @@
+"""A model is unloaded when nobody uses it, whatever goes wrong as its keeper is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from structlog.testing import capture_logs
+
+from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.engine.engine import Engine, QueueOptions
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
+from inferwire_server.engine.models import Model
+from inferwire_server.repository.tallies import Tallies
+
+LIMIT_S = 10.0
+
+
+class TroubledKeeper:
+    """A keeper that fails the first time it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.has_unloaded = asyncio.Event()
+
+    async def may_unload(self, model: Model) -> bool:
+        self.asked += 1
+        if self.asked == 1:
+            raise RuntimeError("can't start new thread")
+        return True
+
+    def unloaded(self, model: Model, reason: str) -> None:
+        self.has_unloaded.set()
+
+    def loaded_again(self, model: Model) -> None:
+        """Nothing is told."""
+
+
+async def test_a_keeper_that_failed_is_asked_again() -> None:
+    keeper, backend = TroubledKeeper(), FakeBackend({"m": FakeModel(echo_spec("m"))})
+    with capture_logs() as logged:
+        async with Engine(backend, QueueOptions(), Tallies().of) as engine, asyncio.timeout(LIMIT_S):
+            model = await engine.load(Source(Path("m.xml")), ModelOptions("m", idle_unload_s=0.001), keeper=keeper)
+            await keeper.has_unloaded.wait()
+            assert not model.is_loaded
+    failures = [entry for entry in logged if entry["log_level"] == "error"]
+    assert [(entry["event"], entry["model"]) for entry in failures] == [("idle model not looked at", "m")]
+    assert keeper.asked == 2

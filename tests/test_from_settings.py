@@ -1,0 +1,92 @@
+"""Settings that cannot be served together: each is told, and all of them at once."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from inferwire_server.engine.fake_backend import FakeBackend
+from inferwire_server.errors import ServingError
+from inferwire_server.from_settings import check
+from inferwire_server.server import serve
+from inferwire_server.settings import Settings
+from inferwire_server.workers.processes import Workers
+from inferwire_server.workers.role import Alone
+
+FILE = Path("file")
+CONTRADICTIONS = [
+    (
+        Settings(config=FILE, model_repository=FILE),
+        (
+            "--config and --model-repository are both set, expected one: each says what is served; a variable of the "
+            "environment, as INFERWIRE_MODEL_REPOSITORY, does not count if it is empty"
+        ),
+    ),
+    (
+        Settings(allow_imports=True),
+        "--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first",
+    ),
+    (
+        Settings(tls_certificate=FILE),
+        "--tls-key is not given, but the other is, expected both: a certificate and its key",
+    ),
+    (
+        Settings(tls_key=FILE),
+        "--tls-certificate is not given, but the other is, expected both: a certificate and its key",
+    ),
+    (
+        Settings(workers=2, max_http_body_mb=8, max_grpc_message_mb=8),
+        (
+            "--max-http-body-mb is 8, expected less than --max-grpc-message-mb, which is 8: with --workers a body may "
+            "have to go from one worker to another"
+        ),
+    ),
+    (
+        Settings(max_batch=4, properties=("INFERWIRE_MAX_BATCH=8",)),
+        "--max-batch and --property INFERWIRE_MAX_BATCH are both set, expected one: they say the same",
+    ),
+    (Settings(properties=("A",)), "--property is 'A', expected NAME=VALUE"),
+    (
+        Settings(properties=("INFERWIRE_MAX_BATCH=many",)),
+        "property INFERWIRE_MAX_BATCH is 'many', expected a whole number from 0 up to 2147483647",
+    ),
+    (
+        Settings(version_policy="new"),
+        "the version policy is 'new', expected latest, latest:2 (a number from 1 up), all, or versions such as 1,3",
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "sentence"), CONTRADICTIONS)
+def test_a_contradiction_is_told(settings: Settings, sentence: str) -> None:
+    with pytest.RaisesGroup(pytest.RaisesExc(ServingError, match=f"^{re.escape(sentence)}$")):
+        check(settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(),
+        Settings(tls_certificate=FILE, tls_key=FILE),
+        Settings(allow_imports=True, allow_uploads=True),
+        Settings(max_http_body_mb=8, max_grpc_message_mb=8),
+        Settings(max_batch=4, properties=("INFERWIRE_MAX_BATCH_DELAY_US=100",)),
+    ],
+)
+def test_what_goes_together_is_let_be(settings: Settings) -> None:
+    check(settings)
+
+
+async def test_all_are_told_at_once_and_before_anything_else_is_looked_at() -> None:
+    class Untouched(FakeBackend):
+        def devices(self) -> tuple[str, ...]:
+            raise AssertionError("the devices are listed only for settings that can be served")
+
+    settings = Settings(
+        model_repository=Path("nowhere"), config=FILE, tls_key=FILE, allow_imports=True, properties=("A",)
+    )
+    with pytest.RaisesGroup(*[ServingError] * 4):
+        await serve(settings, Untouched(), asyncio.Event(), Workers(), Alone())
