@@ -12,7 +12,7 @@ from tests.openvino_backend.small_models import compiled, f32, identity
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_proto.properties import EnumValue
+from inferwire_proto.properties import EnumValue, PropertyValue
 from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
@@ -64,3 +64,31 @@ def test_a_device_tells_its_properties_and_versions(backend: OpenVinoBackend) ->
     with pytest.raises(ServingError, match="NO_SUCH") as caught:
         backend.device_property("CPU", "NO_SUCH")
     assert caught.value.code is Code.INVALID_INPUT
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ([[1], 2], "property NUM_STREAMS has lists and numbers in it"),
+        ([1, "a"], "property NUM_STREAMS has numbers and texts in it"),
+        ((1.5, 2), "property NUM_STREAMS has fractions and numbers in it"),
+        ([None], "property NUM_STREAMS has empty values in it"),
+        ([{"a": 1}], "property NUM_STREAMS has lists in it"),
+        ({"CPU": {"X": ["a", ["b"]]}}, "property NUM_STREAMS.CPU.X has lists and texts in it"),
+    ],
+)
+def test_a_list_that_openvino_has_no_type_for_is_refused_by_its_property(
+    backend: OpenVinoBackend, value: PropertyValue, sentence: str
+) -> None:
+    for device in ("", "CPU"):
+        with pytest.raises(ServingError) as caught:
+            backend.check_properties(device, {"NUM_STREAMS": value})
+        assert caught.value.code is Code.INVALID_INPUT
+        assert (
+            str(caught.value) == f"the list of {sentence}, expected texts alone, whole numbers alone or fractions alone"
+        )
+
+
+@pytest.mark.parametrize("value", [[], [1, 2], ["a", "b"], (1.5, 2.5), {1, 2}, [True, 1], ["a", BY_NAME["f32"]]])
+def test_other_lists_are_left_to_openvino(backend: OpenVinoBackend, value: PropertyValue) -> None:
+    assert list(backend.check_properties("", {"SOMETHING": value})) == ["SOMETHING"]

@@ -34,7 +34,7 @@ async def served_methods(
     most_message_bytes: int = 1 << 20,
     silences: Silences | None = None,
 ) -> AsyncGenerator[int, None]:
-    """Serve methods by their paths, at a Unix socket if one is given; give the port."""
+    """Serve methods by their paths, to other workers at a Unix socket if one is given; give the port."""
     switchboard = Switchboard(methods, guard or guard_of(), most_message_bytes)
     server: Http2Server[CallHead] = Http2Server(switchboard.connect, NOT_HTTP2, silences)
     async with server:
@@ -43,6 +43,6 @@ async def served_methods(
         else:
             listener = socket.socket(socket.AF_UNIX)
             listener.bind(str(at))
-        await server.listen(listener, BACKLOG)
+        await server.listen(listener, BACKLOG, connect=None if at is None else switchboard.connect_worker)
         yield listener.getsockname()[1] if at is None else 0
         await switchboard.end()

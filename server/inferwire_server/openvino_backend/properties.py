@@ -9,6 +9,7 @@ import openvino as ov
 
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.properties import DYNAMIC, EnumValue, Properties, PropertyValue, Scalar
+from inferwire_server.errors import invalid_input
 
 _NOT_LISTED = ("LOADED_FROM_CACHE", "DEVICE_ID")
 """Properties that every model has and does not list."""
@@ -72,7 +73,13 @@ def _scalar(value: Any) -> Scalar:
 
 
 def config_of(properties: Properties) -> dict[str, Any]:
-    """Give properties as OpenVINO reads them."""
+    """Give properties as OpenVINO reads them.
+
+    Raises:
+        ServingError: INVALID_INPUT for a list that OpenVINO has no type for: it would not say of which property.
+    """
+    for name, value in properties.items():
+        _check_lists(name, value)
     return {name: _runtime_value(value) for name, value in properties.items()}
 
 
@@ -89,6 +96,33 @@ def read_back(core: Any, where: tuple[str, ...], name: str, value: PropertyValue
         return property_value(core.get_property(*where, name))
     except RuntimeError:
         return value
+
+
+def _check_lists(name: str, value: PropertyValue) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_lists(f"{name}.{key}", item)
+    elif isinstance(value, list | tuple | set):
+        kinds = {_kind(item) for item in value}
+        if len(kinds) > 1 or not kinds <= {"texts", "numbers", "fractions"}:
+            raise invalid_input(
+                f"the list of property {name} has {' and '.join(sorted(kinds))} in it, "
+                "expected texts alone, whole numbers alone or fractions alone"
+            )
+
+
+def _kind(item: PropertyValue) -> str:
+    match item:
+        case str() | ElementType() | EnumValue():
+            return "texts"
+        case int():
+            return "numbers"
+        case float():
+            return "fractions"
+        case None:
+            return "empty values"
+        case _:
+            return "lists"
 
 
 def _runtime_value(value: PropertyValue) -> Any:

@@ -8,7 +8,7 @@ from weakref import ref
 import pytest
 from httptools import HttpParserError, HttpRequestParser
 
-from inferwire_server.transport.http.request_parser import LONGEST_HEAD, Fields, RequestParser, TooLong
+from inferwire_server.transport.http.request_parser import LONGEST_HEAD, Fields, RequestParser, TooLong, UnknownCoding
 
 OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
 FULL = b"x" * LONGEST_HEAD
@@ -168,6 +168,29 @@ def test_a_long_body_is_not_taken_for_a_head(request_: bytes, size: int) -> None
 def test_what_is_no_http_is_refused(said: bytes) -> None:
     with pytest.raises(HttpParserError):
         told(said)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Transfer-Encoding: gzip, chunked\r\n",
+        b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+        b"transfer-encoding: identity, chunked\r\n",
+        OFFER + b"Transfer-Encoding: gzip, chunked\r\n",
+    ],
+)
+def test_a_body_that_is_encoded_for_the_transfer_is_refused_before_it_is_told(fields: bytes) -> None:
+    listener = Listener()
+    parser = RequestParser(listener)
+    with pytest.raises(UnknownCoding):
+        parser.feed(b"POST /a HTTP/1.1\r\n%b\r\n1\r\na\r\n0\r\n\r\n" % fields)
+    assert listener.requests == []
+
+
+@pytest.mark.parametrize("value", [b"chunked", b"Chunked", b" chunked "])
+def test_chunks_may_be_written_in_any_way(value: bytes) -> None:
+    said = b"POST /a HTTP/1.1\r\nTransfer-Encoding:%b\r\n\r\n1\r\na\r\n0\r\n\r\n" % value
+    assert told(said).bodies == [b"a"]
 
 
 def test_one_that_is_closed_tells_nothing_and_is_gone_without_garbage_collection() -> None:

@@ -108,6 +108,48 @@ async def test_who_speaks_something_else_gets_the_given_answer(peer: Peer, said:
     assert await peer.rest_of_bytes() == NOT_HTTP2
 
 
+async def test_what_is_due_to_a_peer_is_what_it_has_not_taken_wherever_that_waits(
+    peer: Peer, protocol: Http2Protocol[Headers], calls: Calls
+) -> None:
+    await peer.greet()
+    await reaches(lambda: protocol.due_bytes == 0)
+    peer.say(headers(1, flags=END_STREAM))
+    (await calls.begun()).answer(bytes(3 * MUCH))  # two thirds of it have room by the peer's windows
+    assert MUCH < protocol.due_bytes < 4 * MUCH
+    assert protocol.answers_due == 1
+    peer.say(frames.window_update(0, MUCH), frames.window_update(1, MUCH))
+    assert data_in(await peer.told(1 + 3 * MUCH // 16384 + 1), 1) == bytes(3 * MUCH)
+    await reaches(lambda: protocol.due_bytes == 0)
+    assert protocol.answers_due == 0
+
+
+class Closed(asyncio.Transport):
+    """A transport whose socket is closed, of which the protocol has not heard: its number is a file's by now."""
+
+    family = socket.AF_UNIX
+
+    def __init__(self, number: int) -> None:
+        super().__init__({"socket": self})
+        self._number = number
+
+    def fileno(self) -> int:
+        """Give what was the socket's."""
+        return self._number
+
+    def get_write_buffer_size(self) -> int:
+        """Say that nothing waits."""
+        return 0
+
+
+async def test_nothing_is_due_where_the_socket_is_closed(calls: Calls, tmp_path: Path) -> None:
+    protocol = calls.protocol()
+    with (tmp_path / "file").open("wb") as file:
+        protocol.connection_made(Closed(file.fileno()))
+        assert protocol.due_bytes == 0
+    protocol.connection_made(Closed(-1))
+    assert protocol.due_bytes == 0
+
+
 async def test_nothing_is_said_to_who_says_nothing(peer: Peer, protocol: Http2Protocol[Headers]) -> None:
     protocol.part()
     protocol.close()

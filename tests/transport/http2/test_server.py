@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from tests.certificates import Authority
 from tests.transport.http.connections import reaches
-from tests.transport.http2.socket_peer import NOT_HTTP2, PREFACE, Calls, Peer, connected
-from tests.transport.http2.wire import Headers, answered, goes, headers
+from tests.transport.http2.socket_peer import LIMIT_S, MUCH, NOT_HTTP2, PREFACE, Calls, Peer, connected
+from tests.transport.http2.wire import STATUS, Headers, answered, data_in, goes, headers
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2 import protocol as protocol_module
-from inferwire_server.transport.http2.frames import END_STREAM, frame
+from inferwire_server.transport.http2.frames import END_STREAM, ErrorCode, frame
 from inferwire_server.transport.http2.protocol import Silences
 from inferwire_server.transport.http2.server import Http2Server
 from inferwire_server.transport.listening import BACKLOG
@@ -177,6 +177,35 @@ async def test_calls_that_do_not_end_in_time_are_cut_off(server: Server, peer: P
     await server.close(0.01)
     await reaches(lambda: heard.ends == 1)
     await reaches(lambda: is_empty(server))
+
+
+async def test_a_peer_that_takes_an_answer_has_longer_for_it(server: Server, peer: Peer, calls: Calls) -> None:
+    peer.say(headers(1, flags=END_STREAM))
+    (await calls.begun()).answer(bytes(MUCH))
+    closing_it = asyncio.ensure_future(server.close(0, LIMIT_S))
+    assert len(data_in(await peer.rest(), 1)) == MUCH
+    assert await closing_it == 0
+    assert is_empty(server)
+
+
+async def test_answers_that_are_not_taken_in_time_are_counted(server: Server, peer: Peer, calls: Calls) -> None:
+    peer.say(headers(1, flags=END_STREAM), headers(3, flags=END_STREAM), headers(5, flags=END_STREAM))
+    await calls.begun(3)
+    for heard in calls.heard[:2]:
+        heard.answer(bytes(MUCH))
+    assert await server.close(0, 0.05) == 2
+    assert is_empty(server)
+
+
+async def test_an_answer_that_its_peer_had_room_for_and_did_not_read_is_counted(
+    server: Server, peer: Peer, calls: Calls
+) -> None:
+    peer.say(headers(1, flags=END_STREAM))
+    heard = await calls.begun()
+    heard.stream.start(STATUS)
+    heard.stream.write((bytes(MUCH),), MUCH)
+    heard.stream.reset(ErrorCode.CANCEL)
+    assert await server.close(0, 0.05) == 1
 
 
 async def test_peers_are_told_to_go_elsewhere_while_the_port_stays_open(

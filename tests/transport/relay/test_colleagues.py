@@ -1,19 +1,25 @@
-"""What a worker hears of another that answers no more, on real sockets."""
+"""What a worker says to another, and hears of one that answers no more, on real sockets."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from tests.transport.served_methods import served_methods
 from tests.transport.session.carriers import LIMIT_S
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.rpc.call_head import Metadata
+from inferwire_server.transport.rpc.context import Context
+from inferwire_server.transport.rpc.methods import Method
 
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"
 """HTTP/2's first frame, which settles nothing."""
@@ -67,3 +73,55 @@ async def test_a_call_ends_where_the_other_worker_is_silent_or_has_gone(
         # The loop may not end before their connections have.
         await asyncio.gather(*filter(None, answering))
     assert refused.value.code is Code.SHUTTING_DOWN
+
+
+@dataclass
+class Said:
+    """The context of a call whose caller says so much."""
+
+    metadata: Metadata
+
+
+async def heard(crew: Crew, *metadata: tuple[str, str | bytes]) -> Metadata:
+    """Ask the other worker on behalf of a caller, and give what it hears beside the message."""
+    seen: list[Metadata] = []
+
+    async def answer(data: bytes, context: Context) -> bytes:
+        seen.append(context.metadata)
+        return data
+
+    async with (
+        served_methods({"/a.Service/Call": Method(answer)}, at=crew.folder / "calls-1"),
+        Colleagues(crew) as colleagues,
+    ):
+        asked = cast("Any", Said(metadata))
+        assert await colleagues.ask(1, "a.Service.Call", b"asked", asked, alone=False) == b"asked"
+    return tuple(sorted(entry for entry in seen[0] if entry[0] not in ("user-agent", "inferwire-crew")))
+
+
+async def test_another_worker_hears_a_caller_s_key_and_trace_and_nothing_that_it_does_not_read(crew: Crew) -> None:
+    trace = (("traceparent", "00-1"), ("tracestate", "a=1"), ("tracestate", "b=2"))
+    said = await heard(
+        crew,
+        ("user-agent", "tests"),
+        ("authorization", "Bearer key\t"),
+        ("x-user", "\xe9"),
+        ("a!", "1"),
+        ("long", "a" * 65_000),
+        ("x-bin", b"1"),
+        ("inferwire-crew", "forged"),
+        *trace,
+    )
+    assert said == (("authorization", "Bearer key"), *trace)
+
+
+@pytest.mark.parametrize("value", ["Bearer \xe9", "a\tb", "a\x7f"])
+async def test_what_is_no_key_and_no_trace_is_not_passed_on(crew: Crew, value: str) -> None:
+    assert await heard(crew, ("authorization", value), ("traceparent", value), ("tracestate", value)) == ()
+
+
+async def test_whatever_a_caller_may_say_has_room_in_the_call_of_a_worker(crew: Crew) -> None:
+    # A caller's limit counts 32 bytes for each header beside its text, and :method, :scheme, :path and its content's
+    # type are there in any case.
+    longest = ("traceparent", "a" * 65_200)
+    assert await heard(crew, longest) == (longest,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,14 @@ async def test_a_worker_that_does_not_know_its_colleague_is_a_fault_of_the_serve
         answer = await answer_of(relayed(crew, colleagues, Refusals()), JOB)
     assert code_of(answer) == (500, "INTERNAL")
     assert json.loads(answer.body)["error"] == "another worker of this server does not answer: Method not found!"
+
+
+async def test_a_body_may_be_longer_than_a_message_of_another_caller(tmp_path: Path) -> None:
+    """HTTP and gRPC have limits of their own, and the first has looked at its own before it asks another worker."""
+    crew = Crew(0, 2, tmp_path, "token")
+    async with Colleagues(crew) as colleagues:
+        answering = crew_call(app, colleagues, relayed(crew, colleagues, Refusals()))
+        methods = {path_of(CREW_CALL): Method(answering, takes_stream=True)}
+        async with served_methods(methods, at=tmp_path / "calls-1", most_message_bytes=100):
+            call = replace(JOB, body=bytes(1000))
+            assert (await answer_of(relayed(crew, colleagues, Refusals()), call)).body == b"here"

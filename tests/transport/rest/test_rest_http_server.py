@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import signal
 import socket
@@ -12,6 +13,8 @@ import orjson
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
+from structlog.testing import capture_logs
+from tests.transport.http2.socket_peer import MUCH
 from tests.transport.rest.conftest import Rest, X, sentence
 
 from inferwire_proto.errors import Code
@@ -185,13 +188,29 @@ async def test_a_drain_lets_calls_in_flight_finish_and_turns_new_ones_away(rest:
     assert repr(rest.server) == f"<HttpServer {rest.address}: closed>"
 
 
-async def test_a_drain_cancels_what_is_left_after_the_grace(rest: Rest) -> None:
+async def test_a_drain_cancels_what_is_left_after_the_grace(rest: Rest, caplog: pytest.LogCaptureFixture) -> None:
     running = asyncio.ensure_future(rest.infer("gated", X))
     await held(rest)
-    await rest.server.drain(0)
+    with capture_logs() as logged:
+        await rest.server.drain(0)
+    assert [(entry["log_level"], entry["requests"]) for entry in logged] == [("warning", 1)]
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
     await held(rest, 0)
     await rest.reaches(running=0, queued=0)
     assert sentence(await running, Code.SHUTTING_DOWN) == "the server is shutting down"
+
+
+async def test_a_drain_says_nothing_of_a_peer_that_does_not_read_its_answer(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever works for it has ended."""
+    async with http_server(PlainTextResponse("x" * MUCH), "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        await reader.read(1)
+        with capture_logs() as logged:
+            await server.drain(0)
+        writer.close()
+    assert logged == []
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
 
 async def test_a_caller_that_goes_takes_its_inference_along(rest: Rest) -> None:
@@ -251,6 +270,12 @@ async def test_a_long_body_is_not_taken_for_the_next_head(rest: Rest) -> None:
         assert (await rest.post("echo", b"x" * (LONGEST_HEAD * 3))).status_code == 400
         assert (await rest.client.get("/v2")).status_code == 200
     assert len(rest.server.connections) == 1
+
+
+async def test_a_body_that_is_encoded_for_the_transfer_is_not_taken_for_another(rest: Rest) -> None:
+    answer = await raw(rest, b"POST /v2 HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 501 ")
+    assert b'"code":"UNIMPLEMENTED"' in answer
 
 
 async def test_what_is_no_http_is_refused_in_json(rest: Rest) -> None:

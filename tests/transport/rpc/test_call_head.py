@@ -39,6 +39,11 @@ def test_metadata_is_what_is_not_of_grpc_in_the_order_in_which_it_was_said() -> 
     assert found.encoding == "gzip"
 
 
+def test_metadata_is_whatever_one_line_of_text_can_say_under_a_name() -> None:
+    said = [(b"a1!#$%&'*+-.^_`|~", b"1"), (b"b", b" \x01\t\x7f "), (b"c", "é".encode())]
+    assert head(*said).metadata == tuple((name.decode(), value.decode("latin-1")) for name, value in said)
+
+
 @pytest.mark.parametrize(
     ("said", "values"),
     [
@@ -89,7 +94,7 @@ def test_a_timeout_has_a_unit(said: bytes, timeout_s: float) -> None:
 
 @pytest.mark.parametrize(
     "said",
-    [b"", b"S", b"1", b"1s", b"1h", b"-1S", b"+1S", b"1.5S", b"1e3S", b"123456789S", b"1 S", b" 1S", b"1S\n", b"1SS"],
+    [b"", b"S", b"1", b"1s", b"1h", b"-1S", b"+1S", b"1.5S", b"1e3S", b"123456789S", b"1 S", b" 1S", b"1SS"],
 )
 def test_a_timeout_that_is_none_is_refused(said: bytes) -> None:
     refused = read_head([*FIELDS, (b"grpc-timeout", said)])
@@ -165,10 +170,25 @@ def test_what_makes_a_request_comes_before_all_else(before: tuple[bytes, bytes])
         (b"upgrade", b"h2c"),
         (b"x-\xff", b"1"),
         (b"grpc-encoding", b"\xff"),
+        (b"", b"1"),
+        (b"a b", b"1"),
+        (b"a:b", b"1"),
+        (b"a\0", b"1"),
+        (b"a\n", b"1"),
+        (b"a(b)", b"1"),
+        (b"x", b"a\0"),
+        (b"x", b"a\rb"),
+        (b"x", b"\nb"),
+        (b"x-bin", b"AA\n"),
+        (b"grpc-timeout", b"1S\n"),
+        (b"user-agent", b"\0"),
+        (b":authority", b"here\r\nx: 1"),
     ],
 )
 def test_what_no_request_says_is_refused(field: tuple[bytes, bytes]) -> None:
-    assert isinstance(read_head([*FIELDS[:3], field, *FIELDS[3:]]), Refused)
+    place = 3 if field[0].startswith(b":") else len(FIELDS)
+    others = [each for each in FIELDS if each[0] != field[0]]
+    assert isinstance(read_head([*others[:place], field, *others[place:]]), Refused)
 
 
 def test_a_path_that_is_no_text_is_refused() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from typing import Any
 
@@ -14,15 +14,22 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
+from structlog.testing import capture_logs
 from tests.deploy.manifests import DEPLOY
+from tests.transport.http2.socket_peer import Peer
+from tests.transport.http2.wire import data, data_in, goes, headers
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.engine.fake_backend import FakeModel
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.service import HealthService, Services
+from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2.header_blocks import write_block
 from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.rpc import grpc_server as grpc_server_module
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+from inferwire_server.transport.rpc.messages import PREFIX, PREFIX_BYTES
 
 SERVICES = {
     "inferwire.v1.InferenceService",
@@ -166,6 +173,51 @@ async def test_a_drain_whose_time_is_up_counts_what_it_cuts_off(
     with pytest.raises(grpc.aio.AioRpcError):
         await call
     await asyncio.to_thread(gate.wait_held, 0)
+
+
+@asynccontextmanager
+async def unread(server: GrpcServer, models: dict[str, FakeModel]) -> AsyncGenerator[Peer, None]:
+    """Make a call that has ended, and whose caller takes nothing of the answer so far; give the caller."""
+    message = pb.ModelInferRequest(model_name="echo", raw_input_contents=[bytes(16)])
+    message.inputs.add(name="x", datatype="FP32", shape=[1, 4])
+    gate = models["echo"].gate
+    gate.close()
+    peer = Peer(*await asyncio.open_connection("127.0.0.1", server.port))
+    called = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/inference.GRPCInferenceService/ModelInfer")]
+    block = write_block([*called, (b"content-type", b"application/grpc")])
+    content = message.SerializeToString()
+    peer.say(frames.PREFACE, frames.settings({frames.INITIAL_WINDOW_SIZE: 0}))
+    peer.say(headers(1, block), data(1, PREFIX.pack(0, len(content)) + content, frames.END_STREAM))
+    await asyncio.to_thread(gate.wait_held, 1)
+    gate.open()
+    while (await peer.told(1))[0].kind != frames.HEADERS:
+        pass
+    yield peer
+    peer.close()
+
+
+async def test_an_answer_is_on_its_way_for_as_long_as_there_is_time(
+    grpc_server: GrpcServer, models: dict[str, FakeModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grpc_server_module, "_FLUSH_S", 0.01)
+    async with unread(grpc_server, models) as peer:
+        drain = asyncio.ensure_future(grpc_server.drain(10))
+        while await peer.told(1) != [goes(1)]:
+            pass
+        peer.say(frames.window_update(1, 1000))
+        told = await peer.rest()
+        assert pb.ModelInferResponse.FromString(data_in(told, 1)[PREFIX_BYTES:]).raw_output_contents == [bytes(16)]
+        assert await drain == 0
+
+
+async def test_an_answer_that_nobody_takes_is_counted_and_logged(
+    grpc_server: GrpcServer, models: dict[str, FakeModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grpc_server_module, "_FLUSH_S", 0.01)
+    async with unread(grpc_server, models):
+        with capture_logs() as logged:
+            assert await grpc_server.drain(0) == 1
+    assert [(entry["log_level"], entry["answers"]) for entry in logged] == [("warning", 1)]
 
 
 async def test_clients_that_look_at_the_health_lose_no_call_to_a_server_that_goes(services: Services) -> None:

@@ -22,7 +22,7 @@ from inferwire_server.transport.http.joined_writes import JoinedWrites
 from inferwire_server.transport.http.long_body import LONG, LONGEST, LongBody
 from inferwire_server.transport.http.request_headers import stated_length
 from inferwire_server.transport.http.request_ids import RequestIds
-from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong
+from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong, UnknownCoding
 from inferwire_server.transport.http.responses import error_body
 from inferwire_server.transport.taking_over import TakeOver
 
@@ -40,6 +40,11 @@ _HEAD_TOO_LONG = _refusal(
     f"the request line and headers, or what stands between parts of the body, are longer than {LONGEST_HEAD} bytes",
 )
 _NO_HTTP = _refusal(b"400 Bad Request", Code.INVALID_INPUT, "what arrived is no HTTP/1.1 request")
+_UNKNOWN_CODING = _refusal(
+    b"501 Not Implemented",
+    Code.UNIMPLEMENTED,
+    "the request's transfer-encoding is one that is not known here, expected chunked, or content-encoding instead",
+)
 _NO_GRPC = _refusal(
     b"400 Bad Request",
     Code.INVALID_INPUT,
@@ -120,6 +125,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._feed(data)
         except TooLong:
             self._refuse(_HEAD_TOO_LONG)
+        except UnknownCoding:
+            self._refuse(_UNKNOWN_CODING)
         except HttpParserError:
             self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
 

@@ -23,6 +23,10 @@ class TooLong(Exception):
     """More has come of a head, or between parts of a body, than is taken."""
 
 
+class UnknownCoding(Exception):
+    """A body comes encoded for the transfer otherwise than in chunks alone: nobody here could decode it."""
+
+
 class Told(Protocol):
     """Whoever is told of requests. It keeps the request line and the headers of the one that comes.
 
@@ -96,6 +100,7 @@ class RequestParser:
 
         Raises:
             TooLong: They are too many for what they are of. Nothing is to be fed behind them.
+            UnknownCoding: The body behind them is encoded. Likewise.
             HttpParserError: They are no HTTP/1.1. Likewise.
         """
         if self._parser is None:
@@ -113,7 +118,7 @@ class RequestParser:
                 self._parser.feed_data(self._offer)
                 rest = _rest(self._parser, rest)
         except HttpParserCallbackError as error:
-            if isinstance(error.__context__, TooLong):
+            if isinstance(error.__context__, TooLong | UnknownCoding):
                 raise error.__context__ from None
             raise
         self._unframed += self._received
@@ -145,6 +150,7 @@ class RequestParser:
         if told.parser.should_upgrade():
             self._offer = _without_offer(told)
             return
+        _check_coding(told)
         self.is_in_head = False
         self._unframed = -self._received
         told.on_headers_complete()
@@ -198,6 +204,17 @@ def _check_length(told: Told) -> None:
     """
     if len(told.url) + sum(len(name) + len(value) + _AROUND_FIELD for name, value in told.headers) > LONGEST_HEAD:
         raise TooLong
+
+
+def _check_coding(told: Told) -> None:
+    """Refuse what is to be decoded before it is a body. That chunks are around all else the parser sees to.
+
+    Raises:
+        UnknownCoding: It is.
+    """
+    for name, value in told.headers:
+        if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            raise UnknownCoding
 
 
 def _without_offer(told: Told) -> bytes:

@@ -11,6 +11,7 @@ from math import ceil
 from time import monotonic
 from typing import Any
 
+import structlog
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
@@ -20,6 +21,8 @@ from inferwire_server.transport.http.request_ids import RequestIds
 from inferwire_server.transport.listening import BACKLOG, authority, listen
 from inferwire_server.transport.taking_over import TakeOver
 from inferwire_server.transport.tls import Tls
+
+log = structlog.stdlib.get_logger()
 
 _KEEP_ALIVE_S = 75
 
@@ -108,6 +111,7 @@ class LoopServer(Server):
         self._timeouts = timeouts
         self.has_started = asyncio.Event()
         self._is_leaving = asyncio.Event()
+        self._grace_s = 1
 
     @property
     def connections(self) -> tuple[HttpProtocol, ...]:
@@ -122,8 +126,8 @@ class LoopServer(Server):
 
     def leave(self, grace_s: float) -> None:
         """Begin to shut down."""
-        # With no time at all uvicorn does not even look whether somebody is left.
-        self.config.timeout_graceful_shutdown = max(1, ceil(grace_s))
+        # With no time at all nobody would even look whether somebody is left.
+        self._grace_s = max(1, ceil(grace_s))
         self._is_leaving.set()
 
     @contextmanager
@@ -155,6 +159,21 @@ class LoopServer(Server):
             parting = tasks.create_task(self._part())
             await super().shutdown(sockets)
             parting.cancel()
+
+    async def _wait_tasks_to_complete(self) -> None:
+        """Wait for the peers, and cancel what works for those that take too long.
+
+        uvicorn has a limit of its own for that, but says that it is an error, and in its own words.
+        """
+        try:
+            async with asyncio.timeout(self._grace_s):
+                await super()._wait_tasks_to_complete()
+        except TimeoutError:
+            left = tuple(self.server_state.tasks)
+            if left:
+                log.warning("HTTP requests were cancelled: they had not ended in time", requests=len(left))
+            for task in left:
+                task.cancel()
 
     async def _part(self) -> None:
         """Look, as often as uvicorn does while it waits for connections to go, whether one stays that need not.

@@ -36,15 +36,6 @@ _LEAVE = b"leaving."
 _ASK = b"present?"
 """What a ping says that asks a silent peer whether it is there."""
 
-_OPENING = frames.settings(
-    {
-        frames.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
-        frames.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
-        frames.MAX_FRAME_SIZE: MOST_FRAME_BYTES,
-        frames.MAX_HEADER_LIST_SIZE: MOST_HEADER_BYTES,
-    }
-) + frames.window_update(0, frames.LARGEST_WINDOW - frames.DEFAULT_WINDOW)
-
 H = TypeVar("H")
 
 Open: TypeAlias = Callable[[Stream, H], Receiver | None]
@@ -56,7 +47,7 @@ class Refused(Exception):
 
 
 class Connection(Generic[H]):
-    """A server's side of a connection.
+    """A server's side of a connection, with so many bytes of headers at most in a call.
 
     Attributes:
         outflow: What goes out.
@@ -70,14 +61,16 @@ class Connection(Generic[H]):
         read_headers: Callable[[Sequence[Field]], H | Refused],
         open_stream: Open[H],
         on_done: Callable[[], object],
+        most_header_bytes: int = MOST_HEADER_BYTES,
     ) -> None:
         self.outflow = Outflow(write)
         self._on_done = on_done
         self.streams: dict[int, Stream] = {}
-        self._blocks = HeaderBlocks(read_headers)
+        self._blocks = HeaderBlocks(read_headers, most_header_bytes)
         self._open_stream = open_stream
-        self._reader = FrameReader(self)
-        self._block = OpenBlock()
+        self._reader = FrameReader(self, most_header_bytes)
+        self._block = OpenBlock(most_header_bytes)
+        self._most_header_bytes = most_header_bytes
         self.is_greeted = False
         self._is_parting = False
         self._has_settings = False
@@ -95,6 +88,16 @@ class Connection(Generic[H]):
     def is_done(self) -> bool:
         """Whether this side has left, and all that the peer had begun is over: `on_done` is called then, too."""
         return self._last_taken != frames.LARGEST_STREAM and not self.streams
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes of data wait for the peer to take them."""
+        return sum(stream.unsent for stream in self.streams.values())
+
+    @property
+    def ending(self) -> int:
+        """How many streams wait for nothing but the peer, which has not taken all that was said on them."""
+        return sum(stream.is_ending for stream in self.streams.values())
 
     def receive(self, data: bytes) -> None:
         """Take what has come, and write what is to be said to it.
@@ -155,7 +158,7 @@ class Connection(Generic[H]):
     def take_greeting(self) -> None:
         """Answer the preface. Not before: a peer that speaks something else is told so, in words that it may know."""
         self.is_greeted = True
-        self.outflow.emit(_OPENING)
+        self.outflow.emit(_opening(self._most_header_bytes))
 
     def check_turn(self, kind: int) -> None:
         """Check that a frame of this kind may come now.
@@ -417,6 +420,17 @@ class Connection(Generic[H]):
             raise ConnectionFailed(
                 ErrorCode.ENHANCE_YOUR_CALM, f"{_MOST_IDLE_FRAMES} frames have come that bring no call further"
             )
+
+
+def _opening(most_header_bytes: int) -> bytes:
+    """Write what a peer is told first."""
+    settings = {
+        frames.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
+        frames.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
+        frames.MAX_FRAME_SIZE: MOST_FRAME_BYTES,
+        frames.MAX_HEADER_LIST_SIZE: most_header_bytes,
+    }
+    return frames.settings(settings) + frames.window_update(0, frames.LARGEST_WINDOW - frames.DEFAULT_WINDOW)
 
 
 def _number(content: bytes, what: str) -> int:

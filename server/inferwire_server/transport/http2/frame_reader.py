@@ -11,8 +11,8 @@ from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES
 MOST_FRAME_BYTES = 1024 * 1024
 """The longest frame of data that is taken: a tensor comes in few."""
 
-_MOST_OTHER_BYTES = MOST_HEADER_BYTES + 1024
-"""The longest of other frames."""
+_BESIDE_HEADERS_BYTES = 1024
+"""How much longer than all headers of a call other frames may be."""
 
 
 class FrameTaker(Protocol):
@@ -42,10 +42,11 @@ class FrameTaker(Protocol):
 class FrameReader:
     """Cuts what a peer says into frames, and keeps what is not whole."""
 
-    __slots__ = ("_data_left", "_is_greeted", "_rest", "_taker")
+    __slots__ = ("_data_left", "_is_greeted", "_most_other_bytes", "_rest", "_taker")
 
-    def __init__(self, taker: FrameTaker) -> None:
+    def __init__(self, taker: FrameTaker, most_header_bytes: int = MOST_HEADER_BYTES) -> None:
         self._taker = taker
+        self._most_other_bytes = most_header_bytes + _BESIDE_HEADERS_BYTES
         self._rest: bytes = b""
         self._is_greeted = False
         self._data_left = 0
@@ -82,7 +83,7 @@ class FrameReader:
                 return at
             high, low, kind, flags, number = frames.HEAD.unpack_from(data, at)
             size, number, content = high << 16 | low, number & frames.LARGEST_STREAM, at + frames.HEAD_BYTES
-            most = MOST_FRAME_BYTES if kind == frames.DATA else _MOST_OTHER_BYTES
+            most = MOST_FRAME_BYTES if kind == frames.DATA else self._most_other_bytes
             if size > most:
                 raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, f"a frame has {size} bytes, expected at most {most}")
             taker.check_turn(kind)

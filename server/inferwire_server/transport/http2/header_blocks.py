@@ -19,7 +19,7 @@ Field: TypeAlias = tuple[bytes, bytes]
 """The name of a header, in lower case, and its value."""
 
 MOST_HEADER_BYTES = 64 * 1024
-"""How long all headers of a call may be together."""
+"""How long all headers of a call may be together, unless its connection takes more."""
 
 _MOST_KEPT = 64
 _LONGEST_KEPT = 4096
@@ -39,10 +39,11 @@ H = TypeVar("H")
 class HeaderBlocks(Generic[H]):
     """Reads one connection's blocks, each into what its headers say."""
 
-    def __init__(self, read: Callable[[Sequence[Field]], H]) -> None:
+    def __init__(self, read: Callable[[Sequence[Field]], H], most_bytes: int = MOST_HEADER_BYTES) -> None:
         self._read = read
+        self._most_bytes = most_bytes
         self._table = _CountingTable()
-        self._decoder = Decoder(max_header_list_size=MOST_HEADER_BYTES)
+        self._decoder = Decoder(max_header_list_size=most_bytes)
         self._decoder.header_table = self._table
         self._kept: dict[bytes, H] = {}
 
@@ -60,7 +61,7 @@ class HeaderBlocks(Generic[H]):
         try:
             fields = self._decoder.decode(block, raw=True)
         except OversizedHeaderListError as error:
-            sentence = f"the headers are longer than {MOST_HEADER_BYTES} bytes"
+            sentence = f"the headers are longer than {self._most_bytes} bytes"
             raise ConnectionFailed(ErrorCode.ENHANCE_YOUR_CALM, sentence) from error
         except HPACKError as error:
             raise ConnectionFailed(ErrorCode.COMPRESSION_ERROR, "the headers cannot be unpacked") from error

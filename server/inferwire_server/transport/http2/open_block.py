@@ -16,9 +16,10 @@ class OpenBlock:
         flags: Those of the frame that it began with.
     """
 
-    __slots__ = ("_block", "_number", "flags")
+    __slots__ = ("_block", "_most_bytes", "_number", "flags")
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = MOST_HEADER_BYTES) -> None:
+        self._most_bytes = most_bytes
         self._block: bytearray | None = None
         self._number = 0
         self.flags = 0
@@ -54,8 +55,8 @@ class OpenBlock:
         if self._block is None or number != self._number:
             raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "headers go on that have not begun")
         self._block += content
-        if len(self._block) > MOST_HEADER_BYTES:
-            sentence = f"the headers are longer than {MOST_HEADER_BYTES} bytes"
+        if len(self._block) > self._most_bytes:
+            sentence = f"the headers are longer than {self._most_bytes} bytes"
             raise ConnectionFailed(ErrorCode.ENHANCE_YOUR_CALM, sentence)
         if not flags & frames.END_HEADERS:
             return None

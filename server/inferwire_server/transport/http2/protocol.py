@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
+import sys
+import termios
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -159,6 +162,19 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         else:
             asyncio.get_running_loop().call_later(_LINGER_S, self._transport.close)
 
+    @property
+    def due_bytes(self) -> int:
+        """How much has been said that the peer has not taken: it waits for leave, in the transport or in the system."""
+        open_still: socket.socket | None = self._transport.get_extra_info("socket")
+        return self._connection.unsent + self._transport.get_write_buffer_size() + _in_system(open_still)
+
+    @property
+    def answers_due(self) -> int:
+        """How many answers are whole and have not been taken; those that are all in the transport count as one."""
+        if self._connection.streams:
+            return self._connection.ending
+        return int(self._transport.get_write_buffer_size() > 0)
+
     def cut_off(self) -> None:
         """End the connection at once."""
         self._transport.abort()
@@ -188,6 +204,17 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         else:
             self._transport.write(self._not_http2)
         self.close()
+
+
+def _in_system(open_still: socket.socket | None) -> int:
+    """Say how much a socket's other end has not confirmed; nothing once it is closed, of which TLS tells later."""
+    if open_still is None or open_still.fileno() < 0:
+        return 0
+    try:
+        size = fcntl.ioctl(open_still.fileno(), termios.TIOCOUTQ, bytes(4))
+    except OSError:
+        return 0
+    return int.from_bytes(size, sys.byteorder)
 
 
 def _peer_of(transport: asyncio.BaseTransport, plain: socket.socket | None) -> str:

@@ -6,14 +6,22 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
+from inferwire_server.transport.http2.taking import Taking
 
 H = TypeVar("H")
+
+Connect: TypeAlias = Callable[[Write, Http2Protocol[H]], Connection[H]]
+"""Begins a connection, on its socket."""
+
+_TAKING_LOOK_S = 0.1
 
 
 class Http2Server(Generic[H]):
@@ -21,7 +29,7 @@ class Http2Server(Generic[H]):
 
     def __init__(
         self,
-        connect: Callable[[Write, Http2Protocol[H]], Connection[H]],
+        connect: Connect[H],
         not_http2: bytes,
         silences: Silences | None = None,
     ) -> None:
@@ -49,13 +57,23 @@ class Http2Server(Generic[H]):
             connection.cut_off()
         await self._wait_until_gone()
 
-    async def listen(self, listener: socket.socket, backlog: int, tls: ssl.SSLContext | None = None) -> None:
-        """Take connections at a socket, which is this server's from now on; so many may wait to be taken."""
+    async def listen(
+        self,
+        listener: socket.socket,
+        backlog: int,
+        tls: ssl.SSLContext | None = None,
+        connect: Connect[H] | None = None,
+    ) -> None:
+        """Take connections at a socket, which is this server's from now on; so many may wait to be taken.
+
+        They are begun by `connect` there, if it is given.
+        """
         loop = asyncio.get_running_loop()
+        new = partial(self._new_connection, connect or self._connect)
         if listener.family == socket.AF_UNIX:
-            server = await loop.create_unix_server(self._new_connection, sock=listener, backlog=backlog)
+            server = await loop.create_unix_server(new, sock=listener, backlog=backlog)
         else:
-            server = await loop.create_server(self._new_connection, sock=listener, ssl=tls, backlog=backlog)
+            server = await loop.create_server(new, sock=listener, ssl=tls, backlog=backlog)
         self._listening.append(server)
 
     def part(self) -> None:
@@ -63,8 +81,12 @@ class Http2Server(Generic[H]):
         for connection in tuple(self._connections):
             connection.part()
 
-    async def close(self, flush_s: float) -> None:
-        """Take no more connections, let peers end what they have begun, and wait so long until they have."""
+    async def close(self, flush_s: float, limit_s: float = 0.0) -> int:
+        """Take no more connections, let peers end what they have begun, and wait so long until they have.
+
+        Peers that take answers have until the limit, if that is later. Give how many answers were cut off.
+        """
+        ends_at = monotonic() + limit_s
         self._is_closing = True
         self._stop_listening()
         self.part()
@@ -74,13 +96,28 @@ class Http2Server(Generic[H]):
             async with asyncio.timeout(flush_s):
                 await self._wait_until_gone()
         except TimeoutError:
-            for connection in tuple(self._connections):
-                connection.cut_off()
+            return await self._see_off(ends_at, flush_s)
         finally:
             leaving.cancel()
+        return 0
 
-    def _new_connection(self) -> Http2Protocol[H]:
-        return Http2Protocol(self._connect, self._add, self._lose, self._not_http2)
+    async def _see_off(self, ends_at: float, flush_s: float) -> int:
+        """Wait for those that take what is due to them, and cut off all others; give how many answers that were."""
+        taking = Taking(flush_s)
+        cut = 0
+        while self._connections:
+            now = monotonic()
+            for connection in tuple(self._connections):
+                if now >= ends_at or not taking.goes_on(connection, now):
+                    cut += connection.answers_due
+                    connection.cut_off()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TAKING_LOOK_S):
+                    await self._wait_until_gone()
+        return cut
+
+    def _new_connection(self, connect: Connect[H]) -> Http2Protocol[H]:
+        return Http2Protocol(connect, self._add, self._lose, self._not_http2)
 
     def _add(self, connection: Http2Protocol[H]) -> None:
         self._connections.add(connection)

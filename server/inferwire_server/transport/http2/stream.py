@@ -74,6 +74,11 @@ class Stream:
     def __repr__(self) -> str:
         return f"<Stream {self.id}: {'over' if self.is_over else 'open'}, {self.unsent} bytes wait>"
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether all has been said, and some of it waits for the peer to take it."""
+        return self._trailers is not None and not self.is_over
+
     def answer(self, headers: bytes, pieces: Sequence[Piece], size: int, trailers: bytes) -> None:
         """Send a whole answer: headers, data of so many bytes, trailers. The stream is over with it."""
         if size > self.window or not self._outflow.has_room(size):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import grpc
@@ -12,14 +13,19 @@ import grpc.aio
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay.crew import Crew
+from inferwire_server.transport.rpc.call_head import Metadata
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import path_of
 
 CREW_METADATA = "inferwire-crew"
 """The metadata entry of a call from one worker to another; its value shows that it is one."""
 
-_PASSED_BY = ("user-agent", "content-type", "te", "accept-encoding")
-"""What is a connection's business and not a call's. gRPC keeps the names that begin with its own to itself."""
+_PASSED_ON = frozenset({"authorization", "traceparent", "tracestate"})
+"""What another worker reads of a caller's metadata: its key and its trace. What else a caller says may be as long as
+the limit, or nothing that gRPC's clients send, and nobody there would look at it."""
+
+_CARRIED = re.compile("[ -~]*")
+"""What gRPC's clients send. Neither a key nor a trace has anything else in it."""
 
 _SILENCE_S = 10.0
 """How long a worker from which a call's answer is waited for may be silent before it is asked whether it is there, and
@@ -64,18 +70,17 @@ class Colleagues:
             raise ServingError(Code.MODEL_NOT_READY, sentence, retry_after_s=1.0)
 
     async def ask(self, worker: int, method: str, data: bytes, context: Context | None, *, alone: bool) -> bytes:
-        """Have a worker answer a call, named in full, with the metadata of the call that it comes from.
+        """Have a worker answer a call, named in full, with what it reads of the metadata that the call came with.
 
         Raises:
             grpc.aio.AioRpcError: What it says instead.
             ServingError: SHUTTING_DOWN if it has gone, or is silent for too long.
         """
-        given = () if context is None else context.metadata
-        metadata: list[Any] = [(key, value) for key, value in given if _travels(key)]
-        metadata.append((CREW_METADATA, self._mark(alone=alone)))
+        passed_on = () if context is None else _passed_on(context.metadata)
+        metadata = (*passed_on, (CREW_METADATA, self._mark(alone=alone)))
         channel: Any = self._channels[worker]
         try:
-            return await channel.unary_unary(path_of(method))(data, metadata=tuple(metadata))
+            return await channel.unary_unary(path_of(method))(data, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE and CODE_METADATA not in error.trailing_metadata():
                 sentence = f"worker {worker + 1} of this server, which answers this, has gone or does not answer"
@@ -117,8 +122,10 @@ def _options(silence_ms: int) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _travels(key: str) -> bool:
-    return not key.startswith(("grpc-", ":")) and key not in (*_PASSED_BY, CREW_METADATA)
+def _passed_on(metadata: Metadata) -> Iterator[tuple[str, str]]:
+    for key, value in metadata:
+        if key in _PASSED_ON and _CARRIED.fullmatch(said := str(value).strip()):
+            yield key, said
 
 
 def _raising(found: Iterable[T | BaseException]) -> Iterable[T]:

@@ -23,6 +23,12 @@ _NOT_METADATA = frozenset((b"content-type", b"te", b"grpc-timeout", b"grpc-encod
 
 _OF_HTTP_1 = frozenset((b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"))
 
+_NAME = re.compile(rb":?[!#$%&'*+\-.^_`|~0-9a-z]+")
+"""What a header may be called (RFC 9113, 8.2)."""
+
+_NO_VALUE = re.compile(rb"[\0\r\n]")
+"""What is in no header's value, of which another protocol would make two (RFC 9113, 8.2.1)."""
+
 _TIMEOUT = re.compile(rb"(\d{1,8})([HMSmun])")
 _UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 
@@ -53,8 +59,10 @@ def read_head(fields: Sequence[Field]) -> CallHead | Refused:
     try:
         for name, value in fields:
             may_be_pseudo, is_pseudo = is_pseudo and name not in headers, name.startswith(b":")
-            if name in _OF_HTTP_1 or name != name.lower() or (is_pseudo and not may_be_pseudo):
+            if name in _OF_HTTP_1 or not _NAME.fullmatch(name) or (is_pseudo and not may_be_pseudo):
                 return Refused(name)
+            if _NO_VALUE.search(value):
+                return Refused(name, value)
             headers[name] = value
             if not is_pseudo and name not in _NOT_METADATA:
                 metadata.extend(_entries(name, value))

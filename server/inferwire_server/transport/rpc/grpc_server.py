@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
+import structlog
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -48,8 +50,10 @@ from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.tls import Tls
 from inferwire_server.transport.unix_socket import socket_file
 
+log = structlog.stdlib.get_logger()
+
 _FLUSH_S = 1.0
-"""How long the last answers may take to leave once every call has ended."""
+"""How long the last answers may take to leave once every call has ended, and longer where their callers take them."""
 
 _HOLD_S = 0.1
 """How long the port stays open where all calls are refused: those whose calls have just ended call again, and are told
@@ -135,7 +139,7 @@ class GrpcServer:
             if options.beside is not None:
                 beside = opening.enter_context(socket.socket(socket.AF_UNIX))
                 beside.bind(os.fspath(options.beside))
-                await self._server.listen(beside, BACKLOG)
+                await self._server.listen(beside, BACKLOG, connect=self._switchboard.connect_worker)
             if (path := options.socket) is not None:
                 cannot = f"cannot listen for gRPC at '{path}'"
                 file = opening.enter_context(socket.socket(socket.AF_UNIX))
@@ -161,15 +165,18 @@ class GrpcServer:
     async def drain(self, grace_s: float, others: Awaitable[object] | None = None) -> int:
         """Send callers away, wait for the calls that run, and for others who may call still; close the port.
 
-        Give how many calls were cut off.
+        Callers that take their answers have what is left of the time for it. Give how many calls were cut off.
         """
+        ends_at = monotonic() + grace_s
         left = await self._drain.drain(grace_s)
         if others is not None:
             await others
         self._drain.close()
         await asyncio.sleep(_HOLD_S)
-        await self._server.close(_CUT_S if left else _FLUSH_S)
-        return left
+        cut = await self._server.close(_CUT_S if left else _FLUSH_S, ends_at - monotonic())
+        if cut:
+            log.warning("answers were cut off: their callers did not take them in time", answers=cut)
+        return left + cut
 
 
 def _methods(services: list[Service], adopt: Adopt | None, around: Around | None) -> dict[str, Method]:

@@ -16,6 +16,9 @@ from inferwire_server.transport.rpc.status import RpcStatus
 PREFIX: Final = Struct(">BL")
 PREFIX_BYTES: Final = 5
 
+MOST_BYTES: Final = 2**32 - 1
+"""How long a message can be at all."""
+
 Part: TypeAlias = memoryview | bytearray
 """A part of a message: where it was received, or a copy."""
 

@@ -11,15 +11,19 @@ import grpc
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.http2.connection import MOST_STREAMS, Connection
 from inferwire_server.transport.http2.frames import ErrorCode
-from inferwire_server.transport.http2.header_blocks import write_block
+from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, write_block
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol
 from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.rpc.call import RpcCall, Surroundings
 from inferwire_server.transport.rpc.call_head import CallHead, read_head
+from inferwire_server.transport.rpc.messages import MOST_BYTES
 from inferwire_server.transport.rpc.methods import Guard, Method
 from inferwire_server.transport.rpc.status import ENCODINGS, NO_METHOD, RpcStatus
 from inferwire_server.transport.rpc.unread import Refusal
+
+_FURTHER_HEADER_BYTES = 4096
+"""What a call that another process hands on may have in its headers beyond what its caller may."""
 
 _NOT_GRPC = write_block([(b":status", b"415")])
 
@@ -38,13 +42,26 @@ class Switchboard:
 
     def connect(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
         """Begin a connection."""
-        around = Surroundings(self._guard, self._most_message_bytes)
+        return self._connect(write, socket, MOST_HEADER_BYTES, self._most_message_bytes)
+
+    def connect_worker(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
+        """Begin a connection on which calls of many callers come, by another process of this server.
+
+        There is room for what it has to say besides: a call that were too long would end all the others with it. How
+        long a message may be it has found out by itself, and those of HTTP have another limit.
+        """
+        return self._connect(write, socket, MOST_HEADER_BYTES + _FURTHER_HEADER_BYTES, MOST_BYTES)
+
+    def _connect(
+        self, write: Write, socket: Http2Protocol[CallHead], most_header_bytes: int, most_message_bytes: int
+    ) -> Connection[CallHead]:
+        around = Surroundings(self._guard, most_message_bytes)
         self._connections.add(around)
 
         def begin(stream: Stream, head: CallHead) -> Receiver | None:
             return self._begin(stream, head, socket, around)
 
-        return Connection(write, read_head, begin, socket.close)
+        return Connection(write, read_head, begin, socket.close, most_header_bytes)
 
     async def end(self) -> None:
         """Cancel every call, and wait until none runs."""
