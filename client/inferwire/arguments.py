@@ -7,8 +7,9 @@ nothing of tensors, shapes or ports.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, KeysView, Mapping, Set, ValuesView
 from enum import Enum
+from types import GeneratorType
 from typing import Any, NoReturn, TypeGuard, TypeVar, cast
 
 import numpy as np
@@ -19,6 +20,10 @@ SIZE_LIMIT = 2**64
 """Sizes are unsigned 64-bit integers in OpenVINO."""
 
 _MOST_DIGITS = len(str(SIZE_LIMIT))
+
+_NO_SIZES = (str, bytes, bytearray, Mapping)
+_ALSO_SIZES = (GeneratorType, map, zip, Set, KeysView, ValuesView)
+"""What has no items by position and is taken nevertheless; other iterators, as `filter` and `reversed`, are not."""
 
 INT64_MAX = 2**63 - 1
 """The largest dimension; it also stands for one without an upper bound."""
@@ -91,8 +96,11 @@ def size_in(text: str) -> int | None:
 
 
 def as_sizes(value: object) -> tuple[int, ...] | None:
-    """Convert an iterable of sizes; None where it is no such thing."""
-    if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
+    """Convert a sequence of sizes, or what else pybind11 takes for one; None where it is no such thing.
+
+    What gives its items once, as a generator, is used up by it: call it last of what may refuse a set of arguments.
+    """
+    if isinstance(value, _NO_SIZES) or not (hasattr(type(value), "__getitem__") or isinstance(value, _ALSO_SIZES)):
         return None
     sizes: list[int] = []
     for item in cast("Iterable[object]", value):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ def floats() -> np.ndarray[Any, Any]:
 def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     array.flags.writeable = False
     return array
+
+
+def one_by_one(sizes: list[int]) -> Iterator[int]:
+    yield from sizes
 
 
 def test_tensor_copies_arrays(ov: Any) -> None:
@@ -179,6 +184,41 @@ def test_tensor_of_type(ov: Any, given: Any, name: str) -> None:
 def test_tensor_of_type_needs_a_shape(ov: Any, shape: Any) -> None:
     with pytest.raises(TypeError, match=INCOMPATIBLE):
         ov.Tensor(ov.Type.f32, shape)
+
+
+@pytest.mark.parametrize("make", [one_by_one, partial(map, int), np.array], ids=["generator", "map", "array"])
+def test_tensor_of_sizes_that_come_one_by_one(ov: Any, make: Callable[[list[int]], Any]) -> None:
+    assert ov.Tensor(ov.Type.f32, make([2, 3])).shape == [2, 3]
+    assert ov.Tensor("f4", make([2, 3])).shape == [2, 3]
+    assert ov.Tensor(np.zeros(6, np.float32), make([2, 3])).shape == [2, 3]
+    assert ov.Tensor(ov.Tensor(floats()), make([0, 1]), make([2, 4])).shape == [2, 3]
+    tensor = ov.Tensor(floats())
+    tensor.shape = make([2, 3])
+    assert tensor.shape == ov.Shape(make([2, 3])) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "make", [iter, reversed, enumerate, partial(filter, None)], ids=["iter", "reversed", "enumerate", "filter"]
+)
+def test_sizes_of_other_iterators(ov: Any, make: Callable[[list[int]], Any]) -> None:
+    with pytest.raises(TypeError, match=INCOMPATIBLE):
+        ov.Tensor(ov.Type.f32, make([2, 3]))
+    with pytest.raises(TypeError, match=INCOMPATIBLE):
+        ov.Shape(make([2, 3]))
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        ov.Tensor(floats()).shape = make([2, 3])
+
+
+def test_sizes_of_tuples(ov: Any) -> None:
+    with pytest.raises(TypeError):
+        ov.Tensor(ov.Type.f32, zip([1], strict=True))
+
+
+def test_tensors_of_a_class_of_ones_own(ov: Any) -> None:
+    class Picture(ov.Tensor):
+        pass
+
+    assert repr(Picture(floats())) == "<Picture: shape[3,4] type: f32>"
 
 
 def test_tensor_of_bad_types(ov: Any) -> None:

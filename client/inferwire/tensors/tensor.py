@@ -35,7 +35,8 @@ class Tensor(OverMemory, Unpicklable):
     reads past its end; a view over read-only memory stays read-only; big-endian arrays are converted
     when copied and refused when shared, where openvino misreads them; `shape` is a copy; string
     tensors can be deep-copied, and regions of them hold their own strings, where openvino takes
-    those that follow in memory; a region keeps its rank.
+    those that follow in memory; strings of a transposed array are taken in its order, where openvino
+    refuses it or takes others; a region keeps its rank.
 
     Example:
         >>> tensor = Tensor(np.zeros((1, 3), np.float32))
@@ -91,7 +92,7 @@ class Tensor(OverMemory, Unpicklable):
         return Tensor.over(copied)
 
     def __repr__(self) -> str:
-        return f"<Tensor: shape{self.shape} type: {self._memory.row.name}>"
+        return f"<{type(self).__name__}: shape{self.shape} type: {self._memory.row.name}>"
 
     @property
     def element_type(self) -> Type:

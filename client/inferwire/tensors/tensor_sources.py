@@ -74,8 +74,7 @@ def _of_array(array: object, shared_memory: object = False) -> Memory | None:
 
 
 def _view(array: object, shape: object, element_type: object = Type.dynamic) -> Memory | None:
-    sizes = as_sizes(shape)
-    if not is_array(array) or sizes is None or not isinstance(element_type, Type):
+    if not is_array(array) or not isinstance(element_type, Type) or (sizes := as_sizes(shape)) is None:
         return None
     own = Type(array.dtype)
     row = element_type_of(own if element_type.is_dynamic() else element_type)
@@ -107,10 +106,10 @@ def _of_port(port: object, array: object = None) -> Memory | None:
 
 
 def _of_region(other: object, begin: object, end: object) -> Memory | None:
-    first, last = as_sizes(begin), as_sizes(end)
-    if not isinstance(other, Memory) or first is None or last is None:
+    if not isinstance(other, Memory):
         return None
-    return region(other, first, last)
+    first, last = as_sizes(begin), as_sizes(end)
+    return None if first is None or last is None else region(other, first, last)
 
 
 def _of_image(image: object) -> Memory:
